@@ -1,0 +1,59 @@
+# The commands that people and machines rely on; `make help` lists them.
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell $(p) -c 'import sys; print("$(p)") if sys.version_info >= (3, 11) else None' 2>/dev/null | grep -v None)))
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
+
+.PHONY: help setup browser run test check format bench campaign lock pictures clean
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+setup: $(STAMP) browser ## the virtual environment with the locked dependencies, and a browser where one can be had
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Handloom needs Python 3.11 or newer; none was found. Install one, or run make with PYTHON=/path/to/python3."; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 $(VENV)/lib core runtime tui >/dev/null || true
+	@touch $@
+
+browser:
+	@.ci/browser
+
+run: setup ## the workspace in the current folder
+	@$(BIN)/handloom
+
+test: setup ## all tests; the last lines name each skip with its reason (HANDLOOM_REQUIRE=docker,browser makes skips failures)
+	@$(BIN)/python -m pytest
+
+check: $(STAMP) ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP) ## put every file in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## every figure beside its limit and its target (BENCH_JSON=FILE keeps them)
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.bench
+
+campaign: setup ## the full counts of kills, faults and fuzzed inputs that the tests run in short form
+	@$(BIN)/python -m tests.campaign
+
+pictures: setup ## the pictures in docs/, made from the running program
+	@$(BIN)/python -m tests.pictures
+
+lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
+	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install --quiet uv
+	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
+	  --custom-compile-command "make lock" -o requirements.lock
+	@rm -rf $(VENV)-lock
+
+clean: ## remove what setup made
+	@rm -rf $(VENV)

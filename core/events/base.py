@@ -1,0 +1,137 @@
+"""What every event is made of: who said it, when, because of what.
+
+An event is an immutable fact. Its envelope says where it stands in its conversation: id, time, source and cause. A
+class becomes part of the vocabulary by naming its `kind`; the registries, the codec and the event pane follow from
+that. Nothing here does IO. Implements the event model of OpenHands V0 (`openhands/events/event.py`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class EventSource(StrEnum):
+    """Who an event comes from."""
+
+    AGENT = "agent"
+    USER = "user"
+    ENVIRONMENT = "environment"
+
+
+class ToolCallMetadata(BaseModel):
+    """Which tool call of which model answer an action carries out, or an observation answers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    function_name: str
+    tool_call_id: str
+    model_response: dict[str, JsonValue] = {}
+    """The whole answer on its first action; only its `id` on the later ones and on observations."""
+    total_calls_in_response: int = 1
+
+
+class TokenUsage(BaseModel):
+    """Tokens of one call, or summed over many. None of them is ever negative."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    context_window: int = 0
+    """Tokens that the model can see at once; 0 where it is not known."""
+    per_turn_token: int = 0
+    """Tokens of the latest call alone, prompt and answer: what fills the context now."""
+    response_id: str = ""
+
+
+class LLMMetrics(BaseModel):
+    """What the conversation has spent on models when the event was made."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    accumulated_cost: float | None = 0.0
+    """US dollars; None as soon as one call's price was unknown. An unknown price is never 0."""
+    max_budget_per_task: float | None = None
+    accumulated_token_usage: TokenUsage = TokenUsage()
+
+
+class Event(BaseModel):
+    """A durable fact. Subclasses are frozen; fields that nobody declared are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: ClassVar[str]
+    """The name in the stored form: the value of `action` or `observation`."""
+    kinds: ClassVar[dict[str, type[Any]]]
+    """Every kind of this branch of the vocabulary, by name."""
+
+    tool_call_metadata: ToolCallMetadata | None = None
+    llm_metrics: LLMMetrics | None = None
+
+    @property
+    def message(self) -> str:
+        """One line for people. Derived, never stored as a truth of its own."""
+        return ""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if "kind" not in cls.__dict__:
+            return
+        taken = cls.kinds.setdefault(cls.kind, cls)
+        if taken is not cls:
+            raise TypeError(f"the kind {cls.kind!r} of {cls.__name__} is taken by {taken.__name__}")
+
+
+class Action(Event):
+    """A command: something that the agent, the user or the system wants done."""
+
+    kinds: ClassVar[dict[str, type[Action]]] = {}
+    runnable: ClassVar[bool] = False
+    """Whether a runtime carries it out. Every runnable action gets exactly one observation."""
+
+    timeout: float | None = None
+    """Seconds until the runtime gives up; None leaves it to the runtime."""
+
+    @property
+    def thought_text(self) -> str:
+        """What the model said beside the call; empty where the action has no thought."""
+        thought = getattr(self, "thought", "")
+        return thought if isinstance(thought, str) else ""
+
+
+class Observation(Event):
+    """A result: what came of an action, or what happened in the environment."""
+
+    kinds: ClassVar[dict[str, type[Observation]]] = {}
+
+    content: str = ""
+
+    @property
+    def success(self) -> bool | None:
+        """Whether the action worked, where that can be said at all."""
+        return None
+
+
+class Envelope(BaseModel):
+    """An event at its place in a conversation. Ids start at 0 and have no gaps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    conversation_id: str
+    id: int = Field(ge=0)
+    timestamp: datetime
+    """Aware, UTC. Order is by id; clocks may jump."""
+    source: EventSource
+    cause: int | None = None
+    """The id of the event that led to this one."""
+    event: Event
+    carried: dict[str, JsonValue] = {}
+    """Parts of the stored form that this version does not know, kept and written back unchanged."""

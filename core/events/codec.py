@@ -1,0 +1,240 @@
+"""Events to and from the JSON form of OpenHands V0, which is also the stored form.
+
+One form everywhere: the database, the wire to the sandbox, `--json` and the trajectory export. Fields of older V0
+versions are accepted; kinds and fields that are not known are carried and written back unchanged. Pure functions of
+their arguments. Source: `openhands/events/serialization/*.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from core.events.base import Action, Envelope, Event, EventSource, LLMMetrics, Observation, ToolCallMetadata
+from core.events.unknown import UnknownAction, UnknownObservation
+
+ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
+TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout")
+"""Fields of events that stand beside `args` and `extras`, not in them."""
+
+TRAJECTORY_DROPS = frozenset(
+    {
+        "dom_object",
+        "axtree_object",
+        "active_page_index",
+        "last_browser_action",
+        "last_browser_action_error",
+        "focused_element_bid",
+        "extra_element_properties",
+    }
+)
+"""What a trajectory leaves out of a page: large, and of use only to the step itself."""
+
+JsonObject = dict[str, Any]
+
+
+class EventFormatError(ValueError):
+    """Data that is no event in V0 form; the text says which part is wrong."""
+
+
+def event_to_dict(event: Event) -> JsonObject:
+    """The V0 form of an event without its envelope."""
+    if isinstance(event, UnknownAction | UnknownObservation):
+        return dict(event.raw)
+    fields = event.model_dump(mode="json", exclude=_top_fields())
+    data: JsonObject = {"message": event.message}
+    if isinstance(event, Action):
+        data["action"] = event.kind
+        data["args"] = fields
+        if event.timeout is not None:
+            data["timeout"] = event.timeout
+    elif isinstance(event, Observation):
+        data["observation"] = event.kind
+        data["content"] = fields.pop("content")
+        data["extras"] = fields
+        if event.success is not None:
+            data["success"] = event.success
+    if event.tool_call_metadata is not None:
+        data["tool_call_metadata"] = event.tool_call_metadata.model_dump(mode="json")
+    if event.llm_metrics is not None:
+        data["llm_metrics"] = event.llm_metrics.model_dump(mode="json")
+    return data
+
+
+def event_from_dict(data: Mapping[str, Any]) -> tuple[Event, dict[str, JsonValue]]:
+    """An event from its V0 form, and the parts of it that this version does not know.
+
+    Raises EventFormatError where the form is of a known kind but does not fit it.
+    """
+    if not isinstance(data, Mapping):
+        raise EventFormatError(f"an event is a JSON object, not {type(data).__name__}")
+    is_action = "action" in data
+    if is_action == ("observation" in data):
+        raise EventFormatError("an event has either the key 'action' or the key 'observation'")
+    branch: type[Event] = Action if is_action else Observation
+    kind = data["action" if is_action else "observation"]
+    cls = branch.kinds.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raw = {key: value for key, value in data.items() if key not in ENVELOPE_KEYS}
+        return (UnknownAction(raw=raw) if is_action else UnknownObservation(raw=raw)), {}
+    return _known_from_dict(cls, data)
+
+
+def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, dict[str, JsonValue]]:
+    inner_key = "args" if issubclass(cls, Action) else "extras"
+    inner = data.get(inner_key) or {}
+    if not isinstance(inner, Mapping):
+        raise EventFormatError(f"{cls.kind}: {inner_key!r} is a JSON object, not {type(inner).__name__}")
+    values = dict(inner)
+    unknown: dict[str, JsonValue] = {}
+    if issubclass(cls, Action):
+        _accept_legacy_args(cls.kind, values)
+        if data.get("timeout") is not None:
+            values["timeout"] = data["timeout"]
+    else:
+        _accept_legacy_extras(cls.kind, values)
+        values["content"] = data.get("content") or ""
+    strange = {key: values.pop(key) for key in list(values) if key not in cls.model_fields}
+    if strange:
+        unknown[inner_key] = strange
+    try:
+        if data.get("tool_call_metadata") is not None:
+            values["tool_call_metadata"] = ToolCallMetadata.model_validate(data["tool_call_metadata"])
+        if data.get("llm_metrics") is not None:
+            values["llm_metrics"] = LLMMetrics.model_validate(data["llm_metrics"])
+        event = cls.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise EventFormatError(f"{cls.kind}: {place}: {first['msg']}") from error
+    known = {"action", "observation", "args", "extras", "content", "message", "success", *TOP_FIELDS, *ENVELOPE_KEYS}
+    unknown.update({key: value for key, value in data.items() if key not in known})
+    if data.get("message", event.message) != event.message:
+        unknown["message"] = data["message"]
+    return event, unknown
+
+
+def _accept_legacy_args(kind: str, args: dict[str, Any]) -> None:
+    """Arguments of older V0 versions, put into today's form in place."""
+    for dropped in ("keep_prompt", "task_completed"):
+        args.pop(dropped, None)
+    if "is_confirmed" in args:
+        args["confirmation_state"] = args.pop("is_confirmed")
+    if "images_urls" in args:
+        args.setdefault("image_urls", args.pop("images_urls"))
+    if kind == "change_agent_state" and args.get("agent_state") == "init":
+        args["agent_state"] = "loading"
+    code = args.pop("translated_ipython_code", None)
+    if code and kind in ("edit", "read"):
+        for key, value in _editor_call(code).items():
+            args.setdefault(key, value)
+
+
+def _editor_call(code: str) -> dict[str, Any]:
+    """The keyword arguments of `print(file_editor(**{...}))`, as V0 once translated edits into Python."""
+    try:
+        tree = ast.parse(code.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "file_editor":
+            return _literal_keywords(node)
+    return {}
+
+
+def _literal_keywords(call: ast.Call) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for keyword in call.keywords:
+        try:
+            value = ast.literal_eval(keyword.value)
+        except (ValueError, TypeError, SyntaxError, RecursionError):
+            continue
+        if keyword.arg is not None:
+            found[keyword.arg] = value
+        elif isinstance(value, dict):
+            found.update(value)
+    return found
+
+
+def _accept_legacy_extras(kind: str, extras: dict[str, Any]) -> None:
+    """Extras of older V0 versions, put into today's form in place."""
+    extras.pop("formatted_output_and_error", None)
+    if kind == "agent_state_changed" and extras.get("agent_state") == "init":
+        extras["agent_state"] = "loading"
+    if kind == "run" and ("exit_code" in extras or "command_id" in extras):
+        metadata = dict(extras.get("metadata") or {})
+        if "exit_code" in extras:
+            metadata["exit_code"] = extras.pop("exit_code")
+        if "command_id" in extras:
+            metadata["pid"] = extras.pop("command_id")
+        extras["metadata"] = metadata
+
+
+@cache
+def _top_fields() -> frozenset[str]:
+    return frozenset(TOP_FIELDS)
+
+
+def envelope_to_dict(envelope: Envelope) -> JsonObject:
+    """The whole V0 form: the envelope's fields, then the event's, then what was carried."""
+    data: JsonObject = {
+        "id": envelope.id,
+        "timestamp": envelope.timestamp.isoformat(),
+        "source": envelope.source.value,
+    }
+    if envelope.cause is not None:
+        data["cause"] = envelope.cause
+    data.update(event_to_dict(envelope.event))
+    for key, value in envelope.carried.items():
+        if key in ("args", "extras") and isinstance(value, dict):
+            data[key] = {**data.get(key, {}), **value}
+        else:
+            data[key] = value
+    data["conversation_id"] = envelope.conversation_id
+    return data
+
+
+def envelope_from_dict(data: Mapping[str, Any], conversation_id: str | None = None) -> Envelope:
+    """The envelope of a V0 form. `conversation_id` stands in where the form has none.
+
+    A time without a zone is taken as UTC. Raises EventFormatError.
+    """
+    event, carried = event_from_dict(data)
+    try:
+        timestamp = datetime.fromisoformat(str(data.get("timestamp")))
+        return Envelope(
+            conversation_id=data.get("conversation_id") or conversation_id or "",
+            id=data.get("id"),  # type: ignore[arg-type]  # pydantic says what is wrong with it
+            timestamp=timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC),
+            source=EventSource(data.get("source") or "environment"),
+            cause=data.get("cause"),
+            event=event,
+            carried=carried,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise EventFormatError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (ValueError, OverflowError) as error:
+        raise EventFormatError(str(error)) from error
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """One line of JSON that every reader can take: no NaN, lone surrogates as escapes."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def drop_for_trajectory(data: JsonObject, *, screenshots: bool = False) -> JsonObject:
+    """The form that goes into a trajectory file: a page without its trees, and without pictures unless asked."""
+    extras = data.get("extras")
+    if not isinstance(extras, dict):
+        return data
+    drops = TRAJECTORY_DROPS if screenshots else TRAJECTORY_DROPS | {"screenshot", "set_of_marks"}
+    return {**data, "extras": {key: value for key, value in extras.items() if key not in drops}}
+
+

@@ -1,0 +1,43 @@
+"""What is live and never stored one by one: tokens as they come, terminal bytes, notices.
+
+Frames and events are disjoint: what has to survive is an event, and the type checker is the persistence policy.
+Plain dataclasses, so that a screen can import them before anything heavy is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDelta:
+    """A piece of the model's answer while it streams. The event that follows carries the whole text."""
+
+    cause: int
+    """The id of the event that the agent is answering."""
+    text: str
+    channel: Literal["answer", "reasoning"] = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalOutput:
+    """Bytes as a terminal of 1 cell per character would get them: escape sequences included, not sanitised."""
+
+    cause: int
+    """The id of the action that prints; -1 for what the shell says by itself."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A notice about something going on: a retry, a start, a trouble. The newest of one id replaces the older."""
+
+    level: Literal["info", "error"]
+    id: str
+    """As in V0: `STATUS$LLM_RETRY`, `STATUS$READY`, ..."""
+    message: str
+    """For people; empty takes the notice of this id away."""
+
+
+Frame = TokenDelta | TerminalOutput | Status

@@ -1,0 +1,336 @@
+"""The observations: results of actions, and what happens in the environment.
+
+One class each, named and with the fields of OpenHands V0 (`openhands/events/observation/*.py`). `content` is what
+the model reads; the other fields travel as `extras`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from core.events.actions import AgentState, FileEditSource, FileReadSource, RecallType
+from core.events.base import Observation
+
+MAX_CMD_OUTPUT_CHARS = 30_000
+"""What the model sees of a command's output at most: more drowns the rest of its context."""
+TRUNCATION_NOTICE = "\n[... Observation truncated due to length ...]\n"
+
+
+def truncate_middle(text: str, limit: int = MAX_CMD_OUTPUT_CHARS) -> str:
+    """Cut the middle out of a text of more than `limit` characters; head and tail stay, with a notice between."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return text[:half] + TRUNCATION_NOTICE + text[-half:]
+
+
+class CmdOutputMetadata(BaseModel):
+    """What the shell's prompt said after a command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    exit_code: int = -1
+    """-1 while the command is still running, or when nothing is known."""
+    pid: int = -1
+    username: str | None = None
+    hostname: str | None = None
+    working_dir: str | None = None
+    py_interpreter_path: str | None = None
+    prefix: str = ""
+    suffix: str = ""
+
+
+class NullObservation(Observation):
+    """Nothing to say. Kept so that old trajectories load."""
+
+    kind: ClassVar[str] = "null"
+
+    @property
+    def message(self) -> str:
+        return "No observation"
+
+
+class CmdOutputObservation(Observation):
+    """What a shell command printed."""
+
+    kind: ClassVar[str] = "run"
+
+    command: str
+    hidden: bool = False
+    metadata: CmdOutputMetadata = CmdOutputMetadata()
+
+    @property
+    def exit_code(self) -> int:
+        return self.metadata.exit_code
+
+    @property
+    def success(self) -> bool:
+        return self.metadata.exit_code == 0
+
+    @property
+    def message(self) -> str:
+        return f"Command `{self.command}` executed with exit code {self.exit_code}."
+
+    def to_agent_text(self) -> str:
+        """The text that models are tuned to: output between prefix and suffix, then cwd, interpreter, exit code."""
+        m = self.metadata
+        text = f"{m.prefix}{self.content}{m.suffix}"
+        if m.working_dir:
+            text += f"\n[Current working directory: {m.working_dir}]"
+        if m.py_interpreter_path:
+            text += f"\n[Python interpreter: {m.py_interpreter_path}]"
+        if m.exit_code != -1:
+            text += f"\n[Command finished with exit code {m.exit_code}]"
+        return text
+
+
+class IPythonRunCellObservation(Observation):
+    """What a cell printed and showed."""
+
+    kind: ClassVar[str] = "run_ipython"
+
+    code: str
+    image_urls: list[str] | None = None
+
+    @property
+    def success(self) -> bool:
+        return True
+
+    @property
+    def message(self) -> str:
+        return "Code executed in IPython cell."
+
+
+class BrowserOutputObservation(Observation):
+    """A page after a step."""
+
+    kind: ClassVar[str] = "browse"
+
+    url: str
+    trigger_by_action: str
+    screenshot: str = ""
+    screenshot_path: str | None = None
+    set_of_marks: str = ""
+    error: bool = False
+    goal_image_urls: list[str] = []
+    open_pages_urls: list[str] = []
+    active_page_index: int = -1
+    dom_object: dict[str, Any] = {}
+    axtree_object: dict[str, Any] = {}
+    extra_element_properties: dict[str, Any] = {}
+    last_browser_action: str = ""
+    last_browser_action_error: str = ""
+    focused_element_bid: str = ""
+    filter_visible_only: bool = False
+
+    @property
+    def success(self) -> bool:
+        return not self.error
+
+    @property
+    def message(self) -> str:
+        return "Visited " + self.url
+
+
+class FileReadObservation(Observation):
+    """What stands in a file."""
+
+    kind: ClassVar[str] = "read"
+
+    path: str
+    impl_source: FileReadSource = FileReadSource.DEFAULT
+
+    @property
+    def message(self) -> str:
+        return f"I read the file {self.path}."
+
+
+class FileWriteObservation(Observation):
+    """A file was written."""
+
+    kind: ClassVar[str] = "write"
+
+    path: str
+
+    @property
+    def message(self) -> str:
+        return f"I wrote to the file {self.path}."
+
+
+class FileEditObservation(Observation):
+    """A file was edited; old and new content are the whole file's."""
+
+    kind: ClassVar[str] = "edit"
+
+    path: str = ""
+    prev_exist: bool = False
+    old_content: str | None = None
+    new_content: str | None = None
+    impl_source: FileEditSource = FileEditSource.LLM_BASED_EDIT
+    diff: str | None = None
+
+    @property
+    def message(self) -> str:
+        return f"I edited the file {self.path}."
+
+
+class AgentDelegateObservation(Observation):
+    """What another agent came back with."""
+
+    kind: ClassVar[str] = "delegate"
+
+    outputs: dict[str, JsonValue] = {}
+
+
+class SuccessObservation(Observation):
+    """It worked."""
+
+    kind: ClassVar[str] = "success"
+
+    @property
+    def success(self) -> bool:
+        return True
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
+class ErrorObservation(Observation):
+    """It did not work; `content` says why and what to do next."""
+
+    kind: ClassVar[str] = "error"
+
+    error_id: str = ""
+
+    @property
+    def success(self) -> bool:
+        return False
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
+class AgentStateChangedObservation(Observation):
+    """The controller's state is now this."""
+
+    kind: ClassVar[str] = "agent_state_changed"
+
+    agent_state: AgentState
+    reason: str = ""
+
+
+class UserRejectObservation(Observation):
+    """The user did not want an action."""
+
+    kind: ClassVar[str] = "user_rejected"
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
+class AgentCondensationObservation(Observation):
+    """A summary in place of forgotten events. Exists in the view of the model only."""
+
+    kind: ClassVar[str] = "condense"
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
+class AgentThinkObservation(Observation):
+    """A thought was logged."""
+
+    kind: ClassVar[str] = "think"
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
+class MicroagentKnowledge(BaseModel):
+    """A piece of knowledge that a trigger brought up."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    trigger: str
+    content: str
+
+
+class RecallObservation(Observation):
+    """What memory found."""
+
+    kind: ClassVar[str] = "recall"
+
+    recall_type: RecallType
+    repo_name: str = ""
+    repo_directory: str = ""
+    repo_branch: str = ""
+    repo_instructions: str = ""
+    runtime_hosts: dict[str, int] = {}
+    additional_agent_instructions: str = ""
+    date: str = ""
+    custom_secrets_descriptions: dict[str, str] = {}
+    conversation_instructions: str = ""
+    working_dir: str = ""
+    microagent_knowledge: list[MicroagentKnowledge] = []
+
+    @property
+    def message(self) -> str:
+        if self.recall_type is RecallType.WORKSPACE_CONTEXT:
+            return "Added workspace context"
+        return "Added microagent knowledge"
+
+
+class MCPObservation(Observation):
+    """What an MCP tool answered."""
+
+    kind: ClassVar[str] = "mcp"
+
+    name: str = ""
+    arguments: dict[str, JsonValue] = {}
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
+class FileDownloadObservation(Observation):
+    """The browser downloaded a file."""
+
+    kind: ClassVar[str] = "download"
+
+    file_path: str
+
+    @property
+    def message(self) -> str:
+        return f"Downloaded file at location: {self.file_path}"
+
+
+class TaskTrackingObservation(Observation):
+    """The plan as it stands."""
+
+    kind: ClassVar[str] = "task_tracking"
+
+    command: str = ""
+    task_list: list[dict[str, Any]] = []
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
+class LoopDetectionObservation(Observation):
+    """The agent runs in a circle; `content` offers the ways out."""
+
+    kind: ClassVar[str] = "loop_detection"
+
+    @property
+    def message(self) -> str:
+        return self.content

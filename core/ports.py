@@ -1,0 +1,121 @@
+"""What core needs of others: a runtime, a model, an agent. Protocols only.
+
+The implementations are chosen in the composition root, so that core knows no sandbox and no provider, and a test can
+hand in a public double.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, TokenUsage
+
+FrameSink = Callable[[Frame], None]
+"""Takes live frames. Never blocks, never raises."""
+
+
+class Runtime(Protocol):
+    """A place where actions are carried out: a sandbox, or the user's own machine."""
+
+    @property
+    def isolation(self) -> str:
+        """What separates it from the user's machine, for people: `none`, `docker`, ..."""
+        ...
+
+    @property
+    def working_dir(self) -> str:
+        """The folder in which commands start, as the runtime sees it."""
+        ...
+
+    async def start(self) -> None:
+        """Make it ready. Raises RuntimeUnavailableError with what to do next. May be called again after it died."""
+        ...
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        """Carry out one action; live output goes to `on_frame`, the result comes back.
+
+        What goes wrong inside is an ErrorObservation. Cancelling interrupts the action in the sandbox and returns
+        at once. Raises RuntimeUnavailableError when the sandbox itself is gone.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """End it and everything that it started. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that the model wants made. `arguments` is the JSON text as the model wrote it, checked by nobody."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class LLMRequest:
+    """What a model is asked. Messages and tools are in the form of OpenAI's chat completions."""
+
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]] = ()
+    last_observation: str = ""
+    """The text of the newest observation, for models that state what they expect to have seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class LLMResponse:
+    """A whole answer."""
+
+    id: str
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    """Of this call alone."""
+    cost: float | None = None
+    """US dollars of this call; None where the price is not known."""
+    finish_reason: str = "stop"
+
+
+class LLM(Protocol):
+    """A model that answers."""
+
+    @property
+    def name(self) -> str:
+        """As the user names it: `anthropic/claude-...`, `scripted:demo.yaml`."""
+        ...
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        """Answer; tokens go to `on_frame` as TokenDelta with `cause`, retries as Status.
+
+        Raises ModelError. Cancelling stops the call at the provider and returns within 100 ms.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what the model holds."""
+        ...
+
+
+class Agent(Protocol):
+    """What turns a model's answers into actions."""
+
+    @property
+    def name(self) -> str:
+        """The class name of V0, such as `CodeActAgent`."""
+        ...
+
+    def system_message(self) -> Event:
+        """The SystemMessageAction that begins a conversation."""
+        ...
+
+    async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
+        """Ask the model once and say what follows from its answer, in order: one or more events.
+
+        `metrics` is what the conversation has spent so far; the events come back with it increased. An answer that
+        cannot be understood is an ErrorObservation for the model to read, not an exception. Raises ModelError.
+        Cancelling cancels the model's call.
+        """
+        ...
