@@ -18,17 +18,15 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
-from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
+from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, TerminalOutput
 from runtime.protocol import NO_ACTION_ID
 from runtime.server import prompt
+from runtime.server.executor import Emit, Table
 from runtime.server.output import OutputBuffer
 from runtime.server.terminal import Terminal
-
-Emit = Callable[[Frame], Awaitable[None]]
-"""Takes a live frame; waits while the reader is slow, raises where he is gone."""
 
 NO_CHANGE_TIMEOUT_S = 10.0
 """Silence after which the model is asked what to do; V0's server uses 10."""
@@ -94,6 +92,7 @@ class BashSession:
         self._running_id: int | None = None
         self._is_shown_in_part = False
         self._is_listened_to = False
+        self._is_closed = False
         self._prompt: CmdOutputMetadata | None = None
         self._exit_status: int | None = None
         self._last_output_at = 0.0
@@ -108,8 +107,14 @@ class BashSession:
         """The shell's process; -1 where there is none."""
         return self._terminal.pid if self._terminal else -1
 
+    @property
+    def table(self) -> Table:
+        return {CmdRunAction: self.execute}
+
     async def start(self) -> None:
         """Start the shell and wait for its first prompt. Raises ShellError."""
+        if self._is_closed:
+            raise ShellError("the session is closed")
         bash = shutil.which("bash", path=self._env.get("PATH"))
         if bash is None:
             raise ShellError("bash was not found; install it, or put it on PATH")
@@ -152,6 +157,7 @@ class BashSession:
 
     async def aclose(self) -> None:
         """End the shell and everything in its session. May be called twice."""
+        self._is_closed = True
         if self._terminal is not None:
             await self._terminal.aclose()
             self._terminal = None
