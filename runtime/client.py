@@ -1,8 +1,8 @@
 """ActionExecutionClient: one action over the wire. The same for every sandbox; only the way to it differs.
 
 What the sandbox says is decoded by `protocol`; what cannot be reached, breaks off or makes no sense is a
-RuntimeUnavailableError that says what to do next. There is no time limit here but the one to connect: an action ends
-by its own, in the sandbox.
+RuntimeUnavailableError that says what to do next. There is no time limit here but the one to connect: an
+action ends by its own, in the sandbox.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class ActionExecutionClient:
         body = encode_request(action, action_id)
         lines = LineSplitter()
         try:
-            async with self._session.post(f"{self._url}/execute_action", data=body, headers=headers) as response:
+            async with self._session.post(
+                f"{self._url}/execute_action", data=body, headers=headers
+            ) as response:
                 if response.status != 200:
                     raise RuntimeUnavailableError(await _refusal(response))
                 try:

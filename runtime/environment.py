@@ -1,7 +1,7 @@
 """The environment of a sandbox: the user's, without what looks like a secret.
 
-A model's commands can print their environment, and what they print goes to the model. So no variable passes whose
-name says that it holds a key, a token or a password. Pure.
+A model's commands can print their environment, and what they print goes to the model. So no variable passes
+whose name says that it holds a key, a token or a password. Pure.
 """
 
 from __future__ import annotations

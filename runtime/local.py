@@ -1,7 +1,7 @@
 """LocalRuntime: the action server as a child process, on the user's own machine and with his rights.
 
-It separates nothing: `isolation` is `none`. What it promises is an end: the server holds the read side of a pipe
-whose other side is ours, so it and everything that it started end when we do, however we end.
+It separates nothing: `isolation` is `none`. What it promises is an end: the server holds the read side of a
+pipe whose other side is ours, so it and everything that it started end when we do, however we end.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class LocalRuntime:
 
     async def _start(self) -> None:
         if not self._working_dir.is_dir():
-            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
+            raise RuntimeUnavailableError(
+                f"The workspace {self._working_dir} is no folder. Choose another one."
+            )
         self._folder = _private_folder()
         key = secrets.token_hex(32)
         key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
@@ -107,7 +109,9 @@ class LocalRuntime:
             ready = b""
         if not ready:
             said = log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
-            raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
+            raise RuntimeUnavailableError(
+                f"The local runtime did not start: {said or 'it said nothing'}. Try again."
+            )
         self._client = ActionExecutionClient(key, uds=str(socket))
 
     async def _end(self) -> None:
@@ -142,5 +146,5 @@ def _private_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="handloom-"))
     if len(os.fsencode(folder / "s")) > SOCKET_PATH_BYTES:
         folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))  # noqa: S108  # mkdtemp makes it private
+        folder = Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))  # mkdtemp makes it private
     return folder

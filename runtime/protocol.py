@@ -1,8 +1,9 @@
 """The wire between Handloom and a sandbox. Pure functions of bytes and events: no sockets, no clock.
 
-`POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`. The answer is one
-observation in V0 form as JSON; where the caller accepts `application/x-ndjson`, it is frames while the action runs,
-one JSON object a line, and the observation as the last line. Closing the response is the interrupt.
+`POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`. The
+answer is one observation in V0 form as JSON; where the caller accepts `application/x-ndjson`, it is frames
+while the action runs, one JSON object a line, and the observation as the last line. Closing the response is
+the interrupt.
 
 Everything that is decoded here was written by the other side and may be hostile: what does not fit raises
 ProtocolError and nothing else.
@@ -94,11 +95,13 @@ def decode_line(line: bytes) -> Frame | Observation:
             case "terminal_output":
                 return TerminalOutput(int(data["cause"]), base64.b64decode(data["data"], validate=True))
             case "status":
-                level = "error" if data["level"] == "error" else "info"
-                return Status(level, str(data["id"]), str(data["message"]))
+                is_error = data["level"] == "error"
+                return Status("error" if is_error else "info", str(data["id"]), str(data["message"]))
             case "token_delta":
-                channel = "reasoning" if data.get("channel") == "reasoning" else "answer"
-                return TokenDelta(int(data["cause"]), str(data["text"]), channel)
+                is_reasoning = data.get("channel") == "reasoning"
+                return TokenDelta(
+                    int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer"
+                )
             case kind:
                 raise ProtocolError(f"no frame is called {kind!r}")
     except (KeyError, TypeError, binascii.Error) as error:

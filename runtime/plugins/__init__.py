@@ -1,7 +1,7 @@
 """The registry of plugins: what a server can do beyond shell, files and plan.
 
-A plugin brings rows for the executor's table. It is one file beside this one and one entry in PLUGINS; two plugins
-that claim one action are refused when the server starts.
+A plugin brings rows for the executor's table. It is one file beside this one and one entry in PLUGINS; two
+plugins that claim one action are refused when the server starts.
 """
 
 from __future__ import annotations

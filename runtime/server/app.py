@@ -1,7 +1,8 @@
 """The routes of the action server. They translate between HTTP and the ActionExecutor, and decide nothing.
 
-Closing a request cancels its handler, which is the interrupt. Frames are written as they come, and the write waits
-while the reader is slow: so a fast command is slowed down by the kernel instead of filling our memory.
+Closing a request cancels its handler, which is the interrupt. Frames are written as they come, and the
+write waits while the reader is slow: so a fast command is slowed down by the kernel instead of filling our
+memory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from runtime.protocol import (
 )
 from runtime.server import resources
 from runtime.server.executor import ActionExecutor
-from runtime.server.guard import Guard
+from runtime.server.guard import Guard, Handler
 
 BODY_TIMEOUT_S = 30.0
 """For a body of at most 8 MiB; who takes longer holds a connection for nothing."""
@@ -37,7 +38,7 @@ class ActionServer:
         self._working_dir = working_dir
 
         @web.middleware
-        async def admit(request: web.Request, handler: web.Handler) -> web.StreamResponse:
+        async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await guard.admit(request, handler)
 
         self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[admit])

@@ -1,11 +1,13 @@
 """BashSession: one shell that keeps folder, variables and jobs from command to command.
 
-Commands are written to a file and sourced, so that any text is taken as it is: several lines, here-documents,
-100 KB, unclosed quotes. The prompt says where a command ended and how (see `prompt`). What the model reads, with its
-hints on silence and time-outs, is word for word that of OpenHands V0 (`openhands/runtime/utils/bash.py`).
+Commands are written to a file and sourced, so that any text is taken as it is: several lines,
+here-documents, 100 KB, unclosed quotes. The prompt says where a command ended and how (see `prompt`). What
+the model reads, with its hints on silence and time-outs, is word for word that of OpenHands V0
+(`openhands/runtime/utils/bash.py`).
 
-Invariants: one command at a time; every execute returns one observation or raises what ended it; whoever stops
-waiting gets his command interrupted; after any of that the next command finds a shell, if need be a fresh one.
+Invariants: one command at a time; every execute returns one observation or raises what ended it; whoever
+stops waiting gets his command interrupted; after any of that the next command finds a shell, if need be a
+fresh one.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from contextlib import suppress
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, TerminalOutput
 from runtime.protocol import NO_ACTION_ID
-from runtime.server import prompt
+from runtime.server import hints, prompt
 from runtime.server.executor import Emit, Table
 from runtime.server.output import OutputBuffer
 from runtime.server.terminal import Terminal
@@ -40,16 +42,6 @@ SHOWN_COMMAND_CHARS = 4_000
 
 INTERRUPT_STEPS = ((1.0, signal.SIGTERM), (0.5, signal.SIGKILL), (0.5, None))
 """After C-c: how long to wait, and what the foreground gets next; None is the end of the shell itself."""
-
-HELP = (
-    "You may wait longer to see additional output by sending empty command '', "
-    "send other commands to interact with the current process, "
-    'send keys ("C-c", "C-z", "C-d") to interrupt/kill the previous command before sending your new command, '
-    "or use the timeout parameter in execute_bash for future commands."
-)
-CONTINUED = "[Below is the output of the previous command.]\n"
-NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from."
-NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
 
 
 class ShellError(Exception):
@@ -122,7 +114,7 @@ class BashSession:
         self._filter = prompt.PromptFilter(nonce)
         self._number = 0
         self._prompt = self._exit_status = None
-        folder = self._cwd if os.path.isdir(self._cwd) else self._working_dir
+        folder = self._folder_to_start_in()
         terminal = Terminal(self._on_output, self._on_exit)
         try:
             init = self._write_file("init", prompt.init_script(nonce))
@@ -138,8 +130,8 @@ class BashSession:
     async def execute(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
         """Run a command, or give input to the one that runs; live bytes go to `emit`.
 
-        Cancelling, and an `emit` that raises, interrupt the command: C-c, then harder, 2 s in all. Raises ShellError
-        where no shell can be had.
+        Cancelling, and an `emit` that raises, interrupt the command: C-c, then harder, 2 s in all. Raises
+        ShellError where no shell can be had.
         """
         async with self._turn:
             is_done = False
@@ -170,35 +162,32 @@ class BashSession:
         await self._flush(emit)
         if self._running_id is None:
             if is_blank:
-                return CmdOutputObservation(command="", content=NOTHING_TO_RETRIEVE)
+                return CmdOutputObservation(command="", content=hints.NOTHING_TO_RETRIEVE)
             if action.is_input:
-                return CmdOutputObservation(command="", content=NOTHING_TO_INTERACT)
+                return CmdOutputObservation(command="", content=hints.NOTHING_TO_INTERACT)
             return await self._run(action, action_id, emit, prefix="")
         if is_blank:
             return await self._wait(action, action_id, emit)
         if self._is_over and action.is_input:
-            return await self._complete(action, prefix=f"{NOTHING_TO_INTERACT}\n{CONTINUED}")
+            return await self._complete(action, prefix=f"{hints.NOTHING_TO_INTERACT}\n{hints.CONTINUED}")
         if self._is_over:
-            before = await self._complete(action, prefix=CONTINUED)
+            before = await self._complete(action, prefix=hints.CONTINUED)
             told = before.metadata.prefix + before.content + before.metadata.suffix + "\n"
             return await self._run(action, action_id, emit, prefix=told)
         if not action.is_input:
-            suffix = (
-                f'\n[Your command "{action.command.strip()}" is NOT executed. The previous command is still running - '
-                "You CANNOT send new commands until the previous command is completed. "
-                f"By setting `is_input` to `true`, you can interact with the current process: {HELP}]"
-            )
-            return self._still_running(action, suffix)
+            return self._still_running(action, hints.not_executed(action.command))
         await self._send_input(action, action_id, emit)
         return await self._wait(action, action_id, emit)
 
-    async def _run(self, action: CmdRunAction, action_id: int, emit: Emit, prefix: str) -> CmdOutputObservation:
+    async def _run(
+        self, action: CmdRunAction, action_id: int, emit: Emit, prefix: str
+    ) -> CmdOutputObservation:
         """Start a command in an idle shell and wait for it."""
         if self._exit_status is not None or self._terminal is None:
             prefix += f"[The shell had ended. {await self._start_afresh()}]\n"
         assert self._terminal is not None
         await emit(TerminalOutput(action_id, _shown(f"$ {action.command.strip()}")))
-        key = _special_key(action.command)
+        key = hints.special_key(action.command)
         self._terminal.calm()
         if key is None:
             self._number += 1
@@ -212,7 +201,7 @@ class BashSession:
 
     async def _send_input(self, action: CmdRunAction, action_id: int, emit: Emit) -> None:
         assert self._terminal is not None
-        key = _special_key(action.command)
+        key = hints.special_key(action.command)
         if key is None:
             text = action.command.removesuffix("\n")
             await emit(TerminalOutput(action_id, _shown(text)))
@@ -236,16 +225,14 @@ class BashSession:
             ends_at = started_at + timeout_s
             now = time.monotonic()
             if now >= silent_at:
-                suffix = f"\n[The command has no new output after {self._no_change_timeout_s:g} seconds. {HELP}]"
-                return self._still_running(action, suffix, prefix=prefix)
+                return self._still_running(action, hints.no_new_output(self._no_change_timeout_s), prefix)
             if now >= ends_at:
-                suffix = f"\n[The command timed out after {timeout_s:g} seconds. {HELP}]"
-                return self._still_running(action, suffix, prefix=prefix)
+                return self._still_running(action, hints.timed_out(timeout_s), prefix)
             await self._change_within(min(silent_at, ends_at) - now)
 
-    def _still_running(self, action: CmdRunAction, suffix: str, *, prefix: str = "") -> CmdOutputObservation:
+    def _still_running(self, action: CmdRunAction, suffix: str, prefix: str = "") -> CmdOutputObservation:
         content = self._output.take(whole=action.hidden)
-        metadata = CmdOutputMetadata(prefix=prefix + CONTINUED * self._is_shown_in_part, suffix=suffix)
+        metadata = CmdOutputMetadata(prefix=prefix + hints.CONTINUED * self._is_shown_in_part, suffix=suffix)
         self._is_shown_in_part = self._is_shown_in_part or bool(content)
         return CmdOutputObservation(
             command=action.command, content=content, hidden=action.hidden, metadata=metadata
@@ -261,8 +248,7 @@ class BashSession:
             code = self._exit_status if self._exit_status >= 0 else 128 - self._exit_status
             ended = CmdOutputMetadata(exit_code=code, working_dir=self._cwd)
             told = f"\n[The shell ended with it. {await self._start_afresh()}]"
-        key = f" CTRL+{action.command.strip()[-1].upper()} was sent." if _special_key(action.command) else ""
-        suffix = f"\n[The command completed with exit code {ended.exit_code}.{key}]{told}"
+        suffix = hints.completed(ended.exit_code, action.command) + told
         metadata = ended.model_copy(update={"prefix": prefix, "suffix": suffix})
         return CmdOutputObservation(
             command=action.command, content=content, hidden=action.hidden, metadata=metadata
@@ -298,7 +284,7 @@ class BashSession:
         if self._terminal is not None:
             await self._terminal.aclose()
         await self.start()
-        return f"A fresh shell was started in {self._cwd}; variables, functions and aliases of the old one are gone."
+        return hints.fresh_shell(self._cwd)
 
     @property
     def _is_over(self) -> bool:
@@ -348,6 +334,9 @@ class BashSession:
         self._exit_status = status
         self._changed.set()
 
+    def _folder_to_start_in(self) -> str:
+        return self._cwd if os.path.isdir(self._cwd) else self._working_dir
+
     def _write_file(self, name: str, text: str) -> str:
         """A file for the shell to read, in a folder of our own, made anew where a command has removed it."""
         if not os.path.isdir(self._folder):
@@ -358,14 +347,9 @@ class BashSession:
         return path
 
 
-def _special_key(command: str) -> bytes | None:
-    """The control character of `C-c` and its like, None for anything else."""
-    key = command.strip()
-    is_key = len(key) == 3 and key.startswith("C-") and "@" <= key[2].upper() <= "_"
-    return bytes([ord(key[2].upper()) & 0x1F]) if is_key else None
-
-
 def _shown(text: str) -> bytes:
     """What the user sees of what was typed: dim, one look for commands and input, no escapes of its own."""
-    plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text[:SHOWN_COMMAND_CHARS])
+    plain = "".join(
+        char if char.isprintable() or char == "\n" else " " for char in text[:SHOWN_COMMAND_CHARS]
+    )
     return b"\x1b[2m" + plain.replace("\n", "\r\n").encode("utf-8", "replace") + b"\x1b[0m\r\n"

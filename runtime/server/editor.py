@@ -1,8 +1,8 @@
 """The editor's commands: view, create, str_replace, insert, undo_edit.
 
-The rules and every text that the model reads are those of OpenHands' editor (`openhands_aci/editor/editor.py`), which
-models are tuned to. An edit gives back the whole content before and after. All methods block; callers use a thread
-and call one at a time.
+The rules and every text that the model reads are those of OpenHands' editor
+(`openhands_aci/editor/editor.py`), which models are tuned to. An edit gives back the whole content before
+and after. All methods block; callers use a thread and call one at a time.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LISTED_ENTRIES = 10_000
 """Of one folder; far more than MAX_VIEW_CHARS can show."""
 
 FILE_CLIPPED = (
-    "<response clipped><NOTE>Due to the max output limit, only part of this file has been shown to you. You should "
-    "retry this tool after you have searched inside the file with `grep -n` in order to find the line numbers of "
-    "what you are looking for.</NOTE>"
+    "<response clipped><NOTE>Due to the max output limit, only part of this file has been shown to you. "
+    "You should retry this tool after you have searched inside the file with `grep -n` in order to find the "
+    "line numbers of what you are looking for.</NOTE>"
 )
 FOLDER_CLIPPED = (
-    "<response clipped><NOTE>Due to the max output limit, only part of this directory has been shown to you. You "
-    "should use `ls -la` instead to view large directories incrementally.</NOTE>"
+    "<response clipped><NOTE>Due to the max output limit, only part of this directory has been shown to you. "
+    "You should use `ls -la` instead to view large directories incrementally.</NOTE>"
 )
 REVIEW = "Review the changes and make sure they are as expected. Edit the file again if necessary."
 REVIEW_INSERTED = (
@@ -44,7 +44,7 @@ class EditorError(Exception):
 
 @dataclass(frozen=True)
 class Edit:
-    """What a command did: what the model reads, and the file before and after. None before: there was none."""
+    """What the model reads of a command, and the file before and after; None before a file that was not."""
 
     output: str
     old: str | None
@@ -168,7 +168,7 @@ def check_path(command: str, path: str, cwd: str) -> None:
 
 
 def unified_diff(old: str, new: str, path: str, context: int = 3) -> str:
-    """The change as one hunk, from the first line that differs to the last. Linear, whatever the texts are."""
+    """The change as one hunk, from the first line that differs to the last. Linear in time."""
     before, after = _kept_lines(old), _kept_lines(new)
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
@@ -184,12 +184,14 @@ def unified_diff(old: str, new: str, path: str, context: int = 3) -> str:
     hunk = f"@@ -{first if old_count else 0},{old_count} +{first if new_count else 0},{new_count} @@\n"
     marked = [" " + line for line in lead] + ["-" + line for line in removed]
     marked += ["+" + line for line in added] + [" " + line for line in trail]
-    body = "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in marked)
+    body = "".join(
+        line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in marked
+    )
     return f"--- {path}\n+++ {path}\n{hunk}{body}"
 
 
 def _kept_lines(text: str) -> list[str]:
-    """Lines with their ends. Only `\\n` ends a line: `splitlines` would also break at form feeds and the like."""
+    """Lines with their ends. `\\n` alone ends one: `splitlines` would also break at form feeds."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
@@ -235,7 +237,8 @@ def _checked_range(view_range: list[int], count: int) -> tuple[int, int, str]:
     if end == -1:
         return start, count, ""
     if end > count:
-        return start, count, f"\nNOTE: We only show up to {count} since there's only {count} lines in this file\n"
+        note = f"\nNOTE: We only show up to {count} since there's only {count} lines in this file\n"
+        return start, count, note
     if end < start:
         hint = f"Its second element `{end}` should be greater than or equal to the first element `{start}`."
         raise _invalid("view_range", view_range, hint)
@@ -252,7 +255,9 @@ def _folder_listing(path: str) -> str:
     listing = "\n".join(f"{item}/" if os.path.isdir(item) else item for item in sorted(paths))
     if len(listing) > MAX_VIEW_CHARS:
         listing = listing[:MAX_VIEW_CHARS] + FOLDER_CLIPPED
-    text = f"Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n{listing}"
+    text = (
+        f"Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n{listing}"
+    )
     if hidden:
         text += (
             f"\n\n{hidden} hidden files/directories in this directory are excluded. "
@@ -262,7 +267,7 @@ def _folder_listing(path: str) -> str:
 
 
 def _entries(folder: str) -> tuple[list[str], int]:
-    """The paths in a folder that are not hidden, and how many are. A folder that cannot be read counts as empty."""
+    """The paths in a folder that are not hidden, and how many are. An unreadable one counts as empty."""
     try:
         names = sorted(entry.name for entry, _ in zip(os.scandir(folder), range(LISTED_ENTRIES)))  # noqa: B905
     except OSError:

@@ -1,8 +1,8 @@
 """ActionExecutor: one table from the class of an action to what carries it out.
 
-The shell, the files and the plan bring rows; so does every plugin. Nothing is dispatched by `isinstance`, and two
-that claim one action are refused when the table is made. What goes wrong inside a handler becomes an
-ErrorObservation here and nowhere else; the traceback goes to the log.
+The shell, the files and the plan bring rows; so does every plugin. Nothing is dispatched by `isinstance`,
+and two that claim one action are refused when the table is made. What goes wrong inside a handler becomes
+an ErrorObservation here and nowhere else; the traceback goes to the log.
 """
 
 from __future__ import annotations
@@ -53,14 +53,17 @@ class ActionExecutor:
         return time.monotonic() - self._last_used_at
 
     async def execute(self, action: Action, action_id: int, emit: Emit) -> Observation:
-        """Carry out one action. Never raises for what the action did; raises what `emit` raises, and cancelling."""
+        """Carry out one action. Never raises for what the action did; raises what `emit` raises, and
+        cancelling."""
         self._last_used_at = time.monotonic()
         try:
             return await self._execute(action, action_id, emit)
         except ConnectionError:
             raise  # the reader of the frames is gone, and with him whoever wanted the observation
         except PermissionError as error:
-            return ErrorObservation(content=f"Permission denied: {error.filename or error}. Choose another path.")
+            return ErrorObservation(
+                content=f"Permission denied: {error.filename or error}. Choose another path."
+            )
         except Exception as error:
             log.exception("%s could not be carried out", type(action).__name__)
             return ErrorObservation(content=f"{type(error).__name__}: {error}")

@@ -1,7 +1,7 @@
 """Reading, writing and editing files: the rows of the executor's table.
 
-File work happens in a thread, one edit at a time; it waits neither for the shell nor on the loop. Texts are those of
-OpenHands V0 (`openhands/runtime/action_execution_server.py`).
+File work happens in a thread, one edit at a time; it waits neither for the shell nor on the loop. Texts are
+those of OpenHands V0 (`openhands/runtime/action_execution_server.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Files:
     async def edit(self, action: FileEditAction, action_id: int, emit: Emit) -> Observation:
         """One command of the editor."""
         if action.impl_source is not FileEditSource.OH_ACI:
-            return ErrorObservation(content="ERROR:\nEdits by a model are not supported. Use the editor's commands.")
+            return ErrorObservation(
+                content="ERROR:\nEdits by a model are not supported. Use the editor's commands."
+            )
         if action.command == "view":
             return await asyncio.to_thread(self._view, action.path, None)
         async with self._turn:
@@ -81,7 +83,9 @@ class Files:
 
     def _write(self, action: FileWriteAction) -> Observation:
         path = self._resolve(action.path)
-        content = action.content if not action.content or action.content.endswith("\n") else action.content + "\n"
+        content = (
+            action.content if not action.content or action.content.endswith("\n") else action.content + "\n"
+        )
         try:
             before = TextFile("") if not os.path.exists(path) else self._readable(path, action)
             if (action.start, action.end) != (0, -1):
@@ -122,7 +126,9 @@ class Files:
         except (EditorError, FileError) as error:
             return ErrorObservation(content=f"ERROR:\n{error}")
         except OSError as error:
-            return ErrorObservation(content=f"ERROR:\nRan into {error} while trying to write to {action.path}")
+            return ErrorObservation(
+                content=f"ERROR:\nRan into {error} while trying to write to {action.path}"
+            )
         is_small = max(len(edit.old or ""), len(edit.new)) <= MAX_WHOLE_CONTENT_BYTES
         return FileEditObservation(
             content=edit.output,

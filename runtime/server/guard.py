@@ -1,8 +1,9 @@
-"""Who may call: whoever knows the key, and no browser. Holds for every route, also for those that do not exist.
+"""Who may call: whoever knows the key, and no browser. Holds for every route, also for those that do not
+exist.
 
-A page in the user's browser can send requests to his own machine, and by a name that it controls even read the
-answers. Such requests carry an `Origin` or a foreign `Host`; both are refused before the key is looked at. A caller
-that opens a connection and says nothing is let go of.
+A page in the user's browser can send requests to his own machine, and by a name that it controls even read
+the answers. Such requests carry an `Origin` or a foreign `Host`; both are refused before the key is looked
+at. A caller that opens a connection and says nothing is let go of.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Guard:
         self._key = key.encode()
         self._silent: dict[object, asyncio.TimerHandle] = {}
 
-    def watch(self, server: web.Server[web.Request]) -> asyncio.Protocol:
-        """The protocol of one new connection: closed when it says nothing in time, or when there are too many."""
+    def watch(self, server: web.Server) -> asyncio.Protocol:
+        """The protocol of one new connection: closed when it says nothing in time, or when there are too
+        many."""
         protocol = server()
         is_full = len(server.connections) >= MAX_CONNECTIONS
         patience_s = 0.0 if is_full else HEADER_TIMEOUT_S
@@ -44,7 +46,7 @@ class Guard:
         self._silent[protocol] = loop.call_later(patience_s, self._let_go, protocol)
         return protocol
 
-    def _let_go(self, protocol: web.RequestHandler[web.Request]) -> None:
+    def _let_go(self, protocol: web.RequestHandler) -> None:
         self._silent.pop(protocol, None)
         protocol.force_close()
 
@@ -54,7 +56,9 @@ class Guard:
         if timer is not None:
             timer.cancel()
         if "Origin" in request.headers or not _OWN_HOST.fullmatch(request.headers.get("Host", "")):
-            return web.json_response({"detail": "Requests of browsers and for other hosts are refused"}, status=403)
+            return web.json_response(
+                {"detail": "Requests of browsers and for other hosts are refused"}, status=403
+            )
         given = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(given, self._key):
             return web.json_response({"detail": "Invalid API Key"}, status=401)

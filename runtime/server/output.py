@@ -1,8 +1,9 @@
-"""What the model gets to see of a command's output: bounded while it is read, plain text when it is told. No IO.
+"""What the model gets to see of a command's output: bounded while it is read, plain text when it is told.
+No IO.
 
-A command may print without end. What is kept of it is its head and its tail; what stands between was shown live and
-is left out of the observation, as V0 leaves it out. Colours, cursor movements and progress lines are for eyes; the
-text that the model reads is what would stand on the screen.
+A command may print without end. What is kept of it is its head and its tail; what stands between was shown
+live and is left out of the observation, as V0 leaves it out. Colours, cursor movements and progress lines
+are for eyes; the text that the model reads is what would stand on the screen.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import re
 from core.events.observations import MAX_CMD_OUTPUT_CHARS, TRUNCATION_NOTICE, truncate_middle
 
 KEPT_BYTES = 256 * 1024
-"""Kept of each end: several times what the model sees, since escape sequences take most of a colourful output."""
+"""Kept of each end: several times what the model sees, since escape sequences take most of a colourful
+output."""
 
 _ERASE_LINE = re.compile(r"\x1b\[[02]?K")
 _ERASED = "\x00"
-"""Stands for an erased rest of a line until progress lines are folded; programs' own NULs are taken out before."""
+"""Stands for an erased rest of a line until progress lines are folded; programs' own NULs are taken out
+before."""
 _ESCAPE = re.compile(
     r"""
       \x1b\[ [0-?]* [ -/]* [@-~]                      # CSI: colours, cursor
@@ -54,7 +57,8 @@ class OutputBuffer:
     def take(self, *, whole: bool = False) -> str:
         """The text of what came since the last call, and begin anew.
 
-        Cut in the middle to what a model is shown, but for `whole`: then only what memory's bound took is missing.
+        Cut in the middle to what a model is shown, but for `whole`: then only what memory's bound took is
+        missing.
         """
         head, tail, dropped = bytes(self._head), bytes(self._tail), self._dropped
         self._head.clear()
@@ -72,7 +76,8 @@ class OutputBuffer:
 def plain_text(data: bytes) -> str:
     """Terminal bytes as the text that would be read on the screen, without trailing white space.
 
-    Escape sequences are gone, a line that was drawn over is as it was drawn last, what is no UTF-8 is replaced.
+    Escape sequences are gone, a line that was drawn over is as it was drawn last, what is no UTF-8 is
+    replaced.
     """
     text = data.decode("utf-8", "replace")
     if "\x1b" in text:

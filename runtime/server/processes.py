@@ -1,8 +1,9 @@
 """Who descends from whom, and the end of all of them.
 
-A command can leave its session (`setsid`), its parent (`&` in a subshell) and its terminal (`nohup`). On Linux the
-server makes itself the one to whom orphans are given, so that everything that was ever started stays below it in the
-tree of processes and can be found at the end. Elsewhere what has left both session and parent is out of reach.
+A command can leave its session (`setsid`), its parent (`&` in a subshell) and its terminal (`nohup`). On
+Linux the server makes itself the one to whom orphans are given, so that everything that was ever started
+stays below it in the tree of processes and can be found at the end. Elsewhere what has left both session
+and parent is out of reach.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 _PROC = Path("/proc")
 KILL_ROUNDS = 50
-"""A process that forks while it is being killed leaves a child for the next round; each takes about a millisecond."""
+"""A process that forks while it is being killed leaves a child for the next round; each takes about a
+millisecond."""
+
+_awaited: set[int] = set()
+"""Children whose end somebody here waits for: their exit status is his."""
 
 
 class _Entry(NamedTuple):
@@ -52,7 +57,8 @@ def kill_all(pids: Iterable[int]) -> None:
 
 
 def kill_descendants(root: int) -> None:
-    """End everything below `root`, also what is forked meanwhile. Blocks for milliseconds; for the server's end."""
+    """End everything below `root`, also what is forked meanwhile. Blocks for milliseconds; for the server's
+    end."""
     for _ in range(KILL_ROUNDS):
         below = descendants(root)
         if not below:
@@ -60,11 +66,11 @@ def kill_descendants(root: int) -> None:
         kill_all(below)
 
 
-def reap_orphans(own: Collection[int]) -> None:
-    """Take away the ended processes that were given to us, but not `own` children, whose starter waits for them."""
+def reap_orphans() -> None:
+    """Take away the ended processes that were given to us, but not those that `wait_for_exit` waits for."""
     me = os.getpid()
     for pid, entry in _table().items():
-        if entry.parent == me and entry.is_zombie and pid not in own:
+        if entry.parent == me and entry.is_zombie and pid not in _awaited:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
@@ -76,9 +82,11 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     """
     if not hasattr(os, "pidfd_open"):
         return await asyncio.to_thread(process.wait)
+    _awaited.add(process.pid)
     try:
         fd = os.pidfd_open(process.pid)
     except ProcessLookupError:
+        _awaited.discard(process.pid)
         return process.wait()
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -88,6 +96,7 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     finally:
         loop.remove_reader(fd)
         os.close(fd)
+        _awaited.discard(process.pid)
     return process.wait()
 
 

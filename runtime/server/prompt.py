@@ -1,9 +1,9 @@
 """Where a command ends: the shell's prompt as a block of JSON among its output. No IO.
 
-As in OpenHands V0 (`openhands/events/observation/commands.py`), PS1 prints JSON between two markers, with exit code,
-folder and interpreter. Ours also carries a nonce of the session behind the first marker, so that a program cannot
-pretend that it ended by printing the markers; and it begins with a control character that hardly any program prints,
-so that a half-arrived marker never holds back what a program shows.
+As in OpenHands V0 (`openhands/events/observation/commands.py`), PS1 prints JSON between two markers, with
+exit code, folder and interpreter. Ours also carries a nonce of the session behind the first marker, so that
+a program cannot pretend that it ended by printing the markers; and it begins with a control character that
+hardly any program prints, so that a half-arrived marker never holds back what a program shows.
 
 Nothing in it forks: `$(pwd)` and `$(which python)` would double the time of `true`.
 """
@@ -52,10 +52,11 @@ PROMPT_COMMAND='{ __handloom_prompt; } 3>&2 2>/dev/null'
 """
 """What the shell runs before its first prompt.
 
-`__handloom_prompt` sets PS1 and PROMPT_COMMAND anew each time, since commands such as `. ~/.bashrc` or a virtual
-environment's `activate` change them. Its own standard error is put away, or `set -x` would trace it; where the
-shell's is no terminal (`exec 2>log`), bash would print the prompt there, so the function prints it to the terminal.
-Under `set -e` a status of the command before would end the shell, so it is not handed on.
+`__handloom_prompt` sets PS1 and PROMPT_COMMAND anew each time, since commands such as `. ~/.bashrc` or a
+virtual environment's `activate` change them. Its own standard error is put away, or `set -x` would trace
+it; where the shell's is no terminal (`exec 2>log`), bash would print the prompt there, so the function
+prints it to the terminal. Under `set -e` a status of the command before would end the shell, so it is not
+handed on.
 """
 
 
@@ -68,8 +69,8 @@ def init_script(nonce: str) -> str:
 def command_line(path: str, number: int) -> bytes:
     """What is typed to run the commands in the file `path`; far below the 4,096 bytes that a terminal takes.
 
-    The prompts after it carry `number`, so that none that was on its way is taken for the end of this command. The
-    command still finds `$?` of the one before.
+    The prompts after it carry `number`, so that none that was on its way is taken for the end of this
+    command. The command still finds `$?` of the one before.
     """
     begin, end = f"{{ __handloom_begin {number}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
     return f" {begin}; . {shlex.quote(path)}; {end}\n".encode()

@@ -1,4 +1,5 @@
-"""What the server uses of its machine, in the form of V0's `/server_info`. Numbers that cannot be had are 0."""
+"""What the server uses of its machine, in the form of V0's `/server_info`. Numbers that cannot be had are
+0."""
 
 from __future__ import annotations
 

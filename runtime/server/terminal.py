@@ -1,8 +1,8 @@
 """A process on a pseudo-terminal, by events: bytes as they come, and its end.
 
-The terminal does not echo and turns `\n` into `\r\n`, as programs expect. Nothing here polls: the loop watches the
-terminal for bytes and the process for its end. Whoever reads too slowly pauses the terminal, and the kernel then
-makes the program wait: no queue grows.
+The terminal does not echo and turns `\n` into `\r\n`, as programs expect. Nothing here polls: the loop
+watches the terminal for bytes and the process for its end. Whoever reads too slowly pauses the terminal,
+and the kernel then makes the program wait: no queue grows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ READ_BYTES = 64 * 1024
 READS_PER_TURN = 16
 """The kernel gives some 4 KiB a read; so many reads become one piece before the loop serves others."""
 CANONICAL_BYTES = 4000
-"""In line mode the kernel cuts a line at 4,096 bytes without a word; longer input is handed over in such pieces."""
+"""In line mode the kernel cuts a line at 4,096 bytes without a word; longer input is handed over in such
+pieces."""
 
 _ECHO = termios.ECHO | termios.ECHONL | termios.ECHOCTL
 _LFLAG, _CC = 3, 6
@@ -50,8 +51,9 @@ class Terminal:
     def start(self, argv: list[str], *, cwd: str, env: Mapping[str, str], umask: int) -> None:
         """Start the process. Raises OSError.
 
-        A shell of one line opens the terminal as leader of the new session, which makes it the controlling one; doing
-        that between fork and exec in Python would need `preexec_fn`, which is not safe beside threads.
+        A shell of one line opens the terminal as leader of the new session, which makes it the controlling
+        one; doing that between fork and exec in Python would need `preexec_fn`, which is not safe beside
+        threads.
         """
         self._master, slave = pty.openpty()
         try:
@@ -100,7 +102,8 @@ class Terminal:
                 termios.tcsetattr(self._master, termios.TCSANOW, self._attributes)
 
     def send_line(self, text: bytes) -> None:
-        """Input for the program, and Enter. In line mode a long line goes in pieces, each pushed by end-of-file."""
+        """Input for the program, and Enter. In line mode a long line goes in pieces, each pushed by
+        end-of-file."""
         attributes = termios.tcgetattr(self._master)
         if attributes[_LFLAG] & termios.ICANON and len(text) > CANONICAL_BYTES:
             push = attributes[_CC][termios.VEOF]
@@ -138,7 +141,8 @@ class Terminal:
             self.pause()
 
     def _read_some(self) -> bytes:
-        """What is there, in one piece of bounded size; empty where nothing is, or nobody has the other side open."""
+        """What is there, in one piece of bounded size; empty where nothing is, or nobody has the other side
+        open."""
         pieces = []
         for _ in range(READS_PER_TURN):
             try:

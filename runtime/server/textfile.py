@@ -1,8 +1,8 @@
 """A text file as it is: read without waiting on devices, written whole or not at all.
 
-A file keeps its encoding, its line ends, its mode and, where allowed, its owner. Writing goes to a new file beside
-the old one, is flushed to the disk and takes the old one's place in one step, so that a crash leaves the old content
-or the new. All functions block; callers use a thread.
+A file keeps its encoding, its line ends, its mode and, where allowed, its owner. Writing goes to a new file
+beside the old one, is flushed to the disk and takes the old one's place in one step, so that a crash leaves
+the old content or the new. All functions block; callers use a thread.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def decode(path: str, data: bytes) -> TextFile:
         encoding = _single_byte_encoding(data)
         text = data.decode(encoding)
     ends_in_crlf = "\r\n" in text and text.count("\n") == text.count("\r\n") == text.count("\r")
-    return TextFile(text.replace("\r\n", "\n"), encoding, "\r\n") if ends_in_crlf else TextFile(text, encoding)
+    return (
+        TextFile(text.replace("\r\n", "\n"), encoding, "\r\n") if ends_in_crlf else TextFile(text, encoding)
+    )
 
 
 def _binary(path: str) -> BinaryFileError:
@@ -112,7 +114,8 @@ def _single_byte_encoding(data: bytes) -> str:
 
 
 def write(path: str, data: bytes, umask: int) -> None:
-    """Put `data` in the place of a file, or make a new one and the folders above it. Raises FileError, OSError."""
+    """Put `data` in the place of a file, or make a new one and the folders above it. Raises FileError,
+    OSError."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     make_folders(folder, umask)
