@@ -40,8 +40,11 @@ LIVE_BYTES = 256 * 1024
 SHOWN_COMMAND_CHARS = 4_000
 """A command is shown above its output; of a longer one, its beginning."""
 
-INTERRUPT_STEPS = ((1.0, signal.SIGTERM), (0.5, signal.SIGKILL), (0.5, None))
-"""After C-c: how long to wait, and what the foreground gets next; None is the end of the shell itself."""
+INTERRUPT_STEPS = ((0.25, signal.SIGINT), (0.75, signal.SIGTERM), (0.5, signal.SIGKILL), (0.5, None))
+"""After SIGINT: how long to wait, and what the foreground gets next; None is the end of the shell itself.
+
+The second SIGINT is for a command that the shell had not yet begun when the first one came.
+"""
 
 
 class ShellError(Exception):
@@ -101,7 +104,7 @@ class BashSession:
 
     @property
     def table(self) -> Table:
-        return {CmdRunAction: self.execute}
+        return {CmdRunAction: self.carry_out}
 
     async def start(self) -> None:
         """Start the shell and wait for its first prompt. Raises ShellError."""
@@ -126,6 +129,7 @@ class BashSession:
         if not await self._ends_within(START_TIMEOUT_S) or self._prompt is None:
             await terminal.aclose()
             raise ShellError(f"the shell gave no prompt: {self._output.take()}")
+        self._prompt = None
 
     async def execute(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
         """Run a command, or give input to the one that runs; live bytes go to `emit`.
@@ -146,6 +150,23 @@ class BashSession:
                     await self._interrupt()
                 elif self._terminal is not None:
                     self._terminal.resume()
+
+    async def carry_out(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
+        """`execute`, here or, for a static action, in a shell that exists for it alone and starts in its `cwd`."""
+        if not action.is_static:
+            return await self.execute(action, action_id, emit)
+        apart = BashSession(
+            action.cwd or self._working_dir,
+            env=self._env,
+            umask=self._umask,
+            no_change_timeout_s=self._no_change_timeout_s,
+            default_timeout_s=self._default_timeout_s,
+        )
+        try:
+            await apart.start()
+            return await apart.execute(action, action_id, emit)
+        finally:
+            await apart.aclose()
 
     async def aclose(self) -> None:
         """End the shell and everything in its session. May be called twice."""
@@ -313,6 +334,7 @@ class BashSession:
             if self._terminal is not None:
                 self._terminal.resume()
             await emit(TerminalOutput(NO_ACTION_ID if self._running_id is None else self._running_id, data))
+            self._last_output_at = time.monotonic()  # the time that a slow reader took is no silence
 
     def _on_output(self, data: bytes) -> None:
         self._last_output_at = time.monotonic()

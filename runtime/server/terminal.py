@@ -134,11 +134,8 @@ class Terminal:
         await self._exit
 
     def _read(self) -> None:
-        data = self._read_some()
-        if data:
+        if data := self._read_some():
             self._on_output(data)
-        else:
-            self.pause()
 
     def _read_some(self) -> bytes:
         """What is there, in one piece of bounded size; empty where nothing is, or nobody has the other side
@@ -152,6 +149,7 @@ class Terminal:
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
+                self.pause()  # for good: nobody has the other side open any more
                 break
             pieces.append(data)
         return b"".join(pieces)
