@@ -32,7 +32,6 @@ class _Answer:
         self.calls: list[dict[str, str]] = []
         self.finish_reason: str | None = None
         self.usage: Any = None
-        self.has_choices = False
         self._call_at: dict[int, dict[str, str]] = {}
         self._size = 0
 
@@ -41,7 +40,6 @@ class _Answer:
         self.id = self.id or str(getattr(chunk, "id", "") or "")
         self.usage = getattr(chunk, "usage", None) or self.usage
         for choice in (getattr(chunk, "choices", None) or [])[:1]:
-            self.has_choices = True
             self.finish_reason = choice.finish_reason or self.finish_reason
             delta = choice.delta
             if reasoning := getattr(delta, "reasoning_content", None):
@@ -116,7 +114,8 @@ def _arguments(order: Line) -> dict[str, Any]:
         "drop_params": True,
     }
     if order["tools"]:
-        arguments["tools"] = order["tools"]
+        # Without this, litellm looks for tools of MCP servers, and fails where the package for those is missing.
+        arguments |= {"tools": order["tools"], "_skip_mcp_handler": True}
     if settings["temperature"] is not None:
         arguments["temperature"] = settings["temperature"]
     if settings["api_base"]:
@@ -143,8 +142,8 @@ def _check_whole(answer: _Answer, stream: Any) -> None:
         finished = stream.received_finish_reason or getattr(stream, "intermittent_finish_reason", None)
     if finished:
         return
-    if not answer.has_choices:
-        raise BadAnswer(ModelErrorKind.BAD_RESPONSE, "an answer without choices")
+    if not answer.texts and not answer.calls:
+        raise BadAnswer(ModelErrorKind.BAD_RESPONSE, "nothing. Is the address of its API right?")
     raise BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end")
 
 

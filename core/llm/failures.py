@@ -64,11 +64,17 @@ _KIND_OF_STATUS = {
 }
 _GARBLED = ("jsondecodeerror", "expecting value", "unterminated string", "codec can't decode", "expecting property")
 _BROKEN_OFF = (
-    "connection error",
+    "connection error.",
     "connection reset",
     "connection closed",
+    "connection refused",
+    "connection attempts failed",
     "disconnected",
     "cannot connect",
+    "name or service not known",
+    "name resolution",
+    "nodename nor servname",
+    "certificate verify failed",
     "payload is not completed",
     "peer closed connection",
     "incomplete chunked read",
@@ -118,9 +124,7 @@ def failure_of(error: BaseException, model: str, secrets: Iterable[str], now: da
     else:
         advice = _NEXT[kind]
     message = advice.format(status=f" ({status})" if status else "")
-    headers = getattr(getattr(error, "response", None), "headers", None)
-    wait = retry_after_s(headers, now) if isinstance(headers, Mapping) else None
-    return Failure(kind, f"{message} It said: {text}" if text else message, wait)
+    return Failure(kind, f"{message} It said: {text}" if text else message, retry_after_s(_headers_of(error), now))
 
 
 def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKind:
@@ -136,11 +140,10 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
             return kind
     if any(part in lowered for part in _GARBLED):
         return ModelErrorKind.BAD_RESPONSE
-    if names & {"APIConnectionError", "ConnectionError", "TransportError"} or any(
-        part in lowered for part in _BROKEN_OFF
-    ):
+    if names & {"ConnectionError", "TransportError"} or any(part in lowered for part in _BROKEN_OFF):
         return ModelErrorKind.CONNECTION
-    if status is not None and status >= 500:
+    # litellm says APIConnectionError of whatever it has no other name for, an error inside of a stream included.
+    if "APIConnectionError" in names or (status is not None and status >= 500):
         return ModelErrorKind.SERVER
     return _KIND_OF_STATUS.get(status or 0, ModelErrorKind.BAD_REQUEST if status else ModelErrorKind.BAD_RESPONSE)
 
@@ -151,7 +154,7 @@ def clean(text: str, secrets: Iterable[str]) -> str:
         text = text.replace(secret, "[key]")
     text = re.sub(r"(?i)\b(bearer)\s+[^\s\"',}]+", r"\1 [key]", text)
     text = re.sub(r"\b(?:sk|pk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "[key]", text)
-    text = re.sub(r"^(?:litellm\.\w+: )+", "", text)
+    text = re.sub(r"^(?:litellm\.)?(?:\w[\w ]*Error: |Timeout Error: )?(?:\w+Exception - )?", "", text)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "..."
 
@@ -176,6 +179,17 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
             return None
         wait = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
     return min(max(wait, 0.0), MAX_RETRY_AFTER_S) if wait == wait else None  # noqa: PLR0124  # NaN is not itself
+
+
+def _headers_of(error: BaseException) -> Mapping[str, str]:
+    """The headers of the provider's answer, from the two places where litellm may keep them."""
+    for headers in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
+        if isinstance(headers, Mapping) and headers:
+            return headers
+    return {}
 
 
 def _innermost(error: BaseException) -> BaseException:

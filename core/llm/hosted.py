@@ -146,7 +146,7 @@ class ModelHost:
                     await process.stdin.drain()
                 return await call.outcome
         except TimeoutError:
-            with suppress(ProcessLookupError):
+            if process.returncode is None:
                 process.kill()
             raise FailedCall(
                 ModelErrorKind.HOST, "The model host does not answer and was ended. Try again; it starts anew."
@@ -162,12 +162,11 @@ class ModelHost:
         """Hand out the host's lines until it ends; then every call of its time has failed."""
         assert process.stdout is not None
         try:
-            with suppress(ValueError):  # a line beyond the limit: the host is not to be trusted any more
-                while data := await process.stdout.readline():
-                    self._take(decode(data))
+            while data := await process.stdout.readline():
+                self._take(decode(data))
+        except ValueError:  # a line beyond the limit: the host is not to be trusted any more
+            process.kill()
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
             for call in self._calls.values():
                 if not call.outcome.done():
                     call.outcome.set_exception(_HostEnded())
@@ -193,11 +192,11 @@ class ModelHost:
         process.stdin.close()
         try:
             async with asyncio.timeout(END_GRACE_S):
-                await asyncio.shield(reading)
+                await process.wait()
         except TimeoutError:
-            reading.cancel()
-            await asyncio.wait([reading])
-        await process.wait()
+            process.kill()
+            await process.wait()
+        await reading
         with suppress(ConnectionError):
             await process.stdin.wait_closed()
         self._process = self._reading = None

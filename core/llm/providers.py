@@ -50,7 +50,7 @@ PROVIDERS: dict[str, Provider] = {
         Provider("perplexity", "Perplexity", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
         Provider("cohere", "Cohere", ("COHERE_API_KEY", "CO_API_KEY")),
         Provider("azure", "Azure OpenAI", ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN"), ("AZURE_API_BASE",)),
-        Provider("ollama", "Ollama", (), ("OLLAMA_API_BASE", "OLLAMA_HOST")),
+        Provider("ollama", "Ollama, old interface"),
         Provider("ollama_chat", "Ollama", (), ("OLLAMA_API_BASE", "OLLAMA_HOST")),
         Provider("lm_studio", "LM Studio", (), ("LM_STUDIO_API_BASE",)),
         Provider("hosted_vllm", "vLLM", (), ("HOSTED_VLLM_API_BASE",)),
