@@ -89,7 +89,7 @@ def offers(environ: Mapping[str, str]) -> list[ModelOffer]:
     for provider in PROVIDERS.values():
         base = _base_in(provider, environ)
         if base:
-            found.append(ModelOffer(f"{provider.prefix}/", f"{provider.label} at {base}"))
+            found.append(ModelOffer(f"{provider.prefix}/", f"{provider.label}, at {base}"))
         elif provider.default_model and _has_key(provider, environ):
             found.append(ModelOffer(provider.default_model, provider.label))
     return [*found, ModelOffer(DEMO, "Demo, without a model")]
