@@ -1,4 +1,5 @@
-"""A provider on this machine: OpenAI's chat completions over real HTTP, which answers and fails as it is told.
+"""A provider on this machine: OpenAI's chat completions over real HTTP, which answers and fails as it is
+told.
 
 In a test, hand it behaviours in the order in which requests come:
 
@@ -53,12 +54,20 @@ def events_of_answer(
     ids: Sequence[str] | None = None,
     done: bool = True,
 ) -> list[bytes]:
-    """The server-sent events of an answer. Tool calls are (name, arguments as text); arguments come in pieces."""
+    """The server-sent events of an answer.
+
+    Tool calls are (name, arguments as text); arguments come in pieces.
+    """
     deltas: list[Json] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": text[i : i + piece_chars]} for i in range(0, len(text), piece_chars)]
     for index, (name, arguments) in enumerate(tool_calls):
         call_id = ids[index] if ids else f"call_{index}"
-        head = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
+        head = {
+            "index": index,
+            "id": call_id,
+            "type": "function",
+            "function": {"name": name, "arguments": ""},
+        }
         deltas.append({"tool_calls": [head]})
         for i in range(0, len(arguments), 8):
             deltas.append({"tool_calls": [{"index": index, "function": {"arguments": arguments[i : i + 8]}}]})
@@ -137,7 +146,9 @@ def stalls(events: Sequence[bytes] = (), *, with_head: bool = True) -> Behaviour
     return behave
 
 
-def fails(status: int, message: str = "it did not work", *, code: str = "", headers: Json | None = None) -> Behaviour:
+def fails(
+    status: int, message: str = "it did not work", *, code: str = "", headers: Json | None = None
+) -> Behaviour:
     """An error in OpenAI's form."""
 
     async def behave(request: web.Request, exchange: Exchange) -> web.StreamResponse:
@@ -202,7 +213,9 @@ class OpenAIServer:
         self.arrived.set()
         if request.headers.get("Authorization") != f"Bearer {self.key}":
             sent = request.headers.get("Authorization", "")
-            return await fails(401, f"Incorrect API key provided: {sent}", code="invalid_api_key")(request, exchange)
+            return await fails(401, f"Incorrect API key provided: {sent}", code="invalid_api_key")(
+                request, exchange
+            )
         behave = self._behaviours.popleft() if self._behaviours else self.default
         return await behave(request, exchange)
 

@@ -1,8 +1,9 @@
 """A model's answer as events. What the model wrote is hostile until it went through here.
 
-Held, whatever the answer is: at least one event; every kept call is one event, in the model's order; no action is
-made of arguments that were not checked; call ids and the answer's id are like no other's in the conversation; all
-text can be stored. A call that makes no action is an ErrorObservation paired with it, for the model to read.
+Held, whatever the answer is: at least one event; every kept call is one event, in the model's order; no
+action is made of arguments that were not checked; call ids and the answer's id are like no other's in the
+conversation; all text can be stored. A call that makes no action is an ErrorObservation paired with it, for
+the model to read.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def events_of(
         )
         event = _event_of(call, tools)
         if thought and isinstance(event, Action) and "thought" in type(event).model_fields:
-            event = event.model_copy(update={"thought": "\n".join(filter(None, (thought, event.thought_text)))})
+            event = event.model_copy(
+                update={"thought": "\n".join(filter(None, (thought, event.thought_text)))}
+            )
             thought = ""
         events.append(event.model_copy(update={"tool_call_metadata": metadata, "llm_metrics": metrics}))
     if len(response.tool_calls) > MAX_CALLS:
@@ -105,7 +108,9 @@ def _event_of(call: ToolCall, tools: Mapping[str, Tool]) -> Event:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        return ErrorObservation(content=f'Invalid argument "{place}" in tool call {call.name}: {first["msg"]}')
+        return ErrorObservation(
+            content=f'Invalid argument "{place}" in tool call {call.name}: {first["msg"]}'
+        )
 
 
 def _tidy(call: ToolCall, used: set[str], fresh_id: str) -> ToolCall:

@@ -1,7 +1,7 @@
 """CodeActAgent: works by shell commands and file edits, one model call a step.
 
-Named as in OpenHands V0. A step is a function of the history: what a call needs is built from it anew each time, so
-that a conversation opened again goes on as if it had never stopped.
+Named as in OpenHands V0. A step is a function of the history: what a call needs is built from it anew each
+time, so that a conversation opened again goes on as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -42,8 +42,13 @@ class CodeActAgent:
         tools: list[JsonValue] = list(self._schemas)
         return SystemMessageAction(content=system_prompt(), tools=tools, agent_class=self.name)
 
-    async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """Ask the model once; one or more events come back. Raises ModelError; cancelling cancels the call."""
+    async def step(
+        self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink
+    ) -> Sequence[Event]:
+        """Ask the model once; one or more events come back.
+
+        Raises ModelError; cancelling cancels the call.
+        """
         messages = build_messages(history)
         if not messages or messages[0]["role"] != "system":
             # A trajectory from elsewhere may begin without instructions; the model cannot.

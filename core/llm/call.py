@@ -1,7 +1,8 @@
-"""One call of one model through litellm, in the model host: stream it, put it together, then check that it is whole.
+"""One call of one model through litellm, in the model host: stream it, put it together, then check that it is
+whole.
 
-Tool calls are handed on only from an answer that the provider has declared finished. litellm ends every stream as if
-it were whole, so the finish reason is taken from what the provider itself sent.
+Tool calls are handed on only from an answer that the provider has declared finished. litellm ends every
+stream as if it were whole, so the finish reason is taken from what the provider itself sent.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Answer:
                 self._add_call_part(part)
 
     def _add_call_part(self, part: Any) -> None:
-        """Parts of a call share an index; a new id at an old index is another call, as some servers send them."""
+        """Add to the call at the part's index; a new id at an old index begins another call."""
         index = part.index or 0
         call = self._call_at.get(index)
         if call is None or (part.id and call["id"] and part.id != call["id"]):
@@ -69,7 +70,9 @@ class _Answer:
     def _grow(self, chars: int) -> None:
         self._size += chars
         if self._size > MAX_ANSWER_CHARS:
-            raise BadAnswer(ModelErrorKind.BAD_RESPONSE, f"an answer of more than {MAX_ANSWER_CHARS} characters")
+            raise BadAnswer(
+                ModelErrorKind.BAD_RESPONSE, f"an answer of more than {MAX_ANSWER_CHARS} characters"
+            )
 
 
 async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
@@ -114,7 +117,8 @@ def _arguments(order: Line) -> dict[str, Any]:
         "drop_params": True,
     }
     if order["tools"]:
-        # Without this, litellm looks for tools of MCP servers, and fails where the package for those is missing.
+        # Without this, litellm looks for tools of MCP servers, and fails where the package for those is
+        # missing.
         arguments |= {"tools": order["tools"], "_skip_mcp_handler": True}
     if settings["temperature"] is not None:
         arguments["temperature"] = settings["temperature"]

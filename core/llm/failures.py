@@ -1,8 +1,9 @@
-"""What went wrong with a call, in our words: litellm's exceptions to kinds, and texts that say what to do next.
+"""What went wrong with a call, in our words: litellm's exceptions to kinds, and texts that say what to do
+next.
 
-Pure functions. Exceptions are told by the names of their classes and by their status, so that litellm need not be
-loaded here. Provider texts are hostile and may repeat the key: they are cleaned, cut and scrubbed before they are
-shown.
+Pure functions. Exceptions are told by the names of their classes and by their status, so that litellm need
+not be loaded here. Provider texts are hostile and may repeat the key: they are cleaned, cut and scrubbed
+before they are shown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,12 @@ CONTEXT_WINDOW_TEXTS = (
     "maximum context length",
 )
 """How providers say that a conversation is too long; OpenHands V0's list."""
-BUDGET_TEXTS = ("insufficient_quota", "credit balance is too low", "exceeded your current quota", "billing_hard_limit")
+BUDGET_TEXTS = (
+    "insufficient_quota",
+    "credit balance is too low",
+    "exceeded your current quota",
+    "billing_hard_limit",
+)
 
 _KIND_OF_CLASS = {
     "ContextWindowExceededError": ModelErrorKind.CONTEXT_WINDOW,
@@ -62,7 +68,13 @@ _KIND_OF_STATUS = {
     408: ModelErrorKind.TIMEOUT,
     429: ModelErrorKind.RATE_LIMIT,
 }
-_GARBLED = ("jsondecodeerror", "expecting value", "unterminated string", "codec can't decode", "expecting property")
+_GARBLED = (
+    "jsondecodeerror",
+    "expecting value",
+    "unterminated string",
+    "codec can't decode",
+    "expecting property",
+)
 _BROKEN_OFF = (
     "connection error.",
     "connection reset",
@@ -81,17 +93,17 @@ _BROKEN_OFF = (
 )
 
 _NEXT = {
-    ModelErrorKind.NOT_FOUND: "The provider knows no model or address of this name{status}. Check the model's name.",
-    ModelErrorKind.RATE_LIMIT: "The provider asks to slow down{status}. Wait a little, or choose another model.",
+    ModelErrorKind.NOT_FOUND: "The provider knows no such model or address{status}. Check the model's name.",
+    ModelErrorKind.RATE_LIMIT: "The provider asks to slow down{status}. Wait, or choose another model.",
     ModelErrorKind.TIMEOUT: "The provider did not answer in time. Try again, or raise the time limits.",
-    ModelErrorKind.CONNECTION: "The connection to the provider failed or broke. Check the network and try again.",
+    ModelErrorKind.CONNECTION: "The connection to the provider failed. Check the network, try again.",
     ModelErrorKind.SERVER: "The provider failed{status}. Try again later, or choose another model.",
-    ModelErrorKind.CONTEXT_WINDOW: "The conversation is too long for this model. Start a new one, or choose a "
-    "model with a larger context.",
-    ModelErrorKind.CONTENT_POLICY: "The provider refused the request for its content. Put it in other words.",
-    ModelErrorKind.BUDGET: "The account at the provider has no money left{status}. Add some, or choose another model.",
-    ModelErrorKind.BAD_REQUEST: "The provider refused the request{status}. Choose another model, or report this.",
-    ModelErrorKind.BAD_RESPONSE: "The provider's answer cannot be read. Try again, or choose another model.",
+    ModelErrorKind.CONTEXT_WINDOW: "The conversation is too long for this model. Start a new one, or choose "
+    "a model with a larger context.",
+    ModelErrorKind.CONTENT_POLICY: "The provider refused what was said. Put it in other words.",
+    ModelErrorKind.BUDGET: "The account has no money left{status}. Add some, or choose another model.",
+    ModelErrorKind.BAD_REQUEST: "The provider refused the request{status}. Choose another model.",
+    ModelErrorKind.BAD_RESPONSE: "The provider's answer cannot be read. Try again, or another model.",
 }
 
 
@@ -120,15 +132,19 @@ def failure_of(error: BaseException, model: str, secrets: Iterable[str], now: da
     kind = error.kind if isinstance(error, BadAnswer) else kind_of(error, status, text)
     if kind is ModelErrorKind.AUTHENTICATION:
         variables = " or ".join(key_variables_of(model)) or "its key"
-        advice = f"The key for this provider was not accepted{{status}}. Set {variables} or choose another model."
+        advice = (
+            f"The key for this provider was not accepted{{status}}. Set {variables} or choose another model."
+        )
     else:
         advice = _NEXT[kind]
     message = advice.format(status=f" ({status})" if status else "")
-    return Failure(kind, f"{message} It said: {text}" if text else message, retry_after_s(_headers_of(error), now))
+    return Failure(
+        kind, f"{message} It said: {text}" if text else message, retry_after_s(_headers_of(error), now)
+    )
 
 
 def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKind:
-    """The kind of an exception: by what it says where that is telling, then by its class, then by its status."""
+    """The kind of an exception: by what it says where that is telling, then by class, then by status."""
     names = {cls.__name__ for cls in type(error).__mro__}
     lowered = f"{type(error).__name__} {text}".lower()
     if any(part in lowered for part in CONTEXT_WINDOW_TEXTS):
@@ -142,10 +158,13 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
         return ModelErrorKind.BAD_RESPONSE
     if names & {"ConnectionError", "TransportError"} or any(part in lowered for part in _BROKEN_OFF):
         return ModelErrorKind.CONNECTION
-    # litellm says APIConnectionError of whatever it has no other name for, an error inside of a stream included.
+    # litellm says APIConnectionError of whatever it has no other name for, an error inside of a stream
+    # included.
     if "APIConnectionError" in names or (status is not None and status >= 500):
         return ModelErrorKind.SERVER
-    return _KIND_OF_STATUS.get(status or 0, ModelErrorKind.BAD_REQUEST if status else ModelErrorKind.BAD_RESPONSE)
+    return _KIND_OF_STATUS.get(
+        status or 0, ModelErrorKind.BAD_REQUEST if status else ModelErrorKind.BAD_RESPONSE
+    )
 
 
 def clean(text: str, secrets: Iterable[str]) -> str:
@@ -166,7 +185,7 @@ def secrets_in(environ: Mapping[str, str]) -> list[str]:
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """How long the provider asks to wait, at most MAX_RETRY_AFTER_S; None where it asks for nothing sensible."""
+    """How long the provider asks to wait, at most MAX_RETRY_AFTER_S; None where it does not ask."""
     value = headers.get("retry-after") or headers.get("Retry-After")
     if not value:
         return None

@@ -1,9 +1,10 @@
-"""The model host: a child process that holds litellm and the provider keys, and calls models for all conversations.
+"""The model host: a child process that holds litellm and the provider keys, and calls models for all
+conversations.
 
-`python -m core.llm.host` reads the lines of `wire` from standard input and answers on standard output. It ends when
-its input does, and so never outlives Handloom. What it keeps to itself: its output is for lines alone, whatever a
-library prints; litellm logs nowhere, calls back to nobody, reads no `.env` of the folder and fetches no price list;
-keys are taken out of every text that leaves; no core file is written.
+`python -m core.llm.host` reads the lines of `wire` from standard input and answers on standard output. It
+ends when its input does, and so never outlives Handloom. What it keeps to itself: its output is for lines
+alone, whatever a library prints; litellm logs nowhere, calls back to nobody, reads no `.env` of the folder
+and fetches no price list; keys are taken out of every text that leaves; no core file is written.
 """
 
 from __future__ import annotations
@@ -60,7 +61,6 @@ def _load() -> Any:
 
     litellm.suppress_debug_info = True
     litellm.drop_params = True
-    litellm.set_verbose = False
     litellm.turn_off_message_logging = True
     litellm.disable_streaming_logging = True
     litellm.num_retries = 0
@@ -88,7 +88,7 @@ class _Host:
         async with asyncio.TaskGroup() as group:
             while data := await reader.readline():
                 line = decode(data)
-                number = line.get("id")
+                number = line.get("id", 0)
                 match line.get("type"):
                     case "complete":
                         self._calls[number] = group.create_task(self._answer(line))
@@ -114,7 +114,13 @@ class _Host:
             failure = failure_of(error, order["model"], self._secrets, datetime.now(UTC))
             wait = failure.retry_after_s
             self._say(
-                {"type": "error", "id": number, "kind": failure.kind, "message": failure.message, "retry_after_s": wait}
+                {
+                    "type": "error",
+                    "id": number,
+                    "kind": failure.kind,
+                    "message": failure.message,
+                    "retry_after_s": wait,
+                }
             )
         else:
             self._say({"type": "done", "id": number, **done})

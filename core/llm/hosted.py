@@ -1,7 +1,7 @@
 """Models of providers, called through the model host.
 
-ModelHost is the process, one for all conversations: started by the first call or by `start`, started again when it
-died. HostedLLM is one model in it, with its settings and its retries. litellm is never imported here.
+ModelHost is the process, one for all conversations: started by the first call or by `start`, started again
+when it died. HostedLLM is one model in it, with its settings and its retries. litellm is never imported here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
 from core.ports import FrameSink, LLMRequest, LLMResponse, ToolCall
 
 ANSWER_GRACE_S = 30.0
-"""How long after a call's own limit the host may stay silent before it is taken for hung, loading included."""
-END_GRACE_S = 2.0
-"""How long the host may take to end when asked."""
+"""How long beyond a call's own limit, and for loading, until a silent host is taken for hung."""
 
 OnDelta = Callable[[str, str], None]
 
@@ -69,8 +67,8 @@ class ModelHost:
             if self.pid is not None:
                 return
             await self._reap()
-            # The folder that core was loaded from goes first on the host's path; never the workspace, whose files
-            # could stand in for libraries. A session of its own keeps the terminal's Ctrl-C away.
+            # The folder that core was loaded from goes first on the host's path; never the workspace, whose
+            # files could stand in for libraries. A session of its own keeps the terminal's Ctrl-C away.
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -88,8 +86,8 @@ class ModelHost:
     async def complete(self, order: Line, on_delta: OnDelta, limit_s: float) -> Line:
         """Have an order carried out; the `done` line comes back.
 
-        Raises FailedCall with what the host said. When the host dies, the order is given once more to a new one,
-        unless a part of the answer was streamed. Cancelling ends the call in the host.
+        Raises FailedCall with what the host said. When the host dies, the order is given once more to a new
+        one, unless a part of the answer was streamed. Cancelling ends the call in the host.
         """
         shown = False
 
@@ -109,7 +107,9 @@ class ModelHost:
                 continue
             if reply["type"] == "error":
                 wait_s = reply.get("retry_after_s")
-                raise FailedCall(ModelErrorKind(reply["kind"]), reply["message"], retry_after_s=wait_s, shown=shown)
+                raise FailedCall(
+                    ModelErrorKind(reply["kind"]), reply["message"], retry_after_s=wait_s, shown=shown
+                )
             return reply
         raise AssertionError("the second try returns or raises")
 
@@ -118,7 +118,9 @@ class ModelHost:
         try:
             await self._ask({"type": "ping"}, lambda text, channel: None, ANSWER_GRACE_S)
         except _HostEnded:
-            raise FailedCall(ModelErrorKind.HOST, f"The model host does not start. It said: {self._trouble}") from None
+            raise FailedCall(
+                ModelErrorKind.HOST, f"The model host does not start. It said: {self._trouble}"
+            ) from None
 
     async def aclose(self) -> None:
         """End the process, and with it what it does. May be called twice."""
@@ -149,7 +151,8 @@ class ModelHost:
             if process.returncode is None:
                 process.kill()
             raise FailedCall(
-                ModelErrorKind.HOST, "The model host does not answer and was ended. Try again; it starts anew."
+                ModelErrorKind.HOST,
+                "The model host does not answer and was ended. Try again; it starts anew.",
             ) from None
         except asyncio.CancelledError:
             if not process.stdin.is_closing():
@@ -189,13 +192,10 @@ class ModelHost:
         if process is None or reading is None:
             return
         assert process.stdin is not None
+        if not reading.done():
+            process.kill()  # it holds nothing that would have to be put in order first
         process.stdin.close()
-        try:
-            async with asyncio.timeout(END_GRACE_S):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        await process.wait()
         await reading
         with suppress(ConnectionError):
             await process.stdin.wait_closed()
@@ -205,7 +205,9 @@ class ModelHost:
 class HostedLLM:
     """A provider's model."""
 
-    def __init__(self, host: ModelHost, name: str, settings: LLMSettings, random: Random | None = None) -> None:
+    def __init__(
+        self, host: ModelHost, name: str, settings: LLMSettings, random: Random | None = None
+    ) -> None:
         self._host = host
         self._name = name
         self._settings = settings

@@ -1,6 +1,7 @@
 """The providers that Handloom knows by name: which variable holds the key, where the API is, what to offer.
 
-Facts only. Keys are never read here: whether a variable is set is all that anyone outside of the model host asks.
+Facts only. Keys are never read here: whether a variable is set is all that anyone outside of the model host
+asks.
 """
 
 from __future__ import annotations
@@ -36,20 +37,39 @@ PROVIDERS: dict[str, Provider] = {
             "openai", "OpenAI", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "openai/gpt-5.6"
         ),
         Provider(
-            "gemini", "Google Gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), (), "gemini/gemini-3.1-pro-preview"
+            "gemini",
+            "Google Gemini",
+            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            (),
+            "gemini/gemini-3.1-pro-preview",
         ),
-        Provider("mistral", "Mistral", ("MISTRAL_API_KEY",), ("MISTRAL_API_BASE",), "mistral/devstral-latest"),
-        Provider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_API_BASE",), "deepseek/deepseek-v4-pro"),
+        Provider(
+            "mistral", "Mistral", ("MISTRAL_API_KEY",), ("MISTRAL_API_BASE",), "mistral/devstral-latest"
+        ),
+        Provider(
+            "deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_API_BASE",), "deepseek/deepseek-v4-pro"
+        ),
         Provider("xai", "xAI", ("XAI_API_KEY",), ("XAI_API_BASE",), "xai/grok-4.7"),
         Provider("groq", "Groq", ("GROQ_API_KEY",), (), "groq/openai/gpt-oss-120b"),
         Provider("moonshot", "Moonshot", ("MOONSHOT_API_KEY",), ("MOONSHOT_API_BASE",), "moonshot/kimi-k3"),
         Provider("openrouter", "OpenRouter", ("OPENROUTER_API_KEY", "OR_API_KEY"), ("OPENROUTER_API_BASE",)),
-        Provider("together_ai", "Together AI", ("TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN", "TOGETHER_API_KEY")),
+        Provider(
+            "together_ai", "Together AI", ("TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN", "TOGETHER_API_KEY")
+        ),
         Provider("cerebras", "Cerebras", ("CEREBRAS_API_KEY",)),
-        Provider("fireworks_ai", "Fireworks AI", ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY")),
+        Provider(
+            "fireworks_ai",
+            "Fireworks AI",
+            ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY"),
+        ),
         Provider("perplexity", "Perplexity", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
         Provider("cohere", "Cohere", ("COHERE_API_KEY", "CO_API_KEY")),
-        Provider("azure", "Azure OpenAI", ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN"), ("AZURE_API_BASE",)),
+        Provider(
+            "azure",
+            "Azure OpenAI",
+            ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN"),
+            ("AZURE_API_BASE",),
+        ),
         Provider("ollama", "Ollama, old interface"),
         Provider("ollama_chat", "Ollama", (), ("OLLAMA_API_BASE", "OLLAMA_HOST")),
         Provider("lm_studio", "LM Studio", (), ("LM_STUDIO_API_BASE",)),

@@ -4,8 +4,8 @@
     scripted:FILE     a scripted model of one's own
     PROVIDER/NAME     a provider's model, as litellm names it
 
-What can be seen to be wrong is refused here, before the screen opens. Keys are looked for and never read. Loads
-neither litellm nor aiohttp.
+What can be seen to be wrong is refused here, before the screen opens. Keys are looked for and never read.
+Loads neither litellm nor aiohttp.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ DEMO = "demo"
 DEMO_SCRIPT = Path(__file__).with_name("demo.yaml")
 
 HOW_NAMES_LOOK = (
-    "Models are named PROVIDER/NAME, such as anthropic/claude-sonnet-5-5, openai/gpt-5.6 or ollama_chat/qwen3-coder; "
-    "scripted:FILE plays a script, and demo shows what Handloom does without any key."
+    "Models are named PROVIDER/NAME, such as anthropic/claude-sonnet-5-5, openai/gpt-5.6 or "
+    "ollama_chat/qwen3-coder; scripted:FILE plays a script, and demo shows what Handloom does without any "
+    "key."
 )
 
 
@@ -84,7 +85,7 @@ def create_llm(
 
 
 def offers(environ: Mapping[str, str]) -> list[ModelOffer]:
-    """What could be used with this environment: providers whose key is there, local endpoints, and the demo."""
+    """What could be used here: providers whose key is there, endpoints that are named, and the demo."""
     found: list[ModelOffer] = []
     for provider in PROVIDERS.values():
         base = _base_in(provider, environ)
@@ -102,8 +103,8 @@ def _has_key(provider: Provider, environ: Mapping[str, str]) -> bool:
 def _check_key(name: str, provider: Provider, environ: Mapping[str, str]) -> None:
     if provider.key_variables and not _has_key(provider, environ):
         raise ConfigurationError(
-            f"{name} needs a key, and {provider.key_variables[0]} is not set. Set it, or choose another model with "
-            f"--model; demo needs no key."
+            f"{name} needs a key, and {provider.key_variables[0]} is not set. Set it, or choose another "
+            f"model with --model; demo needs no key."
         )
 
 
@@ -130,7 +131,8 @@ def _check_base(provider: Provider, base: str) -> None:
         raise ConfigurationError(f"{base!r} is no address of an API. Write it as https://HOST/PATH.")
     if url.scheme == "http" and provider.key_variables and not _is_loopback(base):
         raise ConfigurationError(
-            f"The key for {provider.label} would go to {base} unencrypted. Use https, or an address on this machine."
+            f"The key for {provider.label} would go to {base} unencrypted. Use https, or an address on this "
+            f"machine."
         )
 
 

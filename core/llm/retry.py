@@ -1,9 +1,9 @@
 """When a failed call is made again, and how long to wait before.
 
-Only what may pass is tried again: a rate limit, a timeout, a broken connection, a failing server. And only as long as
-nothing of the answer was shown: a second answer beside half of the first would be read as one. Waits double from try
-to try, are shortened at random so that many clients do not return together, and are as long as the provider asks
-where it asks, up to five minutes.
+Only what may pass is tried again: a rate limit, a timeout, a broken connection, a failing server. And only as
+long as nothing of the answer was shown: a second answer beside half of the first would be read as one. Waits
+double from try to try, are shortened at random so that many clients do not return together, and are as long
+as the provider asks where it asks, up to five minutes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ async def with_retries(
 ) -> T:
     """Make a call, again where that may help, and announce each wait as a Status.
 
-    Raises ModelError for what is left. Cancelling ends a wait at once; the announcement is taken away in any case.
+    Raises ModelError for what is left. Cancelling ends a wait at once; the announcement is taken away in any
+    case.
     """
     announced = False
     try:

@@ -1,9 +1,9 @@
 """A model that plays a script: for the demo, for tests, and for trying a set-up without a key.
 
-Which turn is played follows from the request alone: as many turns are over as the conversation has answers of the
-assistant. So a conversation that is opened again goes on where it stopped. The one thing kept here is which faults
-have fired: the fault of a turn fires the first time that the turn is played by this object, and the turn is played
-without it when it is asked for again, as a fault that passes would behave.
+Which turn is played follows from the request alone: as many turns are over as the conversation has answers of
+the assistant. So a conversation that is opened again goes on where it stopped. The one thing kept here is
+which faults have fired: the fault of a turn fires the first time that the turn is played by this object, and
+the turn is played without it when it is asked for again, as a fault that passes would behave.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class ScriptedLLM:
         if fault == "disconnect_after_bytes" or isinstance(fault, Disconnect):
             what = "The connection broke while the answer came in."
             raise ModelError(
-                ModelErrorKind.CONNECTION, f"{what} This was scripted (turn {index + 1}); say anything to go on."
+                ModelErrorKind.CONNECTION,
+                f"{what} This was scripted (turn {index + 1}); say anything to go on.",
             )
         if fault == "empty":
             return self._response(index, cause, turn, text="", calls=())

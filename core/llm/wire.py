@@ -1,17 +1,20 @@
 """The lines between Handloom and its model host: one JSON object each, in both directions.
 
-To the host:     {"type": "complete", "id": 7, "model": ..., "messages": [...], "tools": [...], "settings": {...}}
-                 {"type": "cancel", "id": 7}        ends the call; nothing more is said about it
-                 {"type": "ping", "id": 8}
-From the host:   {"type": "ready"}                  litellm is loaded
-                 {"type": "broken", "message": ...} it cannot be loaded; the host ends
-                 {"type": "delta", "id": 7, "text": ..., "channel": "answer" | "reasoning"}
-                 {"type": "done", "id": 7, ...}     the whole answer, as `call.complete` gives it
-                 {"type": "error", "id": 7, "kind": ..., "message": ..., "retry_after_s": 3.0 | null}
-                 {"type": "pong", "id": 8}
+    to the host
+    {"type": "complete", "id": 7, "model": ..., "messages": [...], "tools": [...], "settings": {...}}
+    {"type": "cancel", "id": 7}          ends the call; nothing more is said about it
+    {"type": "ping", "id": 8}
 
-Calls are told apart by `id` and may be under way at the same time. A line of an unknown type is ignored, so that
-either side can be the newer one.
+    from the host
+    {"type": "ready"}                    litellm is loaded
+    {"type": "broken", "message": ...}   it cannot be loaded; the host ends
+    {"type": "delta", "id": 7, "text": ..., "channel": "answer" | "reasoning"}
+    {"type": "done", "id": 7, ...}       the whole answer, as `call.complete` gives it
+    {"type": "error", "id": 7, "kind": ..., "message": ..., "retry_after_s": 3.0 | null}
+    {"type": "pong", "id": 8}
+
+Calls are told apart by `id` and may be under way at the same time. A line of an unknown type is ignored, so
+that either side can be the newer one.
 """
 
 from __future__ import annotations

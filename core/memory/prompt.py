@@ -1,13 +1,13 @@
 """The history of a conversation as the messages that a model is sent, in OpenAI's chat form.
 
-`build_messages` is a pure function of the events, called once a step with all of them. What it keeps, whatever the
-history is: every tool call has exactly one result, results follow their call at once and in its order, nobody
-speaks twice in a row as the user, and adding events changes nothing of what stands before the last answer, so that
-providers can cache it.
+`build_messages` is a pure function of the events, called once a step with all of them. What it keeps,
+whatever the history is: every tool call has exactly one result, results follow their call at once and in its
+order, nobody speaks twice in a row as the user, and adding events changes nothing of what stands before the
+last answer, so that providers can cache it.
 
 An answer of the model is one assistant message, however many events it became. They share the `id` in
-`tool_call_metadata.model_response`, and the first one carries the whole answer. Source of the rules: the message
-building of OpenHands V0 (`openhands/memory/conversation_memory.py`).
+`tool_call_metadata.model_response`, and the first one carries the whole answer. Source of the rules: the
+message building of OpenHands V0 (`openhands/memory/conversation_memory.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from core.events import (
     CondensationAction,
     CondensationRequestAction,
     Envelope,
-    ErrorObservation,
     Event,
     EventSource,
     LoopDetectionObservation,
@@ -82,7 +81,8 @@ class _Answer:
 def build_messages(history: Sequence[Envelope]) -> list[Message]:
     """What the model is sent for this history: the system's message, then user, assistant and tool in turn.
 
-    Text content is a string, or a list of parts where there are images. Unknown and hidden events are left out.
+    Text content is a string, or a list of parts where there are images. Unknown and hidden events are left
+    out.
     """
     builder = _Builder()
     for envelope in history:
@@ -121,7 +121,7 @@ class _Builder:
             self._add_bare_action(envelope.source, event)
 
     def _answer_of(self, metadata: ToolCallMetadata) -> _Answer | None:
-        """The answer that an event belongs to; None where its first event, which tells it, is not in the history."""
+        """The answer that an event belongs to; None where the event that tells it is not in the history."""
         answer_id = metadata.model_response.get("id")
         if not isinstance(answer_id, str):
             return None
@@ -136,7 +136,9 @@ class _Builder:
             self._items.append(answer)
         return answer
 
-    def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
+    def _add_observation(
+        self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None
+    ) -> None:
         if metadata is not None:
             answer = self._answer_of(metadata)
             if answer is not None:
@@ -154,7 +156,9 @@ class _Builder:
         self._say("user", text)
 
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
-        self._say("assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ())
+        self._say(
+            "assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ()
+        )
 
     def _add_bare_action(self, source: EventSource, event: Action) -> None:
         """An action outside of any tool call: the user's own command, or one of an imported trajectory."""

@@ -1,6 +1,11 @@
-"""One event as the text that the model reads. The notes are those that models are tuned to, from OpenHands V0."""
+"""One event as the text that the model reads.
+
+The notes are those that models are tuned to, from OpenHands V0.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from core.events import (
     MAX_CMD_OUTPUT_CHARS,
@@ -49,7 +54,9 @@ def _recall_text(found: RecallObservation) -> str:
             where = f" in {found.repo_directory}" if found.repo_directory else ""
             branch = f" on branch {found.repo_branch}" if found.repo_branch else ""
             parts.append(f"The repository {found.repo_name} is{where or ' here'}{branch}")
-        parts += [f"The host {host} is reachable on port {port}" for host, port in found.runtime_hosts.items()]
+        parts += [
+            f"The host {host} is reachable on port {port}" for host, port in found.runtime_hosts.items()
+        ]
         parts += [
             f"The environment variable ${name} holds a secret: {description}"
             for name, description in found.custom_secrets_descriptions.items()
@@ -62,13 +69,13 @@ def _recall_text(found: RecallObservation) -> str:
             if instructions:
                 parts.append(instructions)
     parts += [
-        f'Knowledge that the word "{item.trigger}" brought up ({item.name}). Use it where it helps.\n{item.content}'
+        f'Knowledge that "{item.trigger}" brought up ({item.name}). Use it where it helps.\n{item.content}'
         for item in found.microagent_knowledge
     ]
     return "\n".join(parts)
 
 
-def last_observation_text(history: list[Envelope] | tuple[Envelope, ...]) -> str:
+def last_observation_text(history: Sequence[Envelope]) -> str:
     """The newest result that the model reads, as it reads it; empty where there is none yet."""
     for envelope in reversed(history):
         event = envelope.event

@@ -62,8 +62,8 @@ def test_a_wrong_key_names_the_variable_and_never_the_key() -> None:
     found = failure(provider_error("AuthenticationError", f"invalid x-api-key: {SECRET}", status_code=401))
     assert found == Failure(
         ModelErrorKind.AUTHENTICATION,
-        "The key for this provider was not accepted (401). Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or choose "
-        "another model. It said: invalid x-api-key: [key]",
+        "The key for this provider was not accepted (401). Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or "
+        "choose another model. It said: invalid x-api-key: [key]",
     )
 
 
@@ -133,5 +133,7 @@ def test_secrets_are_found_by_the_names_of_their_variables() -> None:
         (format_datetime(NOW + timedelta(days=400), usegmt=True), 300.0),
     ],
 )
-def test_the_wait_that_a_provider_asks_for_is_honoured_within_reason(value: str, wait_s: float | None) -> None:
+def test_the_wait_that_a_provider_asks_for_is_honoured_within_reason(
+    value: str, wait_s: float | None
+) -> None:
     assert retry_after_s({"retry-after": value}, NOW) == wait_s

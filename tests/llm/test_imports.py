@@ -9,7 +9,14 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["core.llm.registry", "core.llm.hosted", "core.llm.scripted", "core.agent.registry", "core.memory.memory"]
+    "module",
+    [
+        "core.llm.registry",
+        "core.llm.hosted",
+        "core.llm.scripted",
+        "core.agent.registry",
+        "core.memory.memory",
+    ],
 )
 def test_no_provider_library_is_loaded_outside_of_the_model_host(module: str) -> None:
     code = f"import sys, {module}; print(*sys.modules)"

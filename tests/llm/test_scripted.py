@@ -50,9 +50,7 @@ turns:
         id="scripted-0-7",
         text="Look: ä\n  here.",
         tool_calls=(ToolCall("call_7_0", "execute_bash", '{"command": "ls"}'),),
-        usage=TokenUsage(
-            model=llm.name, prompt_tokens=100, completion_tokens=20, response_id="scripted-0-7"
-        ),
+        usage=TokenUsage(model=llm.name, prompt_tokens=100, completion_tokens=20, response_id="scripted-0-7"),
         cost=0.5,
         finish_reason="tool_calls",
     )
@@ -68,7 +66,9 @@ async def test_the_turn_follows_from_the_conversation_so_that_a_restart_goes_on(
 
 async def test_a_script_that_is_used_up_says_so(tmp_path: Path) -> None:
     llm = ScriptedLLM(write(tmp_path, "version: 1\nturns: [{text: one}]"))
-    with pytest.raises(ModelError, match="All 1 turns of .* have been played.*choose another model") as caught:
+    with pytest.raises(
+        ModelError, match=r"All 1 turns of .* have been played.*choose another model"
+    ) as caught:
         await play(llm, request(1))
     assert caught.value.kind is ModelErrorKind.SCRIPT
 
@@ -99,7 +99,11 @@ turns:
     llm = ScriptedLLM(write(tmp_path, script), workspace="/tmp/a+b")
     response, _ = await play(llm, request(seen="at /tmp/a+b/x"))
     assert response.text == "in /tmp/a+b"
-    assert json.loads(response.tool_calls[0].arguments) == {"path": "/tmp/a+b/x", "deep": [{"a": "/tmp/a+b"}], "n": 3}
+    assert json.loads(response.tool_calls[0].arguments) == {
+        "path": "/tmp/a+b/x",
+        "deep": [{"a": "/tmp/a+b"}],
+        "n": 3,
+    }
 
 
 @pytest.mark.parametrize(
@@ -163,12 +167,17 @@ async def test_cancelling_stops_a_slow_answer_at_once(tmp_path: Path) -> None:
         ("version: 1\nturns: [{}]", r"turn 1: a turn needs text, tool_calls or a fault"),
         ("version: 1\nturns: [{text: a, expect: '('}]", r"turn 1: expect is no regular expression"),
         ("version: 1\nturns: [{text: a, fault: earthquake}]", r"turn 1, fault"),
-        ("version: 1\nturns: [{tool_calls: [{arguments: {}}]}]", r"turn 1, tool_calls\.0\.name: Field required"),
+        (
+            "version: 1\nturns: [{tool_calls: [{arguments: {}}]}]",
+            r"turn 1, tool_calls\.0\.name: Field required",
+        ),
         ("just text", r"the whole file: Input should be"),
         ("version: 1\nturns: [{text: \x00}]", r"not YAML"),
     ],
 )
-def test_a_bad_script_is_refused_with_the_place_and_what_to_do(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_bad_script_is_refused_with_the_place_and_what_to_do(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
     with pytest.raises(ConfigurationError, match=complaint) as caught:
         load_script(write(tmp_path, text))
     assert "Correct it, or choose another model" in str(caught.value)

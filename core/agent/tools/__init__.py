@@ -1,4 +1,4 @@
-"""The tools that a model can call: one entry each, which says what a call looks like and which action it becomes."""
+"""The tools that a model can call. One entry each says what a call looks like and which action it becomes."""
 
 from core.agent.tools.bash import EXECUTE_BASH
 from core.agent.tools.editor import STR_REPLACE_EDITOR

@@ -33,8 +33,8 @@ STR_REPLACE_EDITOR = Tool(
         "View, create and edit text files.\n"
         "- view: a file with line numbers, or what is in a folder down to two levels.\n"
         "- create: a new file; fails where one exists.\n"
-        "- str_replace: put new_str in place of old_str. old_str must be in the file exactly once, character for "
-        "character, white space too: take in enough lines around it. Without new_str it is deleted.\n"
+        "- str_replace: put new_str in place of old_str. old_str must be in the file exactly once, character "
+        "for character, white space too: take in enough lines around it. Without new_str it is deleted.\n"
         "- insert: put new_str after the line insert_line; 0 is before the first.\n"
         "- undo_edit: take back the last edit of the file."
     ),

@@ -8,8 +8,8 @@ from core.events import AgentFinishAction, AgentThinkAction
 THINK = Tool(
     name="think",
     description=(
-        "Write a thought down. Nothing is looked up and nothing is changed. Use it before a difficult decision: to "
-        "weigh causes of a bug, ways to a change, or what a failed test tells."
+        "Write a thought down. Nothing is looked up and nothing is changed. Use it before a difficult "
+        "decision: to weigh causes of a bug, ways to a change, or what a failed test tells."
     ),
     parameters={"thought": {"type": "string", "description": "The thought."}},
     required=("thought",),
@@ -20,13 +20,13 @@ THINK = Tool(
 FINISH = Tool(
     name="finish",
     description=(
-        "Say that the task is done, or that you can go no further. Call it alone, as the last thing, after you have "
-        "checked your work."
+        "Say that the task is done, or that you can go no further. Call it alone, as the last thing, after "
+        "you have checked your work."
     ),
     parameters={
         "message": {
             "type": "string",
-            "description": "What the user reads, in Markdown: what was done, how it was checked, what is left.",
+            "description": "What the user reads, in Markdown: what was done and checked, and what is left.",
         }
     },
     required=("message",),

@@ -1,7 +1,8 @@
 """What a tool is, and how the arguments of a call are checked against what the tool declares.
 
-Arguments are checked here and nowhere else. Slips that models often make and that leave no doubt are put right:
-numbers and lists written as strings, true and false as booleans. The texts of errors are read by the model.
+Arguments are checked here and nowhere else. Slips that models often make and that leave no doubt are put
+right: numbers and lists written as strings, true and false as booleans. The texts of errors are read by the
+model.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ RISK_PARAMETER: dict[str, Any] = {
     "type": "string",
     "enum": ["LOW", "MEDIUM", "HIGH"],
     "description": (
-        "How much harm the action could do. LOW: it only reads, or changes what is easily put back in the workspace. "
-        "MEDIUM: it changes files of the project or installs packages. HIGH: it leaves the workspace, deletes, "
-        "sends data out, or handles secrets."
+        "How much harm the action could do. LOW: it only reads, or changes what is easily put back in the "
+        "workspace. MEDIUM: it changes files of the project or installs packages. HIGH: it leaves the "
+        "workspace, deletes, sends data out, or handles secrets."
     ),
 }
 
@@ -90,17 +91,22 @@ class Tool:
         if not _IS_OF[kind](value):
             raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]}')
         if choices is not None and value not in choices:
-            raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be one of: {", ".join(choices)}')
+            raise InvalidCall(
+                f'Argument "{name}" in tool call {self.name} must be one of: {", ".join(choices)}'
+            )
         if kind == "array" and not all(_IS_OF[schema["items"]["type"]](item) for item in value):
-            raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]} of integers')
+            raise InvalidCall(
+                f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]} of integers'
+            )
         return value
 
 
 def risk_of(arguments: Arguments) -> ActionSecurityRisk:
     """How the model graded the action; unknown where it did not, or not in these words."""
     value = arguments.get("security_risk")
-    known = isinstance(value, str) and value in ("LOW", "MEDIUM", "HIGH")
-    return ActionSecurityRisk[value] if known else ActionSecurityRisk.UNKNOWN
+    if isinstance(value, str) and value in RISK_PARAMETER["enum"]:
+        return ActionSecurityRisk[value]
+    return ActionSecurityRisk.UNKNOWN
 
 
 def _read(text: str) -> Any:
