@@ -1,0 +1,242 @@
+"""The history of a conversation as the messages that a model is sent, in OpenAI's chat form.
+
+`build_messages` is a pure function of the events, called once a step with all of them. What it keeps,
+whatever the history is: every tool call has exactly one result, results follow their call at once and in its
+order, nobody speaks twice in a row as the user, and adding events changes nothing of what stands before the
+last answer, so that providers can cache it.
+
+An answer of the model is one assistant message, however many events it became. They share the `id` in
+`tool_call_metadata.model_response`, and the first one carries the whole answer. Source of the rules: the
+message building of OpenHands V0 (`openhands/memory/conversation_memory.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from core.events import (
+    Action,
+    AgentFinishAction,
+    AgentStateChangedObservation,
+    ChangeAgentStateAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
+    Envelope,
+    Event,
+    EventSource,
+    LoopDetectionObservation,
+    LoopRecoveryAction,
+    MessageAction,
+    NullAction,
+    NullObservation,
+    Observation,
+    RecallAction,
+    SystemMessageAction,
+    ToolCallMetadata,
+    UnknownAction,
+    UnknownObservation,
+)
+from core.memory.texts import observation_text
+
+Message = dict[str, Any]
+
+NOT_EXECUTED = "This tool call was not executed: it was interrupted, or given up, before it ran."
+FINISHED = "The user has been told that the task is done."
+
+_UNSEEN: frozenset[type[Event]] = frozenset(
+    {
+        AgentStateChangedObservation,
+        ChangeAgentStateAction,
+        CondensationAction,
+        CondensationRequestAction,
+        LoopDetectionObservation,
+        LoopRecoveryAction,
+        NullAction,
+        NullObservation,
+        RecallAction,
+        UnknownAction,
+        UnknownObservation,
+    }
+)
+"""What is said between the controller, the memory and the user, and never to the model."""
+
+
+class _Answer:
+    """An answer with tool calls: its message, and a place for each result."""
+
+    __slots__ = ("calls", "message", "results", "understood")
+
+    def __init__(self, message: Message, calls: list[Message]) -> None:
+        self.message = message
+        self.calls = calls
+        self.results: dict[str, str] = {}
+        self.understood: set[str] = set()
+        """The ids of the calls that became actions, so that their arguments are known to be sound."""
+
+
+def build_messages(history: Sequence[Envelope]) -> list[Message]:
+    """What the model is sent for this history: the system's message, then user, assistant and tool in turn.
+
+    Text content is a string, or a list of parts where there are images. Unknown and hidden events are left
+    out.
+    """
+    builder = _Builder()
+    for envelope in history:
+        builder.add(envelope)
+    return builder.messages()
+
+
+class _Builder:
+    """Goes over the history once, in order. Lives for one call of build_messages."""
+
+    def __init__(self) -> None:
+        self._items: list[Message | _Answer] = []
+        self._answers: dict[str, _Answer] = {}
+        self._calls: dict[int, tuple[_Answer, str]] = {}
+        """By the id of the event that carries out a call: its answer, and the call's id."""
+
+    def add(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if type(event) in _UNSEEN:
+            return
+        metadata = event.tool_call_metadata
+        if isinstance(event, Observation):
+            self._add_observation(envelope, event, metadata)
+        elif metadata is not None:
+            answer = self._answer_of(metadata)
+            if answer is not None:
+                self._calls[envelope.id] = (answer, metadata.tool_call_id)
+                answer.understood.add(metadata.tool_call_id)
+                if type(event) is AgentFinishAction:
+                    answer.results[metadata.tool_call_id] = FINISHED
+        elif isinstance(event, MessageAction):
+            self._add_message(envelope.source, event)
+        elif isinstance(event, SystemMessageAction):
+            self._items.append({"role": "system", "content": event.content})
+        elif isinstance(event, Action):
+            self._add_bare_action(envelope.source, event)
+
+    def _answer_of(self, metadata: ToolCallMetadata) -> _Answer | None:
+        """The answer that an event belongs to; None where the event that tells it is not in the history."""
+        answer_id = metadata.model_response.get("id")
+        if not isinstance(answer_id, str):
+            return None
+        answer = self._answers.get(answer_id)
+        if answer is None:
+            message = _message_of(metadata.model_response)
+            calls = message.get("tool_calls") if message else None
+            if not message or not isinstance(calls, list) or not calls:
+                return None
+            answer = _Answer({"role": "assistant", "content": message.get("content") or ""}, calls)
+            self._answers[answer_id] = answer
+            self._items.append(answer)
+        return answer
+
+    def _add_observation(
+        self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None
+    ) -> None:
+        if metadata is not None:
+            answer = self._answer_of(metadata)
+            if answer is not None:
+                answer.results.setdefault(metadata.tool_call_id, observation_text(event))
+            return
+        if envelope.cause is not None and envelope.cause in self._calls:
+            answer, call_id = self._calls[envelope.cause]
+            answer.results.setdefault(call_id, observation_text(event))
+            return
+        if getattr(event, "hidden", False):
+            return
+        text = observation_text(event)
+        if isinstance(event, CmdOutputObservation):
+            text = f"Observed result of command executed by user:\n{text}"
+        self._say("user", text)
+
+    def _add_message(self, source: EventSource, event: MessageAction) -> None:
+        self._say(
+            "assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ()
+        )
+
+    def _add_bare_action(self, source: EventSource, event: Action) -> None:
+        """An action outside of any tool call: the user's own command, or one of an imported trajectory."""
+        if isinstance(event, CmdRunAction) and event.hidden:
+            return
+        if source is EventSource.USER:
+            if isinstance(event, CmdRunAction):
+                self._say("user", f"User executed the command:\n{event.command}")
+            return
+        self._say("assistant", event.thought_text if isinstance(event, AgentFinishAction) else event.message)
+
+    def _say(self, role: str, text: str, image_urls: Sequence[str] = ()) -> None:
+        """Add a message, or join it to the one before where the user goes on speaking."""
+        if not text and not image_urls:
+            return
+        content: str | list[Message] = text
+        if image_urls:
+            content = [{"type": "text", "text": text}] if text else []
+            content += [{"type": "image_url", "image_url": {"url": url}} for url in image_urls]
+        last = self._items[-1] if self._items else None
+        if role == "user" and isinstance(last, dict) and last["role"] == "user":
+            last["content"] = _joined(last["content"], content)
+        else:
+            self._items.append({"role": role, "content": content})
+
+    def messages(self) -> list[Message]:
+        messages: list[Message] = []
+        for item in self._items:
+            if isinstance(item, _Answer):
+                messages.extend(_answer_messages(item))
+            else:
+                messages.append(item)
+        return messages
+
+
+def _message_of(model_response: dict[str, Any]) -> Message | None:
+    """The assistant's message in a stored answer; None where the answer is not whole, or of another shape."""
+    match model_response:
+        case {"choices": [{"message": dict() as message}, *_]}:
+            return message
+        case _:
+            return None
+
+
+def _answer_messages(answer: _Answer) -> list[Message]:
+    """The assistant's message with its calls, then one result for each.
+
+    Arguments go back as the model wrote them, or as an empty object where they are no object.
+    """
+    calls: list[Message] = []
+    results: list[Message] = []
+    for call in answer.calls:
+        match call:
+            case {"id": str() as call_id, "function": {"name": str() as name, "arguments": arguments}}:
+                text = answer.results.get(call_id, NOT_EXECUTED)
+                sound = call_id in answer.understood or _is_json_object(arguments)
+                function = {"name": name, "arguments": arguments if sound else "{}"}
+                calls.append({"id": call_id, "type": "function", "function": function})
+                results.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": text})
+    if calls:
+        answer.message["tool_calls"] = calls
+    return [answer.message, *results]
+
+
+def _is_json_object(arguments: object) -> bool:
+    """Whether a provider takes these arguments back: some refuse the whole request for one broken call."""
+    try:
+        return isinstance(arguments, str) and isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _joined(before: str | list[Message], after: str | list[Message]) -> str | list[Message]:
+    """Two contents as one: texts with a blank line between them, parts one after the other."""
+    if isinstance(before, str) and isinstance(after, str):
+        return f"{before}\n\n{after}"
+    return [*_parts(before), *_parts(after)]
+
+
+def _parts(content: str | list[Message]) -> list[Message]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
