@@ -325,7 +325,7 @@ class ChatModel(PaneModel):
 
     def _state_note(self, state: AgentState, reason: str) -> None:
         if state is AgentState.STOPPED and self._answer is not None and self._answer.open is not None:
-            self._add(self._answer)  # what was said until then stays in sight
+            self._say(self._answer.open.text)  # what was said until then stays in sight
         if state is not AgentState.RATE_LIMITED:
             self._drop_stream()
         mark = Mark.FAILED if state is AgentState.ERROR else Mark.INTERRUPTED

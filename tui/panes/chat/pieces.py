@@ -77,6 +77,7 @@ class MarkdownSplitter:
     def __init__(self, tone: str = "") -> None:
         self.chars = 0
         self.newlines = 0
+        self._raw: list[str] = []
         self._tone = tone
         self._closed: list[Piece] = []
         self._lines: list[str] = []
@@ -91,6 +92,7 @@ class MarkdownSplitter:
 
     def feed(self, raw: str) -> None:
         """Take in more text."""
+        self._raw.append(raw)
         self.chars += len(raw)
         self.newlines += raw.count("\n")
         *whole, tail = (self._tail + raw).split("\n")
@@ -100,6 +102,11 @@ class MarkdownSplitter:
         *parts, self._tail = _cut(tail)
         for part in parts:
             self._take(part)
+
+    @property
+    def text(self) -> str:
+        """All that has been fed, raw."""
+        return "".join(self._raw)
 
     def pieces(self) -> list[Piece]:
         """What has been fed so far; every piece but the last is final."""
