@@ -1,9 +1,10 @@
 """ChatView: the transcript on the screen.
 
 Draws line by line what `Column` says and nothing else, so a frame costs what is in sight, however long the
-conversation is. Follows the end until the reader moves; then the reader's row stays where it is, whatever grows above
-or below. Changes are drawn at most FRAMES_PER_S times a second, only their rows, and an idle view draws nothing.
-Imports no `core`: a model is handed in by `attach`, and the view keeps its place in each of them.
+conversation is. Follows the end until the reader moves; then the reader's row stays where it is, whatever
+grows above or below. Changes are drawn at most FRAMES_PER_S times a second, only their rows, and an idle
+view draws nothing. Imports no `core`: a model is handed in by `attach`, and the view keeps its place in
+each of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import Binding
 from textual.geometry import Offset, Region, Size
@@ -22,7 +22,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.panes.chat.column import Anchor, Column
-from tui.panes.chat.render import ROLES, Renderer
+from tui.panes.chat.overlays import with_chip, with_cursor, with_selection
+from tui.panes.chat.render import Renderer
+from tui.panes.chat.roles import CHAT_CSS, ROLES
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -55,43 +57,15 @@ class Place:
 class ChatView(ScrollView, can_focus=True):
     """The transcript of the attached model."""
 
-    HELP = "The conversation. Arrow keys move from block to block; space unfolds one, c copies it, End follows again."
+    HELP = "The conversation. Arrow keys move from block to block; space unfolds one, c copies it."
     BORDER_TITLE = "Chat"
     ALLOW_SELECT = True
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in (*ROLES, "chip", "cursor")}
-    DEFAULT_CSS = """
-    ChatView {
-        background: $background;
-        color: $foreground;
-        overflow-x: hidden;
-        overflow-y: scroll;
-        scrollbar-size-vertical: 1;
-        & > .chat--muted { color: $text-muted; }
-        & > .chat--user { background: $secondary 15%; }
-        & > .chat--bar { color: $secondary; background: $secondary 15%; }
-        & > .chat--title { text-style: bold; }
-        & > .chat--running { color: $text-accent; }
-        & > .chat--awaiting { color: $text-warning; text-style: bold; }
-        & > .chat--ok { color: $text-success; }
-        & > .chat--failed { color: $text-error; }
-        & > .chat--accent { color: $text-accent; }
-        & > .chat--heading { color: $text-primary; text-style: bold; }
-        & > .chat--code { background: $foreground 6%; }
-        & > .chat--link { text-style: underline; }
-        & > .chat--string { color: $text-success; }
-        & > .chat--number { color: $text-warning; }
-        & > .chat--name { color: $text-primary; }
-        & > .chat--added { color: $text-success; background: $success 10%; }
-        & > .chat--removed { color: $text-error; background: $error 10%; }
-        & > .chat--output { color: $foreground 80%; }
-        & > .chat--chip { color: $text-primary; background: $primary-muted; text-style: bold; }
-        & > .chat--cursor { color: $accent; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in ROLES}
+    DEFAULT_CSS = CHAT_CSS
     BINDINGS: ClassVar = [
         Binding("up,k", "cursor_up", "Block above", show=False, id="chat.cursor_up"),
         Binding("down,j", "cursor_down", "Block below", show=False, id="chat.cursor_down"),
-        Binding("space,enter", "toggle", "Fold", id="chat.toggle"),
+        Binding("space,enter", "fold", "Fold", id="chat.fold"),
         Binding("c", "copy_block", "Copy block", id="chat.copy"),
         Binding("pageup,b", "go('page_up')", "Page up", show=False, id="chat.page_up"),
         Binding("pagedown,f", "go('page_down')", "Page down", show=False, id="chat.page_down"),
@@ -277,11 +251,15 @@ class ChatView(ScrollView, can_focus=True):
         if found is None:
             return Strip.blank(width, self._styles_used["text"])
         strip, serial = found
-        if self.has_focus and place.cursor is not None and place.cursor.serial == serial:
-            strip = self._with_cursor(strip, row, renderer.left - 1)
-        strip = self._with_selection(strip, row).apply_offsets(0, row)
-        if y == height - 1 and self.unseen:
-            strip = self._with_chip(strip, width)
+        cursor = place.cursor if self.has_focus else None
+        if cursor is not None and cursor.serial == serial and row < place.column.extent(serial)[1] - 1:
+            strip = with_cursor(strip, renderer.left - 1, self._styles_used["cursor"])
+        if (selection := self.text_selection) is not None and (span := selection.get_span(row)) is not None:
+            style = self.screen.get_component_rich_style("screen--selection")
+            strip = with_selection(strip, span, style)
+        strip = strip.apply_offsets(0, row)
+        if y == height - 1 and (unseen := self.unseen):
+            strip = with_chip(strip, f" ↓ {unseen} new ", self._styles_used["chip"])
         return strip
 
     def _empty_line(self, y: int, width: int, height: int) -> Strip:
@@ -289,35 +267,6 @@ class ChatView(ScrollView, can_focus=True):
             return Strip.blank(width, self._styles_used.get("text"))
         text = EMPTY.center(width)
         return Strip([Segment(text, self._styles_used["muted"])]).adjust_cell_length(width)
-
-    def _with_cursor(self, strip: Strip, row: int, x: int) -> Strip:
-        assert self._place is not None and self._place.cursor is not None
-        last = self._place.column.extent(self._place.cursor.serial)[1] - 1
-        if x < 0 or row >= last:
-            return strip
-        mark = Strip([Segment("▎", self.get_component_rich_style("chat--cursor"))], 1)
-        return Strip.join([strip.crop(0, x), mark, strip.crop(x + 1)])
-
-    def _with_chip(self, strip: Strip, width: int) -> Strip:
-        text = f" ↓ {self.unseen} new "
-        left = (width - cell_len(text)) // 2
-        if left < 0:
-            return strip
-        chip = Strip([Segment(text, self.get_component_rich_style("chat--chip"))])
-        return Strip.join([strip.crop(0, left), chip, strip.crop(left + chip.cell_length)])
-
-    # Selecting with the mouse
-
-    def _with_selection(self, strip: Strip, row: int) -> Strip:
-        selection = self.text_selection
-        span = selection.get_span(row) if selection is not None else None
-        if span is None:
-            return strip
-        start, end = (len(strip.text) if x == -1 else x for x in span)
-        left = strip.index_to_cell_position(start) if start < len(strip.text) else strip.cell_length
-        right = strip.index_to_cell_position(end) if end < len(strip.text) else strip.cell_length
-        chosen = strip.crop(left, right).apply_style(self.screen.get_component_rich_style("screen--selection"))
-        return Strip.join([strip.crop(0, left), chosen, strip.crop(right)])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected rows as text, without the margin."""
@@ -331,7 +280,8 @@ class ChatView(ScrollView, can_focus=True):
             found, span = place.column.strip(row), selection.get_span(row)
             if found is not None and span is not None:
                 start, end = span
-                lines.append(found[0].text[max(start, renderer.left) : None if end == -1 else end].rstrip())
+                text = found[0].text[max(start, renderer.left) : None if end == -1 else end]
+                lines.append(text.rstrip())
         return "\n".join(lines), "\n"
 
     # What the reader does
@@ -381,7 +331,8 @@ class ChatView(ScrollView, can_focus=True):
             self._select(blocks[-1])
             return
         first, end = place.column.extent(place.cursor.serial)
-        if end - first > height and ((step > 0 and top < end - height and end > top) or (step < 0 and first < top < end)):
+        unread = top < end - height if step > 0 else first < top
+        if end - first > height and first < top + height and top < end and unread:
             self._scroll_to_row(top + step * max(1, height // 2))
             return
         index = place.cursor.serial - place.column.base + step
@@ -403,7 +354,7 @@ class ChatView(ScrollView, can_focus=True):
             self._hold(min(first, end - height))
         self.refresh(self.size.region)
 
-    def action_toggle(self) -> None:
+    def action_fold(self) -> None:
         """Fold or unfold the block under the cursor, which stays where it is."""
         place = self._place
         if place is None or place.cursor is None or not place.cursor.can_fold:
@@ -428,7 +379,9 @@ class ChatView(ScrollView, can_focus=True):
             self.go("end")
             return
         found = place.column.strip(self.scroll_offset.y + offset.y)
-        if found is not None and 0 <= (index := found[1] - place.column.base) < len(place.column.model.blocks):
+        if found is not None and 0 <= (index := found[1] - place.column.base) < len(
+            place.column.model.blocks
+        ):
             place.cursor = place.column.model.blocks[index]
             self.refresh(self.size.region)
 
