@@ -82,9 +82,7 @@ class ActionExecutionClient:
         body = encode_request(action, action_id)
         lines = LineSplitter()
         try:
-            async with self._session.post(
-                f"{self._url}/execute_action", data=body, headers=headers
-            ) as response:
+            async with self._session.post(f"{self._url}/execute_action", data=body, headers=headers) as response:
                 if response.status != 200:
                     raise RuntimeUnavailableError(await _refusal(response))
                 try:

@@ -81,9 +81,7 @@ class LocalRuntime:
 
     async def _start(self) -> None:
         if not self._working_dir.is_dir():
-            raise RuntimeUnavailableError(
-                f"The workspace {self._working_dir} is no folder. Choose another one."
-            )
+            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
         self._folder = _private_folder()
         key = secrets.token_hex(32)
         key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
@@ -109,9 +107,7 @@ class LocalRuntime:
             ready = b""
         if not ready:
             said = log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
-            raise RuntimeUnavailableError(
-                f"The local runtime did not start: {said or 'it said nothing'}. Try again."
-            )
+            raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
         self._client = ActionExecutionClient(key, uds=str(socket))
 
     async def _end(self) -> None:

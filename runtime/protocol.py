@@ -99,9 +99,7 @@ def decode_line(line: bytes) -> Frame | Observation:
                 return Status("error" if is_error else "info", str(data["id"]), str(data["message"]))
             case "token_delta":
                 is_reasoning = data.get("channel") == "reasoning"
-                return TokenDelta(
-                    int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer"
-                )
+                return TokenDelta(int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer")
             case kind:
                 raise ProtocolError(f"no frame is called {kind!r}")
     except (KeyError, TypeError, binascii.Error) as error:

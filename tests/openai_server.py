@@ -146,9 +146,7 @@ def stalls(events: Sequence[bytes] = (), *, with_head: bool = True) -> Behaviour
     return behave
 
 
-def fails(
-    status: int, message: str = "it did not work", *, code: str = "", headers: Json | None = None
-) -> Behaviour:
+def fails(status: int, message: str = "it did not work", *, code: str = "", headers: Json | None = None) -> Behaviour:
     """An error in OpenAI's form."""
 
     async def behave(request: web.Request, exchange: Exchange) -> web.StreamResponse:
@@ -213,9 +211,7 @@ class OpenAIServer:
         self.arrived.set()
         if request.headers.get("Authorization") != f"Bearer {self.key}":
             sent = request.headers.get("Authorization", "")
-            return await fails(401, f"Incorrect API key provided: {sent}", code="invalid_api_key")(
-                request, exchange
-            )
+            return await fails(401, f"Incorrect API key provided: {sent}", code="invalid_api_key")(request, exchange)
         behave = self._behaviours.popleft() if self._behaviours else self.default
         return await behave(request, exchange)
 

@@ -75,9 +75,7 @@ def events_of(
         )
         event = _event_of(call, tools)
         if thought and isinstance(event, Action) and "thought" in type(event).model_fields:
-            event = event.model_copy(
-                update={"thought": "\n".join(filter(None, (thought, event.thought_text)))}
-            )
+            event = event.model_copy(update={"thought": "\n".join(filter(None, (thought, event.thought_text)))})
             thought = ""
         events.append(event.model_copy(update={"tool_call_metadata": metadata, "llm_metrics": metrics}))
     if len(response.tool_calls) > MAX_CALLS:
@@ -108,9 +106,7 @@ def _event_of(call: ToolCall, tools: Mapping[str, Tool]) -> Event:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        return ErrorObservation(
-            content=f'Invalid argument "{place}" in tool call {call.name}: {first["msg"]}'
-        )
+        return ErrorObservation(content=f'Invalid argument "{place}" in tool call {call.name}: {first["msg"]}')
 
 
 def _tidy(call: ToolCall, used: set[str], fresh_id: str) -> ToolCall:

@@ -42,9 +42,7 @@ class CodeActAgent:
         tools: list[JsonValue] = list(self._schemas)
         return SystemMessageAction(content=system_prompt(), tools=tools, agent_class=self.name)
 
-    async def step(
-        self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink
-    ) -> Sequence[Event]:
+    async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
         """Ask the model once; one or more events come back.
 
         Raises ModelError; cancelling cancels the call.

@@ -70,9 +70,7 @@ class _Answer:
     def _grow(self, chars: int) -> None:
         self._size += chars
         if self._size > MAX_ANSWER_CHARS:
-            raise BadAnswer(
-                ModelErrorKind.BAD_RESPONSE, f"an answer of more than {MAX_ANSWER_CHARS} characters"
-            )
+            raise BadAnswer(ModelErrorKind.BAD_RESPONSE, f"an answer of more than {MAX_ANSWER_CHARS} characters")
 
 
 async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:

@@ -132,15 +132,11 @@ def failure_of(error: BaseException, model: str, secrets: Iterable[str], now: da
     kind = error.kind if isinstance(error, BadAnswer) else kind_of(error, status, text)
     if kind is ModelErrorKind.AUTHENTICATION:
         variables = " or ".join(key_variables_of(model)) or "its key"
-        advice = (
-            f"The key for this provider was not accepted{{status}}. Set {variables} or choose another model."
-        )
+        advice = f"The key for this provider was not accepted{{status}}. Set {variables} or choose another model."
     else:
         advice = _NEXT[kind]
     message = advice.format(status=f" ({status})" if status else "")
-    return Failure(
-        kind, f"{message} It said: {text}" if text else message, retry_after_s(_headers_of(error), now)
-    )
+    return Failure(kind, f"{message} It said: {text}" if text else message, retry_after_s(_headers_of(error), now))
 
 
 def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKind:
@@ -162,9 +158,7 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
     # included.
     if "APIConnectionError" in names or (status is not None and status >= 500):
         return ModelErrorKind.SERVER
-    return _KIND_OF_STATUS.get(
-        status or 0, ModelErrorKind.BAD_REQUEST if status else ModelErrorKind.BAD_RESPONSE
-    )
+    return _KIND_OF_STATUS.get(status or 0, ModelErrorKind.BAD_REQUEST if status else ModelErrorKind.BAD_RESPONSE)
 
 
 def clean(text: str, secrets: Iterable[str]) -> str:

@@ -107,9 +107,7 @@ class ModelHost:
                 continue
             if reply["type"] == "error":
                 wait_s = reply.get("retry_after_s")
-                raise FailedCall(
-                    ModelErrorKind(reply["kind"]), reply["message"], retry_after_s=wait_s, shown=shown
-                )
+                raise FailedCall(ModelErrorKind(reply["kind"]), reply["message"], retry_after_s=wait_s, shown=shown)
             return reply
         raise AssertionError("the second try returns or raises")
 
@@ -118,9 +116,7 @@ class ModelHost:
         try:
             await self._ask({"type": "ping"}, lambda text, channel: None, ANSWER_GRACE_S)
         except _HostEnded:
-            raise FailedCall(
-                ModelErrorKind.HOST, f"The model host does not start. It said: {self._trouble}"
-            ) from None
+            raise FailedCall(ModelErrorKind.HOST, f"The model host does not start. It said: {self._trouble}") from None
 
     async def aclose(self) -> None:
         """End the process, and with it what it does. May be called twice."""
@@ -205,9 +201,7 @@ class ModelHost:
 class HostedLLM:
     """A provider's model."""
 
-    def __init__(
-        self, host: ModelHost, name: str, settings: LLMSettings, random: Random | None = None
-    ) -> None:
+    def __init__(self, host: ModelHost, name: str, settings: LLMSettings, random: Random | None = None) -> None:
         self._host = host
         self._name = name
         self._settings = settings

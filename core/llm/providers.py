@@ -33,9 +33,7 @@ PROVIDERS: dict[str, Provider] = {
             ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
             "anthropic/claude-sonnet-5-5",
         ),
-        Provider(
-            "openai", "OpenAI", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "openai/gpt-5.6"
-        ),
+        Provider("openai", "OpenAI", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "openai/gpt-5.6"),
         Provider(
             "gemini",
             "Google Gemini",
@@ -43,19 +41,13 @@ PROVIDERS: dict[str, Provider] = {
             (),
             "gemini/gemini-3.1-pro-preview",
         ),
-        Provider(
-            "mistral", "Mistral", ("MISTRAL_API_KEY",), ("MISTRAL_API_BASE",), "mistral/devstral-latest"
-        ),
-        Provider(
-            "deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_API_BASE",), "deepseek/deepseek-v4-pro"
-        ),
+        Provider("mistral", "Mistral", ("MISTRAL_API_KEY",), ("MISTRAL_API_BASE",), "mistral/devstral-latest"),
+        Provider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_API_BASE",), "deepseek/deepseek-v4-pro"),
         Provider("xai", "xAI", ("XAI_API_KEY",), ("XAI_API_BASE",), "xai/grok-4.7"),
         Provider("groq", "Groq", ("GROQ_API_KEY",), (), "groq/openai/gpt-oss-120b"),
         Provider("moonshot", "Moonshot", ("MOONSHOT_API_KEY",), ("MOONSHOT_API_BASE",), "moonshot/kimi-k3"),
         Provider("openrouter", "OpenRouter", ("OPENROUTER_API_KEY", "OR_API_KEY"), ("OPENROUTER_API_BASE",)),
-        Provider(
-            "together_ai", "Together AI", ("TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN", "TOGETHER_API_KEY")
-        ),
+        Provider("together_ai", "Together AI", ("TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN", "TOGETHER_API_KEY")),
         Provider("cerebras", "Cerebras", ("CEREBRAS_API_KEY",)),
         Provider(
             "fireworks_ai",

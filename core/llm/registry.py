@@ -131,8 +131,7 @@ def _check_base(provider: Provider, base: str) -> None:
         raise ConfigurationError(f"{base!r} is no address of an API. Write it as https://HOST/PATH.")
     if url.scheme == "http" and provider.key_variables and not _is_loopback(base):
         raise ConfigurationError(
-            f"The key for {provider.label} would go to {base} unencrypted. Use https, or an address on this "
-            f"machine."
+            f"The key for {provider.label} would go to {base} unencrypted. Use https, or an address on this machine."
         )
 
 

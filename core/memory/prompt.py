@@ -136,9 +136,7 @@ class _Builder:
             self._items.append(answer)
         return answer
 
-    def _add_observation(
-        self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None
-    ) -> None:
+    def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
         if metadata is not None:
             answer = self._answer_of(metadata)
             if answer is not None:
@@ -156,9 +154,7 @@ class _Builder:
         self._say("user", text)
 
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
-        self._say(
-            "assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ()
-        )
+        self._say("assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ())
 
     def _add_bare_action(self, source: EventSource, event: Action) -> None:
         """An action outside of any tool call: the user's own command, or one of an imported trajectory."""

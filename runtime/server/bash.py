@@ -200,9 +200,7 @@ class BashSession:
         await self._send_input(action, action_id, emit)
         return await self._wait(action, action_id, emit)
 
-    async def _run(
-        self, action: CmdRunAction, action_id: int, emit: Emit, prefix: str
-    ) -> CmdOutputObservation:
+    async def _run(self, action: CmdRunAction, action_id: int, emit: Emit, prefix: str) -> CmdOutputObservation:
         """Start a command in an idle shell and wait for it."""
         if self._exit_status is not None or self._terminal is None:
             prefix += f"[The shell had ended. {await self._start_afresh()}]\n"
@@ -255,9 +253,7 @@ class BashSession:
         content = self._output.take(whole=action.hidden)
         metadata = CmdOutputMetadata(prefix=prefix + hints.CONTINUED * self._is_shown_in_part, suffix=suffix)
         self._is_shown_in_part = self._is_shown_in_part or bool(content)
-        return CmdOutputObservation(
-            command=action.command, content=content, hidden=action.hidden, metadata=metadata
-        )
+        return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
 
     async def _complete(self, action: CmdRunAction, *, prefix: str) -> CmdOutputObservation:
         content = self._output.take(whole=action.hidden)
@@ -271,9 +267,7 @@ class BashSession:
             told = f"\n[The shell ended with it. {await self._start_afresh()}]"
         suffix = hints.completed(ended.exit_code, action.command) + told
         metadata = ended.model_copy(update={"prefix": prefix, "suffix": suffix})
-        return CmdOutputObservation(
-            command=action.command, content=content, hidden=action.hidden, metadata=metadata
-        )
+        return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
 
     async def _interrupt(self) -> None:
         """End what runs, so that the next command finds a shell that is ready."""
@@ -371,7 +365,5 @@ class BashSession:
 
 def _shown(text: str) -> bytes:
     """What the user sees of what was typed: dim, one look for commands and input, no escapes of its own."""
-    plain = "".join(
-        char if char.isprintable() or char == "\n" else " " for char in text[:SHOWN_COMMAND_CHARS]
-    )
+    plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text[:SHOWN_COMMAND_CHARS])
     return b"\x1b[2m" + plain.replace("\n", "\r\n").encode("utf-8", "replace") + b"\x1b[0m\r\n"

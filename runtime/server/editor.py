@@ -92,9 +92,7 @@ class Editor:
         new_str = new_str or ""
         at = file.text.find(old_str) if old_str else -1
         if at < 0:
-            raise EditorError(
-                f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
-            )
+            raise EditorError(f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.")
         if file.text.find(old_str, at + 1) >= 0:
             raise EditorError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines "
@@ -150,9 +148,7 @@ def check_path(command: str, path: str, cwd: str) -> None:
     """Refuse what a command cannot be about. Raises EditorError."""
     if command not in COMMANDS:
         allowed = ", ".join(COMMANDS)
-        raise EditorError(
-            f"Unrecognized command {command}. The allowed commands for the oh_editor tool are: {allowed}"
-        )
+        raise EditorError(f"Unrecognized command {command}. The allowed commands for the oh_editor tool are: {allowed}")
     if not os.path.isabs(path):
         hint = "The path should be an absolute path, starting with `/`."
         meant = os.path.join(cwd, path)
@@ -184,9 +180,7 @@ def unified_diff(old: str, new: str, path: str, context: int = 3) -> str:
     hunk = f"@@ -{first if old_count else 0},{old_count} +{first if new_count else 0},{new_count} @@\n"
     marked = [" " + line for line in lead] + ["-" + line for line in removed]
     marked += ["+" + line for line in added] + [" " + line for line in trail]
-    body = "".join(
-        line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in marked
-    )
+    body = "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in marked)
     return f"--- {path}\n+++ {path}\n{hunk}{body}"
 
 
@@ -255,9 +249,7 @@ def _folder_listing(path: str) -> str:
     listing = "\n".join(f"{item}/" if os.path.isdir(item) else item for item in sorted(paths))
     if len(listing) > MAX_VIEW_CHARS:
         listing = listing[:MAX_VIEW_CHARS] + FOLDER_CLIPPED
-    text = (
-        f"Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n{listing}"
-    )
+    text = f"Here's the files and directories up to 2 levels deep in {path}, excluding hidden items:\n{listing}"
     if hidden:
         text += (
             f"\n\n{hidden} hidden files/directories in this directory are excluded. "

@@ -61,9 +61,7 @@ class ActionExecutor:
         except ConnectionError:
             raise  # the reader of the frames is gone, and with him whoever wanted the observation
         except PermissionError as error:
-            return ErrorObservation(
-                content=f"Permission denied: {error.filename or error}. Choose another path."
-            )
+            return ErrorObservation(content=f"Permission denied: {error.filename or error}. Choose another path.")
         except Exception as error:
             log.exception("%s could not be carried out", type(action).__name__)
             return ErrorObservation(content=f"{type(error).__name__}: {error}")

@@ -58,9 +58,7 @@ class Files:
     async def edit(self, action: FileEditAction, action_id: int, emit: Emit) -> Observation:
         """One command of the editor."""
         if action.impl_source is not FileEditSource.OH_ACI:
-            return ErrorObservation(
-                content="ERROR:\nEdits by a model are not supported. Use the editor's commands."
-            )
+            return ErrorObservation(content="ERROR:\nEdits by a model are not supported. Use the editor's commands.")
         if action.command == "view":
             return await asyncio.to_thread(self._view, action.path, None)
         async with self._turn:
@@ -83,9 +81,7 @@ class Files:
 
     def _write(self, action: FileWriteAction) -> Observation:
         path = self._resolve(action.path)
-        content = (
-            action.content if not action.content or action.content.endswith("\n") else action.content + "\n"
-        )
+        content = action.content if not action.content or action.content.endswith("\n") else action.content + "\n"
         try:
             before = TextFile("") if not os.path.exists(path) else self._readable(path, action)
             if (action.start, action.end) != (0, -1):
@@ -126,9 +122,7 @@ class Files:
         except (EditorError, FileError) as error:
             return ErrorObservation(content=f"ERROR:\n{error}")
         except OSError as error:
-            return ErrorObservation(
-                content=f"ERROR:\nRan into {error} while trying to write to {action.path}"
-            )
+            return ErrorObservation(content=f"ERROR:\nRan into {error} while trying to write to {action.path}")
         is_small = max(len(edit.old or ""), len(edit.new)) <= MAX_WHOLE_CONTENT_BYTES
         return FileEditObservation(
             content=edit.output,

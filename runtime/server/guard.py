@@ -56,9 +56,7 @@ class Guard:
         if timer is not None:
             timer.cancel()
         if "Origin" in request.headers or not _OWN_HOST.fullmatch(request.headers.get("Host", "")):
-            return web.json_response(
-                {"detail": "Requests of browsers and for other hosts are refused"}, status=403
-            )
+            return web.json_response({"detail": "Requests of browsers and for other hosts are refused"}, status=403)
         given = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(given, self._key):
             return web.json_response({"detail": "Invalid API Key"}, status=401)

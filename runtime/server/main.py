@@ -144,21 +144,15 @@ def _address(listener: socket.socket) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m runtime.server", description="The action server of a sandbox."
-    )
+    parser = argparse.ArgumentParser(prog="python -m runtime.server", description="The action server of a sandbox.")
     parser.add_argument("--working-dir", type=Path, required=True, help="the folder in which commands start")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--uds", type=Path, help="listen on this Unix socket")
     where.add_argument("--port", type=int, help="listen on this port; 0 takes a free one")
     parser.add_argument("--host", default="127.0.0.1", help="with --port: the address (default: %(default)s)")
-    parser.add_argument(
-        "--key-file", type=Path, required=True, help="holds the key; is read once and removed"
-    )
+    parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")
     parser.add_argument("--plugins", default="", help="names, with commas between them")
     parser.add_argument("--session-dir", type=Path, help="where the plan is written as TASKS.md")
-    parser.add_argument(
-        "--no-change-timeout", type=float, default=NO_CHANGE_TIMEOUT_S, help="seconds of silence"
-    )
+    parser.add_argument("--no-change-timeout", type=float, default=NO_CHANGE_TIMEOUT_S, help="seconds of silence")
     parser.add_argument("--stdin-lifeline", action="store_true", help="end when standard input ends")
     return parser

@@ -91,9 +91,7 @@ def decode(path: str, data: bytes) -> TextFile:
         encoding = _single_byte_encoding(data)
         text = data.decode(encoding)
     ends_in_crlf = "\r\n" in text and text.count("\n") == text.count("\r\n") == text.count("\r")
-    return (
-        TextFile(text.replace("\r\n", "\n"), encoding, "\r\n") if ends_in_crlf else TextFile(text, encoding)
-    )
+    return TextFile(text.replace("\r\n", "\n"), encoding, "\r\n") if ends_in_crlf else TextFile(text, encoding)
 
 
 def _binary(path: str) -> BinaryFileError:

@@ -37,9 +37,7 @@ METRICS = LLMMetrics(accumulated_cost=0.5)
 USAGE = TokenUsage(model="a/b", prompt_tokens=10, completion_tokens=5)
 
 
-def events(
-    text: str = "", *calls: ToolCall, used: set[str] | None = None, answer_id: str = "r1"
-) -> list[Event]:
+def events(text: str = "", *calls: ToolCall, used: set[str] | None = None, answer_id: str = "r1") -> list[Event]:
     response = LLMResponse(answer_id, text, calls, USAGE, 0.5, "tool_calls" if calls else "stop")
     return events_of(response, TOOLS, set() if used is None else used, step=9, metrics=METRICS)
 
@@ -148,9 +146,7 @@ def test_finishing_says_what_the_user_reads() -> None:
 )
 def test_a_call_that_makes_no_action_is_an_error_paired_with_it(call: ToolCall, error: str | None) -> None:
     (event,) = events("", call)
-    assert content(event) == error or (
-        error is None and content(event).startswith("Failed to parse tool call arg")
-    )
+    assert content(event) == error or (error is None and content(event).startswith("Failed to parse tool call arg"))
     assert event.tool_call_metadata is not None
     assert event.tool_call_metadata.tool_call_id == "a"
     assert len(content(event)) < 3_000
@@ -168,9 +164,7 @@ def test_ids_that_are_empty_double_or_used_before_are_replaced() -> None:
     found = events("", bash("1", ""), bash("2", "b"), bash("3", "b"), bash("4", "old"), used={"old", "r1"})
     ids = [event.tool_call_metadata.tool_call_id for event in found if event.tool_call_metadata]
     assert ids == ["call_9_0", "b", "call_9_2", "call_9_3"]
-    answer_ids = {
-        event.tool_call_metadata.model_response["id"] for event in found if event.tool_call_metadata
-    }
+    answer_ids = {event.tool_call_metadata.model_response["id"] for event in found if event.tool_call_metadata}
     assert answer_ids == {"answer_9"}
 
 
@@ -206,9 +200,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-keys = st.sampled_from(
-    ["command", "path", "thought", "message", "timeout", "is_input", "view_range", "security_risk"]
-)
+keys = st.sampled_from(["command", "path", "thought", "message", "timeout", "is_input", "view_range", "security_risk"])
 arguments = st.text(max_size=30) | st.dictionaries(keys, values).map(json.dumps)
 calls = st.builds(ToolCall, st.sampled_from(["", "a", "b"]) | st.text(max_size=5), names, arguments)
 

@@ -159,9 +159,7 @@ def test_a_good_call_becomes_its_action(tool: Tool, arguments: dict[str, Any], a
         ),
     ],
 )
-def test_a_wrong_call_is_refused_in_words_for_the_model(
-    tool: Tool, arguments: dict[str, Any], complaint: str
-) -> None:
+def test_a_wrong_call_is_refused_in_words_for_the_model(tool: Tool, arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InvalidCall) as caught:
         tool.action_of(arguments)
     assert str(caught.value) == complaint

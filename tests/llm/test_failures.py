@@ -133,7 +133,5 @@ def test_secrets_are_found_by_the_names_of_their_variables() -> None:
         (format_datetime(NOW + timedelta(days=400), usegmt=True), 300.0),
     ],
 )
-def test_the_wait_that_a_provider_asks_for_is_honoured_within_reason(
-    value: str, wait_s: float | None
-) -> None:
+def test_the_wait_that_a_provider_asks_for_is_honoured_within_reason(value: str, wait_s: float | None) -> None:
     assert retry_after_s({"retry-after": value}, NOW) == wait_s

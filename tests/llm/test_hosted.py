@@ -143,9 +143,7 @@ async def test_several_calls_in_one_answer_are_kept_apart(host: ModelHost, serve
     assert [(call.name, call.arguments) for call in response.tool_calls] == calls
 
 
-async def test_broken_arguments_are_handed_on_as_the_model_wrote_them(
-    host: ModelHost, server: OpenAIServer
-) -> None:
+async def test_broken_arguments_are_handed_on_as_the_model_wrote_them(host: ModelHost, server: OpenAIServer) -> None:
     server.then(answers("", [("think", '{"thought": ')]))
     response, _ = await ask(model(host, server))
     assert response.tool_calls[0].arguments == '{"thought": '
@@ -207,9 +205,7 @@ async def test_an_answer_without_its_last_line_is_whole_once_it_has_its_reason_t
     assert response.tool_calls[0].arguments == '{"command": "ls -la"}'
 
 
-async def test_wherever_a_stream_is_cut_no_half_tool_call_comes_of_it(
-    host: ModelHost, server: OpenAIServer
-) -> None:
+async def test_wherever_a_stream_is_cut_no_half_tool_call_comes_of_it(host: ModelHost, server: OpenAIServer) -> None:
     data = b"".join(WHOLE)
     finished_at = data.index(b'"finish_reason": "tool_calls"') + len(b'"finish_reason": "tool_calls"}]}\n\n')
     for at_byte in range(0, len(data), 41):
@@ -242,9 +238,7 @@ async def test_a_provider_that_does_not_go_on_is_left(
     assert str(error).endswith(f"{what} Tried 1 times.") or str(error).endswith(what)
 
 
-async def test_what_may_pass_is_tried_again_as_late_as_the_provider_asks(
-    host: ModelHost, server: OpenAIServer
-) -> None:
+async def test_what_may_pass_is_tried_again_as_late_as_the_provider_asks(host: ModelHost, server: OpenAIServer) -> None:
     server.then(fails(429, headers={"Retry-After": "0.3"}), fails(503), answers("At last."))
     started = time.monotonic()
     response, frames = await ask(model(host, server, num_retries=5))
@@ -260,9 +254,7 @@ async def test_what_may_pass_is_tried_again_as_late_as_the_provider_asks(
 async def test_a_wrong_key_is_not_tried_again(host: ModelHost, server: OpenAIServer) -> None:
     server.key = "another"
     error = await error_of(model(host, server, num_retries=5))
-    assert str(error).startswith(
-        "The key for this provider was not accepted (401). Set OPENAI_API_KEY or choose"
-    )
+    assert str(error).startswith("The key for this provider was not accepted (401). Set OPENAI_API_KEY or choose")
     assert KEY not in str(error)
     assert len(server.exchanges) == 1
 
@@ -315,18 +307,14 @@ async def test_a_host_that_dies_before_the_answer_begins_is_replaced_unseen(
     assert host.pid not in (None, died)
 
 
-async def test_a_host_that_dies_in_the_middle_of_an_answer_is_an_error(
-    host: ModelHost, server: OpenAIServer
-) -> None:
+async def test_a_host_that_dies_in_the_middle_of_an_answer_is_an_error(host: ModelHost, server: OpenAIServer) -> None:
     server.then(stalls(WHOLE[:4]))
     shown = asyncio.Event()
     call = asyncio.create_task(model(host, server).complete(REQUEST, lambda frame: shown.set(), 5))
     await shown.wait()
     assert host.pid is not None
     os.kill(host.pid, signal.SIGKILL)
-    with pytest.raises(
-        ModelError, match=r"The model host ended in the middle of a call. Try again"
-    ) as caught:
+    with pytest.raises(ModelError, match=r"The model host ended in the middle of a call. Try again") as caught:
         await call
     assert caught.value.kind is ModelErrorKind.HOST
 
@@ -353,9 +341,7 @@ async def test_a_workspace_full_of_traps_is_not_read(tmp_path: Path, monkeypatch
     (tmp_path / "litellm.py").write_text("raise SystemExit('trapped')")
     monkeypatch.chdir(tmp_path)
     async with OpenAIServer() as own, OpenAIServer() as foreign:
-        (tmp_path / ".env").write_text(
-            f"OPENAI_BASE_URL={foreign.base_url}\nOPENAI_API_BASE={foreign.base_url}\n"
-        )
+        (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={foreign.base_url}\nOPENAI_API_BASE={foreign.base_url}\n")
         host = ModelHost({"PATH": os.environ["PATH"], "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": own.base_url})
         response, _ = await ask(HostedLLM(host, "openai/test", LLMSettings(num_retries=1)))
         await host.aclose()

@@ -63,17 +63,13 @@ def test_an_empty_key_is_no_key() -> None:
         create("openai/gpt-5.6", {"OPENAI_API_KEY": ""})
 
 
-@pytest.mark.parametrize(
-    "base", ["http://127.0.0.1:8000/v1", "http://localhost:8000", "http://[::1]:8000/v1"]
-)
+@pytest.mark.parametrize("base", ["http://127.0.0.1:8000/v1", "http://localhost:8000", "http://[::1]:8000/v1"])
 def test_a_server_on_this_machine_needs_neither_key_nor_encryption(base: str) -> None:
     assert create("openai/local", {"OPENAI_BASE_URL": base}).name == "openai/local"
     assert create("openai/local", {}, LLMSettings(api_base=base)).name == "openai/local"
 
 
-@pytest.mark.parametrize(
-    "base", ["http://example.org/v1", "http://127.0.0.1.example.org", "http://localhost@evil.org"]
-)
+@pytest.mark.parametrize("base", ["http://example.org/v1", "http://127.0.0.1.example.org", "http://localhost@evil.org"])
 def test_a_key_is_not_sent_unencrypted_to_another_machine(base: str) -> None:
     for environ, settings in (({**KEYS, "OPENAI_BASE_URL": base}, None), (KEYS, LLMSettings(api_base=base))):
         with pytest.raises(ConfigurationError, match=f"would go to {re.escape(base)} unencrypted. Use https"):

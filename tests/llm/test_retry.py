@@ -55,9 +55,7 @@ async def test_what_may_pass_is_tried_again_and_announced(kind: ModelErrorKind) 
     calls = Calls(failed(kind), failed(kind))
     assert await calls.run() == "answer"
     assert calls.made == 3
-    notices = [
-        frame.message for frame in calls.frames if isinstance(frame, Status) and frame.id == RETRY_STATUS
-    ]
+    notices = [frame.message for frame in calls.frames if isinstance(frame, Status) and frame.id == RETRY_STATUS]
     assert len(notices) == len(calls.frames) == 3
     assert notices[0].startswith("Retrying LLM request, 2 / 5 in ")
     assert notices[1].startswith("Retrying LLM request, 3 / 5 in ")

@@ -66,9 +66,7 @@ async def test_the_turn_follows_from_the_conversation_so_that_a_restart_goes_on(
 
 async def test_a_script_that_is_used_up_says_so(tmp_path: Path) -> None:
     llm = ScriptedLLM(write(tmp_path, "version: 1\nturns: [{text: one}]"))
-    with pytest.raises(
-        ModelError, match=r"All 1 turns of .* have been played.*choose another model"
-    ) as caught:
+    with pytest.raises(ModelError, match=r"All 1 turns of .* have been played.*choose another model") as caught:
         await play(llm, request(1))
     assert caught.value.kind is ModelErrorKind.SCRIPT
 
@@ -175,9 +173,7 @@ async def test_cancelling_stops_a_slow_answer_at_once(tmp_path: Path) -> None:
         ("version: 1\nturns: [{text: \x00}]", r"not YAML"),
     ],
 )
-def test_a_bad_script_is_refused_with_the_place_and_what_to_do(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
+def test_a_bad_script_is_refused_with_the_place_and_what_to_do(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint) as caught:
         load_script(write(tmp_path, text))
     assert "Correct it, or choose another model" in str(caught.value)

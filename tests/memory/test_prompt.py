@@ -161,9 +161,7 @@ def test_a_call_without_a_result_is_said_not_to_have_run() -> None:
 
 def test_what_the_user_says_while_a_tool_runs_comes_after_its_result() -> None:
     messages = build_messages(
-        history(
-            run("one", metadata("r1", "a", {"a": "{}"})), user("Hurry"), output("x", metadata("r1", "a"), 0)
-        )
+        history(run("one", metadata("r1", "a", {"a": "{}"})), user("Hurry"), output("x", metadata("r1", "a"), 0))
     )
     assert [message["role"] for message in messages] == ["assistant", "tool", "user"]
 
@@ -179,9 +177,7 @@ def test_finishing_is_a_call_with_a_result_so_that_the_talk_can_go_on() -> None:
 
 
 def test_an_invalid_call_is_answered_by_its_error_and_goes_back_as_an_empty_object() -> None:
-    wrong = ErrorObservation(
-        content="Failed to parse", tool_call_metadata=metadata("r1", "a", {"a": '{"com'}, "Hm.")
-    )
+    wrong = ErrorObservation(content="Failed to parse", tool_call_metadata=metadata("r1", "a", {"a": '{"com'}, "Hm."))
     messages = build_messages(history((AGENT, wrong, None)))
     assert messages == [
         assistant("Hm.", a="{}"),
@@ -239,8 +235,7 @@ def test_a_command_of_the_users_own_is_told() -> None:
     assert messages == [
         {
             "role": "user",
-            "content": "User executed the command:\nmake\n\n"
-            f"Observed result of command executed by user:\nok{DONE}",
+            "content": f"User executed the command:\nmake\n\nObserved result of command executed by user:\nok{DONE}",
         }
     ]
 

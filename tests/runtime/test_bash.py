@@ -211,9 +211,7 @@ class TestMuchOutput:
         assert observation.content.endswith("\nend")
         assert grown_kib < 50 * 1024
 
-    async def test_a_slow_reader_slows_the_command_down(
-        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_a_slow_reader_slows_the_command_down(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         paused = asyncio.Event()
         pause = Terminal.pause
 

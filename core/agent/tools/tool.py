@@ -91,13 +91,9 @@ class Tool:
         if not _IS_OF[kind](value):
             raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]}')
         if choices is not None and value not in choices:
-            raise InvalidCall(
-                f'Argument "{name}" in tool call {self.name} must be one of: {", ".join(choices)}'
-            )
+            raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be one of: {", ".join(choices)}')
         if kind == "array" and not all(_IS_OF[schema["items"]["type"]](item) for item in value):
-            raise InvalidCall(
-                f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]} of integers'
-            )
+            raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]} of integers')
         return value
 
 

@@ -50,9 +50,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return (perf_counter() - start) * 1000
 
 
-async def _milliseconds_until_drawn(
-    work: Callable[[], object], drawn: Callable[[], Awaitable[None]]
-) -> float:
+async def _milliseconds_until_drawn(work: Callable[[], object], drawn: Callable[[], Awaitable[None]]) -> float:
     start = perf_counter()
     work()
     await drawn()
@@ -75,14 +73,11 @@ async def measure(count: int = 100_000) -> dict[str, float]:
         await pilot.pause()
         total = view.virtual_size.height
         jumps = [
-            _milliseconds(lambda row=row: (view._scroll_to_row(row), draw()))
-            for row in range(0, total, total // 60)
+            _milliseconds(lambda row=row: (view._scroll_to_row(row), draw())) for row in range(0, total, total // 60)
         ]
         figures["jump_median"], figures["jump_max"] = statistics.median(jumps), max(jumps)
         view._scroll_to_row(total // 2)
-        steps = [
-            _milliseconds(lambda: (view._scroll_to_row(view.scroll_offset.y + 3), draw())) for _ in range(200)
-        ]
+        steps = [_milliseconds(lambda: (view._scroll_to_row(view.scroll_offset.y + 3), draw())) for _ in range(200)]
         figures["scroll_median"], figures["scroll_max"] = statistics.median(steps), max(steps)
         view.go("end")
 
