@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.events import (
     Action,
@@ -65,24 +65,19 @@ _UNSEEN: frozenset[type[Event]] = frozenset(
 """What is said between the controller, the memory and the user, and never to the model."""
 
 
-class _Answer:
-    """An answer with tool calls: its message, and a place for each result."""
+class _Answer(NamedTuple):
+    """An answer with tool calls, as it stands in its first event."""
 
-    __slots__ = ("calls", "message", "results", "understood")
-
-    def __init__(self, message: Message, calls: list[Message]) -> None:
-        self.message = message
-        self.calls = calls
-        self.results: dict[str, str] = {}
-        self.understood: set[str] = set()
-        """The ids of the calls that became actions, so that their arguments are known to be sound."""
+    id: str
+    text: str
+    calls: list[Message]
 
 
 def build_messages(history: Sequence[Envelope]) -> list[Message]:
     """What the model is sent for this history: the system's message, then user, assistant and tool in turn.
 
     Text content is a string, or a list of parts where there are images. Unknown and hidden events are left
-    out.
+    out. The messages share parts with the events: they are for sending, not for changing.
     """
     builder = _Builder()
     for envelope in history:
@@ -91,13 +86,19 @@ def build_messages(history: Sequence[Envelope]) -> list[Message]:
 
 
 class _Builder:
-    """Goes over the history once, in order. Lives for one call of build_messages."""
+    """Goes over the history once, in order. Lives for one call of build_messages.
+
+    A call is known by its answer's id and its own, as one string: histories are long, and each object counts.
+    """
 
     def __init__(self) -> None:
         self._items: list[Message | _Answer] = []
-        self._answers: dict[str, _Answer] = {}
-        self._calls: dict[int, tuple[_Answer, str]] = {}
-        """By the id of the event that carries out a call: its answer, and the call's id."""
+        self._told: set[str] = set()
+        """The ids of the answers that are among the items."""
+        self._call_of: dict[int, str] = {}
+        """By the id of an action, the call that it carries out. Its arguments are known to be sound."""
+        self._results: dict[str, str] = {}
+        """By call."""
 
     def add(self, envelope: Envelope) -> None:
         event = envelope.event
@@ -107,12 +108,11 @@ class _Builder:
         if isinstance(event, Observation):
             self._add_observation(envelope, event, metadata)
         elif metadata is not None:
-            answer = self._answer_of(metadata)
-            if answer is not None:
-                self._calls[envelope.id] = (answer, metadata.tool_call_id)
-                answer.understood.add(metadata.tool_call_id)
+            call = self._call(metadata)
+            if call:
+                self._call_of[envelope.id] = call
                 if type(event) is AgentFinishAction:
-                    answer.results[metadata.tool_call_id] = FINISHED
+                    self._results[call] = FINISHED
         elif isinstance(event, MessageAction):
             self._add_message(envelope.source, event)
         elif isinstance(event, SystemMessageAction):
@@ -120,22 +120,21 @@ class _Builder:
         elif isinstance(event, Action):
             self._add_bare_action(envelope.source, event)
 
-    def _answer_of(self, metadata: ToolCallMetadata) -> _Answer | None:
-        """The answer that an event belongs to; None where the event that tells it is not in the history."""
+    def _call(self, metadata: ToolCallMetadata) -> str:
+        """The call that an event belongs to; empty where the event that tells its answer is not there."""
         answer_id = metadata.model_response.get("id")
         if not isinstance(answer_id, str):
-            return None
-        answer = self._answers.get(answer_id)
-        if answer is None:
+            return ""
+        if answer_id not in self._told:
             message = _message_of(metadata.model_response)
-            calls = message.get("tool_calls") if message else None
-            if not message or not isinstance(calls, list) or not calls:
-                return None
-            answer = _Answer({"role": "assistant", "content": message.get("content") or ""}, calls)
-            self._answers[answer_id] = answer
-            self._items.append(answer)
-        return answer
+            calls = message.get("tool_calls")
+            if not isinstance(calls, list) or not calls:
+                return ""
+            self._told.add(answer_id)
+            self._items.append(_Answer(answer_id, message.get("content") or "", calls))
+        return _key(answer_id, metadata.tool_call_id)
 
+<<<<<<< HEAD
     def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
         if metadata is not None:
             answer = self._answer_of(metadata)
@@ -145,6 +144,19 @@ class _Builder:
         if envelope.cause is not None and envelope.cause in self._calls:
             answer, call_id = self._calls[envelope.cause]
             answer.results.setdefault(call_id, observation_text(event))
+=======
+    def _add_observation(
+        self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None
+    ) -> None:
+        call = (
+            self._call(metadata)
+            if metadata
+            else self._call_of.get(-1 if envelope.cause is None else envelope.cause, "")
+        )
+        if call:
+            self._results.setdefault(call, observation_text(event))
+        if call or metadata:
+>>>>>>> llm
             return
         if getattr(event, "hidden", False):
             return
@@ -181,42 +193,52 @@ class _Builder:
             self._items.append({"role": role, "content": content})
 
     def messages(self) -> list[Message]:
+        """All of it, each answer followed by its results."""
         messages: list[Message] = []
+        understood = set(self._call_of.values())
         for item in self._items:
-            if isinstance(item, _Answer):
-                messages.extend(_answer_messages(item))
-            else:
+            if isinstance(item, dict):
                 messages.append(item)
+            else:
+                messages.extend(self._answer_messages(item, understood))
         return messages
 
+    def _answer_messages(self, answer: _Answer, understood: set[str]) -> list[Message]:
+        """The assistant's message with its calls, then one result for each.
 
-def _message_of(model_response: dict[str, Any]) -> Message | None:
-    """The assistant's message in a stored answer; None where the answer is not whole, or of another shape."""
+        Arguments go back as the model wrote them, or as an empty object where they are no object.
+        """
+        calls: list[Message] = []
+        results: list[Message] = []
+        for call in answer.calls:
+            match call:
+                case {"id": str() as call_id, "function": {"name": str() as name, "arguments": arguments}}:
+                    key = _key(answer.id, call_id)
+                    sound = key in understood or _is_json_object(arguments)
+                    calls.append(call if sound else _without_arguments(call_id, name))
+                    text = self._results.get(key, NOT_EXECUTED)
+                    results.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": text})
+        message: Message = {"role": "assistant", "content": answer.text}
+        if calls:
+            message["tool_calls"] = calls
+        return [message, *results]
+
+
+def _key(answer_id: str, call_id: str) -> str:
+    return f"{answer_id}\n{call_id}"
+
+
+def _message_of(model_response: dict[str, Any]) -> Message:
+    """The assistant's message in a stored answer; empty where that is not whole, or of another shape."""
     match model_response:
         case {"choices": [{"message": dict() as message}, *_]}:
             return message
         case _:
-            return None
+            return {}
 
 
-def _answer_messages(answer: _Answer) -> list[Message]:
-    """The assistant's message with its calls, then one result for each.
-
-    Arguments go back as the model wrote them, or as an empty object where they are no object.
-    """
-    calls: list[Message] = []
-    results: list[Message] = []
-    for call in answer.calls:
-        match call:
-            case {"id": str() as call_id, "function": {"name": str() as name, "arguments": arguments}}:
-                text = answer.results.get(call_id, NOT_EXECUTED)
-                sound = call_id in answer.understood or _is_json_object(arguments)
-                function = {"name": name, "arguments": arguments if sound else "{}"}
-                calls.append({"id": call_id, "type": "function", "function": function})
-                results.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": text})
-    if calls:
-        answer.message["tool_calls"] = calls
-    return [answer.message, *results]
+def _without_arguments(call_id: str, name: str) -> Message:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
 
 
 def _is_json_object(arguments: object) -> bool:

