@@ -1,0 +1,139 @@
+"""Blocks: the things that a conversation is shown as, one after another.
+
+A block keeps its text and no drawing: pieces and strips are caches with a limit, elsewhere. Whoever changes a block
+calls `touch`, which is what tells a view to draw it anew. Text is clean when it comes in. Knows no terminal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tui.panes.chat.pieces import BLANK, MarkdownSplitter, Piece, PieceKind, literal, markdown
+
+THOUGHT_CHARS = 90
+"""A thought up to this long is shown whole, a longer one as its first line until it is unfolded."""
+
+
+class Kind(StrEnum):
+    """What a block is."""
+
+    USER = "user"
+    AGENT = "agent"
+    THOUGHT = "thought"
+    TOOL = "tool"
+    ERROR = "error"
+    FINISH = "finish"
+    NOTE = "note"
+    STATUS = "status"
+    DETAIL = "detail"
+
+
+class Mark(StrEnum):
+    """How something stands that was to be done."""
+
+    NONE = "none"
+    RUNNING = "running"
+    AWAITING = "awaiting"
+    """It waits for the user's consent."""
+    OK = "ok"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    REJECTED = "rejected"
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """One thing said or done."""
+
+    kind: Kind
+    title: str = ""
+    text: str = ""
+    mark: Mark = Mark.NONE
+    meta: str = ""
+    """A few words beside the title: `exit 1`, `+3 −1`."""
+    body: PieceKind = PieceKind.MARKDOWN
+    shown: int = 4
+    """Lines of the body that a folded tool block shows: the last ones of output, the first ones of a diff."""
+    language: str = ""
+    folded: bool = True
+    open: MarkdownSplitter | None = None
+    """Set while the text still streams in; `text` is empty until then."""
+    serial: int = 0
+    """Place in the model; neighbours differ by one. Older blocks that come in later get smaller ones."""
+    version: int = 0
+    lines: int = 0
+    """Lines that it shows, before any wrapping; with `chars`, what a height is estimated from."""
+    chars: int = 0
+
+    def touch(self) -> None:
+        """Note that something changed."""
+        self.version += 1
+        if self.open is not None:
+            self.lines, self.chars = self.open.newlines + 2, self.open.chars
+        elif self.kind is Kind.TOOL and self.folded:
+            shown = min(self.shown, self._line_count())
+            self.lines, self.chars = shown + 2, 0
+        elif self.kind is Kind.THOUGHT and self.folded:
+            self.lines, self.chars = 2, 0
+        else:
+            self.lines, self.chars = self._line_count() + (2 if self.title else 1), len(self.text)
+
+    @property
+    def can_fold(self) -> bool:
+        """Whether folding makes a difference."""
+        if self.kind is Kind.TOOL:
+            return self._line_count() > self.shown or "\n" in self.title or len(self.title) > THOUGHT_CHARS
+        return (
+            self.kind is Kind.THOUGHT
+            and self.open is None
+            and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
+        )
+
+    def plain(self) -> str:
+        """All of it as text, for the clipboard."""
+        return "\n".join(part for part in (self.title, self.text) if part)
+
+    def pieces(self) -> list[Piece]:
+        """What there is to draw, the blank line below it included."""
+        if self.open is not None:
+            return [*self.open.pieces(), BLANK]
+        match self.kind:
+            case Kind.TOOL:
+                found = self._tool_pieces()
+            case Kind.AGENT:
+                found = markdown(self.text)
+            case Kind.FINISH | Kind.ERROR:
+                found = [Piece(PieceKind.TITLE_WHOLE, self.title, self.mark, meta=self.meta)]
+                found += (
+                    markdown(self.text) if self.kind is Kind.FINISH else self._literal(self.text.split("\n"))
+                )
+            case Kind.THOUGHT if self.folded and self.can_fold:
+                found = [Piece(PieceKind.TITLE, self.text.strip(), self.kind)]
+            case Kind.NOTE | Kind.STATUS | Kind.DETAIL:
+                found = [Piece(PieceKind.TITLE_WHOLE, self.title, self.kind, meta=self.meta)]
+            case _:
+                found = literal(self.text.split("\n"), PieceKind.TEXT, self.kind)
+        return [*found, BLANK]
+
+    def _tool_pieces(self) -> list[Piece]:
+        kind = PieceKind.TITLE if self.folded else PieceKind.TITLE_WHOLE
+        found = [Piece(kind, self.title, self.mark, meta=self.meta)]
+        if not self.text:
+            return found
+        lines = self.text.split("\n")
+        hidden = len(lines) - self.shown
+        if not self.folded or hidden <= 0:
+            return found + self._literal(lines)
+        say = Piece(PieceKind.HIDDEN, f"… {hidden:,} more line{'s' if hidden > 1 else ''}", self.kind)
+        if self.body is PieceKind.OUTPUT:
+            return [*found, say, *self._literal(lines[hidden:])]
+        return [*found, *self._literal(lines[: self.shown]), say]
+
+    def _literal(self, lines: list[str]) -> list[Piece]:
+        if lines == [""]:
+            return []
+        return literal(lines, self.body, self.kind, self.language)
+
+    def _line_count(self) -> int:
+        return self.text.count("\n") + 1 if self.text else 0

@@ -1,0 +1,194 @@
+"""What an action is called on the screen, and what its observation shows.
+
+Pure functions from events to a Call or a Result; what they return is clean and bounded. Read by `model` only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from core.events import (
+    Action,
+    AgentDelegateAction,
+    AgentDelegateObservation,
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
+    BrowseURLAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    ErrorObservation,
+    FileEditAction,
+    FileEditObservation,
+    FileReadAction,
+    FileReadObservation,
+    FileWriteAction,
+    IPythonRunCellAction,
+    MCPAction,
+    Observation,
+    TaskTrackingAction,
+    TaskTrackingObservation,
+    UserRejectObservation,
+)
+from tui.panes.chat.blocks import Mark
+from tui.panes.chat.pieces import PieceKind
+from tui.text import sanitize, without_colours
+
+TEXT_LIMIT = 512 * 1024
+"""Characters of one text that a block keeps; the event has the rest."""
+TITLE_LIMIT = 8192
+TAIL_LINES = 4
+FAILED_LINES = 12
+DIFF_LINES = 24
+DIFF_SOURCE_LIMIT = 64 * 1024
+"""Characters of a file up to which a missing diff is worked out here; comparing more would block the screen."""
+NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
+INTERRUPTED_EXIT = 130
+STILL_RUNNING_EXIT = -1
+TASK_GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool block shows once its observation is there."""
+
+    mark: Mark
+    text: str = ""
+    meta: str = ""
+    body: PieceKind = PieceKind.OUTPUT
+    shown: int = TAIL_LINES
+    folded: bool = True
+
+
+def clean(text: str, limit: int = TEXT_LIMIT) -> str:
+    """Text for a block: bounded, with the middle left out, and sanitised."""
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
+    return sanitize(text)
+
+
+def output(text: str) -> str:
+    """What a program printed, without colours and without blank lines at its end."""
+    return clean(without_colours(text)).rstrip()
+
+
+def call_title(action: Action) -> str:
+    """What is being done, in the words of a shell or an editor."""
+    return clean(_title(action), TITLE_LIMIT).strip()
+
+
+def _title(action: Action) -> str:
+    match action:
+        case CmdRunAction():
+            return f"{'>' if action.is_input else '$'} {action.command}"
+        case IPythonRunCellAction():
+            return f"python {action.code}"
+        case FileReadAction():
+            return f"view {action.path}"
+        case FileWriteAction():
+            return f"write {action.path}"
+        case FileEditAction():
+            verb = action.command if action.command in ("view", "create", "undo_edit") else "edit"
+            return f"{verb} {action.path}"
+        case BrowseURLAction():
+            return f"browse {action.url}"
+        case BrowseInteractiveAction():
+            return f"browser {action.browser_actions}"
+        case MCPAction():
+            arguments = ", ".join(f"{key}={value!r}" for key, value in action.arguments.items())
+            return f"{action.name}({arguments})"
+        case AgentDelegateAction():
+            return f"delegate to {action.agent}"
+        case TaskTrackingAction():
+            return action.message
+        case _:
+            return action.message or action.kind
+
+
+def orphan_title(observation: Observation) -> str:
+    """A title for a result whose action is on an older page."""
+    match observation:
+        case CmdOutputObservation():
+            title = f"$ {observation.command}"
+        case FileReadObservation():
+            title = f"view {observation.path}"
+        case FileEditObservation():
+            title = f"edit {observation.path}"
+        case BrowserOutputObservation():
+            title = f"browse {observation.url}"
+        case _:
+            title = kind_of(observation)
+    return clean(title, TITLE_LIMIT).strip()
+
+
+def result_of(observation: Observation) -> Result:
+    """What came of an action."""
+    match observation:
+        case CmdOutputObservation():
+            return _command_result(observation)
+        case FileEditObservation():
+            return _edit_result(observation)
+        case FileReadObservation():
+            text = output(observation.content)
+            count = text.count("\n") + 1
+            return Result(Mark.OK, text, meta=f"{count:,} line{'s' * (count != 1)}", shown=0)
+        case ErrorObservation() if observation.error_id == NOT_EXECUTED_STOPPED:
+            return Result(Mark.INTERRUPTED, meta="not executed")
+        case UserRejectObservation():
+            return Result(Mark.REJECTED, output(observation.content), meta="rejected", shown=FAILED_LINES)
+        case TaskTrackingObservation() if observation.task_list:
+            text = "\n".join(_task_line(task) for task in observation.task_list)
+            return Result(Mark.OK, clean(text), folded=False)
+        case AgentDelegateObservation():
+            return Result(Mark.OK, output(observation.content), shown=FAILED_LINES)
+        case _:
+            return _any_result(observation)
+
+
+def _any_result(observation: Observation) -> Result:
+    text = output(observation.content)
+    if observation.success is False:
+        return Result(Mark.FAILED, text, shown=FAILED_LINES)
+    return Result(Mark.OK, text)
+
+
+def _command_result(observation: CmdOutputObservation) -> Result:
+    text = output(observation.content)
+    match observation.exit_code:
+        case 0:
+            return Result(Mark.OK, text)
+        case code if code == STILL_RUNNING_EXIT:
+            return Result(Mark.RUNNING, text, meta="still running", shown=FAILED_LINES)
+        case code if code == INTERRUPTED_EXIT:
+            return Result(Mark.INTERRUPTED, text, meta="interrupted", shown=FAILED_LINES)
+        case code:
+            return Result(Mark.FAILED, text, meta=f"exit {code}", shown=FAILED_LINES)
+
+
+def _edit_result(observation: FileEditObservation) -> Result:
+    diff = observation.diff
+    old, new = observation.old_content or "", observation.new_content or ""
+    if diff is None and old != new and len(old) + len(new) <= DIFF_SOURCE_LIMIT:
+        diff = "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), n=3, lineterm=""))
+    if not diff:
+        text = output(observation.content)
+        return Result(Mark.FAILED if text.startswith("ERROR:") else Mark.OK, text)
+    lines = [line for line in clean(diff).split("\n") if not line.startswith(("--- ", "+++ "))]
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    text = "\n".join(lines).rstrip()
+    return Result(Mark.OK, text, meta=f"+{added} −{removed}", body=PieceKind.DIFF, shown=DIFF_LINES)
+
+
+def _task_line(task: dict[str, Any]) -> str:
+    return f"{TASK_GLYPHS.get(str(task.get('status')), '○')} {task.get('title', '')}"
+
+
+def kind_of(event: Action | Observation) -> str:
+    """The name of an event's kind, for events that this version does not know too."""
+    raw = getattr(event, "raw", None)
+    if isinstance(raw, dict):
+        return str(raw.get("action") or raw.get("observation") or "event")
+    return event.kind

@@ -1,0 +1,238 @@
+"""Column: which row of the transcript shows what, while most heights are only estimates.
+
+Heights become exact when their piece comes into sight. The row that the reader looks at is held as an Anchor (block,
+piece, row), never as a number, so what turns out higher or lower above it moves nothing on the screen. Costs depend
+on what is in sight and on the logarithm of the rest. Belongs to one model at one width; knows no widget.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from tui.panes.chat.heights import Heights
+
+if TYPE_CHECKING:
+    from textual.strip import Strip
+
+    from tui.panes.chat.blocks import Block
+    from tui.panes.chat.model import ChatModel
+    from tui.panes.chat.pieces import Piece
+    from tui.panes.chat.render import Renderer
+
+LAYOUTS = 512
+"""Blocks whose pieces are kept; a screen shows a few dozen."""
+
+
+class Anchor(NamedTuple):
+    """A row, said so that it survives changes of height above it."""
+
+    serial: int
+    piece: int
+    row: int
+
+
+@dataclass(slots=True)
+class Layout:
+    """The pieces of one block at one version, and their heights."""
+
+    version: int
+    pieces: list[Piece]
+    heights: list[int]
+    exact: list[bool]
+    same: int = 0
+    """Leading rows that are as they were in the version before."""
+
+
+class Column:
+    """Where every block of a model stands at one width."""
+
+    def __init__(self, model: ChatModel, renderer: Renderer) -> None:
+        self.model = model
+        self._renderer = renderer
+        self._layouts: OrderedDict[Block, Layout] = OrderedDict()
+        self._base = 0
+        self._durable = 0
+        self._tail: list[Block] = []
+        self.heights = Heights()
+        self._build()
+
+    @property
+    def base(self) -> int:
+        """The serial of the first block."""
+        return self._base
+
+    def block(self, index: int) -> Block:
+        """The block at a place, the transient ones after the durable ones."""
+        return self.model.blocks[index] if index < self._durable else self._tail[index - self._durable]
+
+    def restyle(self, renderer: Renderer) -> None:
+        """Draw with another renderer from now on; at another width, all heights are estimates again."""
+        same_width = renderer.width == self._renderer.width
+        self._renderer = renderer
+        if not same_width:
+            self._layouts.clear()
+            self._build()
+
+    def sync(self) -> int | None:
+        """Take in what changed in the model; the first row that is not as it was, None where all may differ."""
+        blocks = self.model.blocks
+        touched, self.model.touched = self.model.touched, set()
+        if self._durable and blocks[0].serial != self._base:
+            self._build()
+            return None
+        dirty = self.heights.top(self._durable)
+        for _ in self._tail:
+            self.heights.pop()
+        if not self._durable and blocks:
+            self._base = blocks[0].serial
+        for block in touched:
+            index = block.serial - self._base
+            if 0 <= index < self._durable:
+                self.heights[index] = self._guess(block)
+                dirty = min(dirty, self.heights.top(index) + self._same(block))
+        for block in blocks[self._durable :]:
+            self.heights.append(self._guess(block))
+        self._durable = len(blocks)
+        self._tail = self.model.tail
+        for block in self._tail:
+            self.heights.append(self._guess(block))
+        if len(self.heights) > self._first_tail_index(dirty):
+            dirty += self._same(self.block(self._first_tail_index(dirty)))
+        return dirty
+
+    def _first_tail_index(self, row: int) -> int:
+        return self.heights.find(row)[0]
+
+    def _same(self, block: Block) -> int:
+        return self._layouts[block].same if block in self._layouts else 0
+
+    def _build(self) -> None:
+        width = self._renderer.column
+        self._tail = self.model.tail
+        self._durable = len(self.model.blocks)
+        self._base = self.model.blocks[0].serial if self.model.blocks else 0
+        heights = [block.lines + block.chars // width for block in self.model.blocks]
+        self.heights = Heights(heights + [block.lines + block.chars // width for block in self._tail])
+        for block, layout in self._layouts.items():
+            index = block.serial - self._base
+            if 0 <= index < self._durable and self.model.blocks[index] is block and layout.version == block.version:
+                self.heights[index] = sum(layout.heights)
+
+    def _guess(self, block: Block) -> int:
+        if block in self._layouts:
+            return sum(self._layout(block).heights)
+        return block.lines + block.chars // self._renderer.column
+
+    def _layout(self, block: Block) -> Layout:
+        """The pieces of a block; what did not change since the last version keeps its height."""
+        layout = self._layouts.get(block)
+        if layout is None or layout.version != block.version:
+            pieces = block.pieces()
+            heights = [self._renderer.estimate(piece) for piece in pieces]
+            exact = [False] * len(pieces)
+            same, unbroken = 0, True
+            if layout is not None:
+                for i, (piece, known) in enumerate(zip(pieces, layout.pieces, strict=False)):
+                    if piece == known:
+                        heights[i], exact[i] = layout.heights[i], layout.exact[i]
+                        same += heights[i] if unbroken else 0
+                    else:
+                        unbroken = False
+            layout = self._layouts[block] = Layout(block.version, pieces, heights, exact, same)
+            if len(self._layouts) > LAYOUTS:
+                self._layouts.popitem(last=False)
+        else:
+            self._layouts.move_to_end(block)
+        return layout
+
+    def _measure(self, index: int, piece: int) -> int:
+        """The exact height of a piece, which becomes known by this."""
+        layout = self._layout(self.block(index))
+        if not layout.exact[piece]:
+            layout.heights[piece] = len(self._renderer.strips(layout.pieces[piece]))
+            layout.exact[piece] = True
+        return layout.heights[piece]
+
+    def _settle_height(self, index: int) -> None:
+        self.heights[index] = sum(self._layout(self.block(index)).heights)
+
+    def anchor(self, row: int) -> Anchor:
+        """The anchor of a row."""
+        index, within = self.heights.find(max(0, row))
+        if index >= len(self.heights):
+            return Anchor(self._base + len(self.heights), 0, 0)
+        layout = self._layout(self.block(index))
+        self._settle_height(index)
+        for piece, height in enumerate(layout.heights):
+            if within < height:
+                return Anchor(self._base + index, piece, within)
+            within -= height
+        return Anchor(self._base + index, len(layout.heights) - 1, max(0, layout.heights[-1] - 1))
+
+    def row(self, anchor: Anchor) -> int:
+        """Where an anchor stands now."""
+        index = anchor.serial - self._base
+        if not 0 <= index < len(self.heights):
+            return 0 if index < 0 else self.heights.total
+        layout = self._layout(self.block(index))
+        self._settle_height(index)
+        piece = min(anchor.piece, len(layout.heights) - 1)
+        within = sum(layout.heights[:piece]) + min(anchor.row, max(0, layout.heights[piece] - 1))
+        return self.heights.top(index) + within
+
+    def settle(self, anchor: Anchor | None, height: int) -> int:
+        """Make the heights in sight exact; the row that is then on top.
+
+        `anchor` is what stands on top; None keeps the end at the bottom.
+        """
+        if anchor is not None:
+            seen = -anchor.row
+            for index, piece in self._forward(anchor.serial - self._base, anchor.piece):
+                seen += self._measure(index, piece)
+                if seen >= height:
+                    self._settle_height(index)
+                    return self.row(anchor)
+        seen = 0
+        for index, piece in self._backward():
+            seen += self._measure(index, piece)
+            if seen >= height:
+                self._settle_height(index)
+                break
+        return max(0, self.heights.total - height)
+
+    def _forward(self, index: int, piece: int) -> Iterator[tuple[int, int]]:
+        index = max(0, index)
+        while index < len(self.heights):
+            count = len(self._layout(self.block(index)).pieces)
+            for place in range(min(piece, count - 1), count):
+                yield index, place
+            self._settle_height(index)
+            index, piece = index + 1, 0
+
+    def _backward(self) -> Iterator[tuple[int, int]]:
+        for index in range(len(self.heights) - 1, -1, -1):
+            for place in range(len(self._layout(self.block(index)).pieces) - 1, -1, -1):
+                yield index, place
+            self._settle_height(index)
+
+    def strip(self, row: int) -> tuple[Strip, int] | None:
+        """What a row shows, and the serial of its block; None beyond the end."""
+        index, within = self.heights.find(row)
+        if index >= len(self.heights):
+            return None
+        layout = self._layout(self.block(index))
+        for piece, height in zip(layout.pieces, layout.heights, strict=True):
+            if within < height:
+                strips = self._renderer.strips(piece)
+                return (strips[within] if within < len(strips) else strips[-1]), self._base + index
+            within -= height
+        return self._renderer.strips(layout.pieces[-1])[-1], self._base + index
+
+    def extent(self, serial: int) -> tuple[int, int]:
+        """The first row of a block and the row after its last."""
+        index = serial - self._base
+        top = self.heights.top(index)
+        return top, top + self.heights[index]

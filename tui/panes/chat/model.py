@@ -1,0 +1,343 @@
+"""ChatModel: a conversation's events and frames, folded into blocks.
+
+What stands in `blocks` follows from the events alone, so live, reload and replay show the same; what is transient
+(the answer that streams, notices) stands in `tail`, after them. An action and its observation share one block. An
+answer that streamed becomes its event's block: same object, same text, nothing is drawn twice.
+
+The view reads `blocks`, `tail` and `touched`; nothing here calls it but through `changed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.events import (
+    Action,
+    ActionConfirmationStatus,
+    AgentCondensationObservation,
+    AgentDelegateAction,
+    AgentFinishAction,
+    AgentRejectAction,
+    AgentState,
+    AgentStateChangedObservation,
+    AgentThinkAction,
+    AgentThinkObservation,
+    ChangeAgentStateAction,
+    CondensationAction,
+    CondensationRequestAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    FileDownloadObservation,
+    Frame,
+    LoopDetectionObservation,
+    MessageAction,
+    NullAction,
+    NullObservation,
+    Observation,
+    RecallAction,
+    RecallObservation,
+    Status,
+    SystemMessageAction,
+    TokenDelta,
+    UnknownAction,
+    UnknownObservation,
+)
+from tui.panes.chat.blocks import Block, Kind, Mark
+from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, result_of
+from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
+from tui.panes.pane import PaneModel
+from tui.text import sanitize_line
+
+LLM_RETRY = "STATUS$LLM_RETRY"
+DETAIL_CELLS = 200
+HIDDEN = (
+    SystemMessageAction,
+    RecallAction,
+    RecallObservation,
+    NullAction,
+    NullObservation,
+    ChangeAgentStateAction,
+    CondensationRequestAction,
+    AgentThinkObservation,
+    AgentCondensationObservation,
+)
+STATE_NOTES = {
+    AgentState.STOPPED: "Interrupted",
+    AgentState.PAUSED: "Paused",
+    AgentState.ERROR: "Stopped by an error",
+    AgentState.RATE_LIMITED: "Waiting for the model's rate limit",
+    AgentState.FINISHED: "Finished",
+    AgentState.REJECTED: "Rejected by the agent",
+}
+
+
+class ChatModel(PaneModel):
+    """The conversation as blocks."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        """What the log says, in order; serials have no gaps."""
+        self.touched: set[Block] = set()
+        """Blocks that changed since a view last looked; the view empties it."""
+        self.first_id: int | None = None
+        """The id of the oldest event taken in; older ones exist where it is above 0."""
+        self._calls: dict[int, Block] = {}
+        self._orphans: dict[int, Block] = {}
+        self._answer: Block | None = None
+        self._reasoning: Block | None = None
+        self._answering: int | None = None
+        self._statuses: dict[str, Block] = {}
+
+    @property
+    def tail(self) -> list[Block]:
+        """What is transient, to be shown after `blocks`."""
+        live = [block for block in (self._reasoning, self._answer) if block is not None]
+        return [*live, *self._statuses.values()]
+
+    def apply(self, envelope: Envelope) -> None:
+        if self.first_id is None:
+            self.first_id = envelope.id
+        if envelope.source is EventSource.AGENT:
+            self._end_notices()
+        self._fold(envelope)
+        self.notify()
+
+    def prepend(self, envelopes: Sequence[Envelope]) -> None:
+        if not envelopes:
+            return
+        page = ChatModel()
+        page._orphans = self._orphans
+        for envelope in envelopes:
+            page._fold(envelope)
+        first = self.blocks[0].serial if self.blocks else 0
+        for offset, block in enumerate(reversed(page.blocks), start=1):
+            block.serial = first - offset
+        self.blocks[:0] = page.blocks
+        self.touched |= page.touched - set(page.blocks)
+        self._calls = page._calls | self._calls
+        self.first_id = envelopes[0].id
+        self.notify()
+
+    def apply_frame(self, frame: Frame) -> None:
+        match frame:
+            case TokenDelta():
+                self._stream(frame)
+            case Status(message=""):
+                self._statuses.pop(frame.id, None)
+            case Status():
+                self._show_status(frame)
+            case _:
+                return
+        self.notify()
+
+    def toggle(self, block: Block) -> None:
+        """Fold or unfold a block."""
+        block.folded = not block.folded
+        self._touch(block)
+        self.notify()
+
+    def _touch(self, block: Block) -> None:
+        block.touch()
+        self.touched.add(block)
+
+    def _add(self, block: Block) -> Block:
+        block.serial = self.blocks[-1].serial + 1 if self.blocks else 0
+        self.blocks.append(block)
+        block.touch()
+        return block
+
+    # What is live
+
+    def _stream(self, delta: TokenDelta) -> None:
+        if delta.cause != self._answering:
+            self._drop_stream()
+            self._answering = delta.cause
+        if delta.channel == "reasoning":
+            if self._reasoning is None:
+                self._reasoning = Block(Kind.THOUGHT, open=MarkdownSplitter(Kind.THOUGHT), folded=False)
+            block = self._reasoning
+        else:
+            if self._answer is None:
+                self._answer = Block(Kind.AGENT, open=MarkdownSplitter())
+            block = self._answer
+        assert block.open is not None
+        block.open.feed(delta.text)
+        block.touch()
+
+    def _drop_stream(self) -> None:
+        self._answer = self._reasoning = self._answering = None
+
+    def _show_status(self, status: Status) -> None:
+        if status.id == LLM_RETRY:
+            self._drop_stream()  # the model begins its answer anew
+        mark = Mark.FAILED if status.level == "error" else Mark.NONE
+        block = Block(Kind.STATUS, clean(status.message, DETAIL_CELLS), mark=mark)
+        block.touch()
+        self._statuses[status.id] = block
+
+    def _end_notices(self) -> None:
+        """An agent that answers is past what the notices told; an error stays until it is taken back."""
+        self._statuses = {key: block for key, block in self._statuses.items() if block.mark is Mark.FAILED}
+
+    # What is stored
+
+    def _fold(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if isinstance(event, HIDDEN) or getattr(event, "hidden", False):
+            return
+        if isinstance(event, AgentStateChangedObservation):
+            self._fold_state(event)
+        elif isinstance(event, Observation):
+            self._fold_observation(event, envelope.cause)
+        elif envelope.source is EventSource.USER and isinstance(event, MessageAction):
+            self._fold_user_message(event)
+        elif isinstance(event, Action):
+            self._fold_action(event, envelope.id)
+
+    def _fold_user_message(self, event: MessageAction) -> None:
+        attached = len(event.image_urls or ()) + len(event.file_urls or ())
+        text = clean(event.content)
+        if attached:
+            text += f"\n[{attached} attachment{'s' * (attached > 1)}]"
+        self._statuses.clear()
+        self._add(Block(Kind.USER, text=text.strip("\n"), folded=False))
+
+    def _fold_action(self, event: Action, event_id: int) -> None:
+        match event:
+            case MessageAction():
+                self._say(event.content)
+            case AgentThinkAction():
+                self._say("")
+                self._add(Block(Kind.THOUGHT, text=clean(event.thought).strip()))
+            case AgentFinishAction():
+                self._finish(event)
+            case AgentRejectAction():
+                self._say(event.thought_text)
+                self._add(Block(Kind.ERROR, clean(event.message), mark=Mark.REJECTED))
+            case CondensationAction():
+                count = len(event.forgotten)
+                self._detail(f"The model no longer sees {count} older event{'s' * (count != 1)}")
+            case UnknownAction():
+                self._detail(f"{kind_of(event)} {event.message}")
+            case _ if event.runnable or isinstance(event, AgentDelegateAction):
+                self._call(event, event_id)
+            case _:
+                self._detail(f"{event.kind} {event.message}")
+
+    def _say(self, content: str) -> Block | None:
+        """Show what the agent says; an answer that streamed turns into it where it stands."""
+        block, text = self._answer, clean(content)
+        self._drop_stream()
+        if not text.strip():
+            return None
+        if block is None:
+            return self._add(Block(Kind.AGENT, text=text, folded=False))
+        block.text, block.open, block.folded = text, None, False
+        return self._add(block)
+
+    def _finish(self, event: AgentFinishAction) -> None:
+        said = self._say(event.thought_text)
+        text = clean(event.final_thought)
+        if said is not None and said.text.strip() == text.strip():
+            text = ""
+        self._add(Block(Kind.FINISH, "Finished", text, Mark.OK, folded=False))
+
+    def _call(self, event: Action, event_id: int) -> None:
+        self._say(event.thought_text)
+        awaits = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
+        mark = Mark.AWAITING if awaits else Mark.RUNNING
+        title = call_title(event)
+        if (known := self._orphans.pop(event_id, None)) is not None:
+            known.title = title
+            self._touch(known)
+        elif (known := self._same_call_awaiting(title)) is not None:
+            known.mark = mark
+            self._calls[event_id] = known
+            self._touch(known)
+        else:
+            self._calls[event_id] = self._add(Block(Kind.TOOL, title, mark=mark, body=PieceKind.OUTPUT))
+
+    def _same_call_awaiting(self, title: str) -> Block | None:
+        """The block of an action that was held for consent and now comes again, confirmed."""
+        for event_id, block in self._calls.items():
+            if block.mark is Mark.AWAITING and block.title == title:
+                del self._calls[event_id]
+                return block
+        return None
+
+    def _fold_observation(self, event: Observation, cause: int | None) -> None:
+        block = self._calls.pop(cause, None) if cause is not None else None
+        if block is not None:
+            self._settle(block, result_of(event))
+            return
+        match event:
+            case ErrorObservation():
+                self._error(event.content)
+            case LoopDetectionObservation():
+                self._add(
+                    Block(Kind.ERROR, "The agent runs in a circle", output(event.content), Mark.INTERRUPTED)
+                )
+            case FileDownloadObservation():
+                self._detail(event.message)
+            case UnknownObservation():
+                self._detail(f"{kind_of(event)} {event.message or event.content}")
+            case _ if cause is not None:
+                self._orphan(event, cause)
+            case _:
+                self._detail(f"{event.kind} {event.message or event.content}")
+
+    def _orphan(self, event: Observation, cause: int) -> None:
+        block = self._add(Block(Kind.TOOL, orphan_title(event), body=PieceKind.OUTPUT))
+        self._orphans[cause] = block
+        self._settle(block, result_of(event))
+
+    def _settle(self, block: Block, result: Result) -> None:
+        block.mark, block.text, block.meta = result.mark, result.text, result.meta
+        block.body, block.shown, block.folded = result.body, result.shown, result.folded
+        self._touch(block)
+
+    def _error(self, content: str) -> None:
+        """What happened in the first line, what to do about it below."""
+        self._drop_stream()
+        title, _, remedy = output(content).partition("\n")
+        self._add(Block(Kind.ERROR, title, remedy.strip(), Mark.FAILED, body=PieceKind.TEXT, folded=False))
+
+    def _fold_state(self, event: AgentStateChangedObservation) -> None:
+        match event.agent_state:
+            case AgentState.AWAITING_USER_CONFIRMATION:
+                self._mark_newest_call(Mark.RUNNING, Mark.AWAITING)
+            case AgentState.USER_CONFIRMED:
+                self._mark_newest_call(Mark.AWAITING, Mark.RUNNING)
+            case AgentState.FINISHED if self.blocks and self.blocks[-1].kind is Kind.FINISH:
+                pass
+            case state if state in STATE_NOTES:
+                self._state_note(state, event.reason)
+            case _:
+                pass
+
+    def _mark_newest_call(self, old: Mark, new: Mark) -> None:
+        for block in reversed(self._calls.values()):
+            if block.mark is old:
+                block.mark = new
+                self._touch(block)
+                return
+
+    def _state_note(self, state: AgentState, reason: str) -> None:
+        if state is AgentState.STOPPED and self._answer is not None and self._answer.open is not None:
+            self._say(self._answer.open.text)  # what was said until then stays in sight
+        if state is not AgentState.RATE_LIMITED:
+            self._drop_stream()
+        mark = Mark.FAILED if state is AgentState.ERROR else Mark.INTERRUPTED
+        text = clean(reason).strip()
+        if (
+            self.blocks
+            and text
+            and text.startswith(self.blocks[-1].title)
+            and self.blocks[-1].kind is Kind.ERROR
+        ):
+            return  # the error itself has just been told
+        self._add(Block(Kind.NOTE, STATE_NOTES[state], mark=mark, meta=text))
+
+    def _detail(self, text: str) -> None:
+        self._add(Block(Kind.DETAIL, sanitize_line(text, DETAIL_CELLS)))

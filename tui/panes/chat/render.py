@@ -1,0 +1,237 @@
+"""Pieces drawn as strips, for one width and one theme.
+
+The reading column is at most 100 cells wide and stands in the middle; the cell to its left is free for the mark of
+the block cursor. Styles come from the view's theme by role. Text is clean already; a strip is exactly as wide as the
+view. The cache has a limit in strips, so memory does not grow with what was scrolled past.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.strip import Strip
+
+from tui.panes.chat.pieces import Piece, PieceKind
+from tui.text import sanitize_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COLUMN = 100
+"""Cells of the reading column; longer lines are hard to read."""
+MIN_COLUMN = 8
+"""Below this nothing can be laid out; what does not fit is cut off."""
+CACHED_STRIPS = 6000
+"""About 25 MB."""
+BAR = "▌"
+ROLES = (
+    "text",
+    "muted",
+    "user",
+    "bar",
+    "title",
+    "running",
+    "awaiting",
+    "ok",
+    "failed",
+    "accent",
+    "heading",
+    "code",
+    "link",
+    "string",
+    "number",
+    "name",
+    "added",
+    "removed",
+    "output",
+)
+"""Each is a component class `chat--ROLE` of the view."""
+MARKS = {
+    "running": ("•", "running"),
+    "awaiting": ("◇", "awaiting"),
+    "ok": ("✓", "ok"),
+    "failed": ("✕", "failed"),
+    "interrupted": ("■", "awaiting"),
+    "rejected": ("✕", "awaiting"),
+    "note": ("■", "muted"),
+    "status": ("→", "muted"),
+    "detail": ("·", "muted"),
+    "thought": ("≡", "muted"),
+}
+"""By the tone of a title: its glyph and the glyph's role."""
+QUIET = frozenset({"note", "status", "detail", "thought"})
+"""Titles that are no headlines."""
+
+Line = list[Segment]
+
+
+class Renderer:
+    """Draws pieces at one width with one set of styles."""
+
+    def __init__(self, width: int, styles: Mapping[str, Style]) -> None:
+        self.width = width
+        self.column = max(MIN_COLUMN, min(COLUMN, width - 2))
+        self.left = max(0, (width - self.column) // 2)
+        self.renders = 0
+        """How many pieces have been drawn; what was cached does not count."""
+        self._styles = dict(styles)
+        self._cache: OrderedDict[Piece, list[Strip]] = OrderedDict()
+        self._cached = 0
+        self._console = Console(file=StringIO(), width=width, legacy_windows=False)
+        self._markdown_console: Console | None = None
+        self._margin = Segment(" " * self.left, self._styles["text"])
+        self._blank = self._strip([])
+        self._draw: dict[PieceKind, Callable[[Piece], Iterable[Line]]] = {
+            PieceKind.TITLE: self._title,
+            PieceKind.TITLE_WHOLE: self._title_whole,
+            PieceKind.MARKDOWN: self._markdown,
+            PieceKind.CODE: self._code,
+            PieceKind.CODE_OPEN: self._code_open,
+            PieceKind.TEXT: self._text,
+            PieceKind.OUTPUT: self._output,
+            PieceKind.DIFF: self._diff,
+            PieceKind.HIDDEN: self._hidden,
+        }
+
+    def strips(self, piece: Piece) -> list[Strip]:
+        """The rows of a piece; at least one, unless it is empty Markdown."""
+        if piece.kind is PieceKind.BLANK:
+            return [self._blank]
+        cached = self._cache.get(piece)
+        if cached is not None:
+            self._cache.move_to_end(piece)
+            return cached
+        self.renders += 1
+        strips = [self._strip(line) for line in self._draw[piece.kind](piece)]
+        if piece.gap:
+            strips.insert(0, self._blank)
+        self._cache[piece] = strips
+        self._cached += len(strips)
+        while self._cached > CACHED_STRIPS and len(self._cache) > 1:
+            self._cached -= len(self._cache.popitem(last=False)[1])
+        return strips
+
+    def estimate(self, piece: Piece) -> int:
+        """About how many rows a piece will have; cheap, and never 0."""
+        if piece.kind in (PieceKind.TITLE, PieceKind.HIDDEN, PieceKind.BLANK):
+            return 1
+        return piece.text.count("\n") + 1 + len(piece.text) // self.column + piece.gap
+
+    def _strip(self, line: Line) -> Strip:
+        text = self._styles["text"]
+        segments = [self._margin, *line] if self.left else line
+        return Strip(segments).adjust_cell_length(self.width, text)
+
+    def _wrap(self, text: str, width: int) -> list[str]:
+        """A line as rows of at most `width` cells, cut between words where that is possible."""
+        if len(text) <= width and (text.isascii() or cell_len(text) <= width):
+            return [text]
+        return [row.plain for row in Text(text, end="").wrap(self._console, max(1, width), overflow="fold")]
+
+    def _title(self, piece: Piece) -> Iterable[Line]:
+        head, _, rest = piece.text.partition("\n")
+        room = self.column - 2 - (cell_len(piece.meta) + 2 if piece.meta else 0)
+        title = sanitize_line(head + " …" if rest and piece.tone != "thought" else head, max(4, room))
+        yield self._headline(piece, title)
+
+    def _title_whole(self, piece: Piece) -> Iterable[Line]:
+        rows = [row for line in piece.text.split("\n") for row in self._wrap(line, self.column - 2)]
+        meta_fits = "\n" not in piece.meta and cell_len(rows[-1]) + cell_len(piece.meta) + 4 <= self.column
+        style = self._title_style(piece)
+        for index, row in enumerate(rows):
+            if index == 0:
+                yield self._headline(piece if meta_fits and len(rows) == 1 else piece._replace(meta=""), row)
+            elif meta_fits and index == len(rows) - 1:
+                yield [Segment("  " + row, style), *self._meta(piece)]
+            else:
+                yield [Segment("  " + row, style)]
+        if not meta_fits:
+            for line in piece.meta.split("\n"):
+                for row in self._wrap(line, self.column - 2):
+                    yield [Segment("  " + row, self._styles["muted"])]
+
+    def _headline(self, piece: Piece, title: str) -> Line:
+        glyph, role = MARKS.get(piece.tone, ("·", "muted"))
+        return [Segment(glyph + " ", self._styles[role]), Segment(title, self._title_style(piece)), *self._meta(piece)]
+
+    def _title_style(self, piece: Piece) -> Style:
+        return self._styles["muted" if piece.tone in QUIET else "title"]
+
+    def _meta(self, piece: Piece) -> Line:
+        if not piece.meta:
+            return []
+        role = "failed" if piece.tone == "failed" else "muted"
+        return [Segment("  " + piece.meta, self._styles[role])]
+
+    def _markdown(self, piece: Piece) -> Iterable[Line]:
+        from tui.panes.chat.markdown import markdown_lines, theme_console
+
+        if self._markdown_console is None:
+            self._markdown_console = theme_console(self._styles)
+        style = self._styles["muted" if piece.tone == "thought" else "text"]
+        return markdown_lines(self._markdown_console, piece.text, self.column, style)
+
+    def _code(self, piece: Piece) -> Iterable[Line]:
+        if not piece.language:
+            return self._plain_code(piece)
+        from tui.panes.chat.code import coloured_lines
+
+        return self._coloured(coloured_lines(piece.text, piece.language))
+
+    def _code_open(self, piece: Piece) -> Iterable[Line]:
+        if not piece.language:
+            return self._plain_code(piece)
+        from tui.panes.chat.code import coloured_line
+
+        return self._coloured(coloured_line(line, piece.language) for line in piece.text.split("\n"))
+
+    def _plain_code(self, piece: Piece) -> Iterable[Line]:
+        return self._coloured([("code", line)] for line in piece.text.split("\n"))
+
+    def _coloured(self, lines: Iterable[Iterable[tuple[str, str]]]) -> Iterable[Line]:
+        """Lines of code on their own ground, indented by two, a long line continued below."""
+        ground = self._styles["code"]
+        room = max(1, self.column - 4)
+        for line in lines:
+            parts = [(self._styles[role] + ground.background_style, text) for role, text in line if text]
+            if sum(cell_len(text) for _, text in parts) <= room:
+                rows = [[Segment(text, style) for style, text in parts]]
+            else:
+                whole = Text.assemble(*((text, style) for style, text in parts), end="")
+                wrapped = whole.wrap(self._console, room, overflow="fold")
+                rows = [list(row.render(self._console)) for row in wrapped]
+            for row in rows:
+                used = sum(segment.cell_length for segment in row)
+                yield [Segment("  ", ground), *row, Segment(" " * (self.column - 2 - used), ground)]
+
+    def _text(self, piece: Piece) -> Iterable[Line]:
+        user = piece.tone == "user"
+        style = self._styles["user" if user else "muted" if piece.tone == "thought" else "text"]
+        for line in piece.text.split("\n"):
+            for row in self._wrap(line, self.column - 2):
+                pad = " " * (self.column - 2 - cell_len(row)) if user else ""
+                yield [Segment(f"{BAR} " if user else "  ", self._styles["bar"] if user else style), Segment(row + pad, style)]
+
+    def _output(self, piece: Piece) -> Iterable[Line]:
+        style = self._styles["output"]
+        for line in piece.text.split("\n"):
+            for row in self._wrap(line, self.column - 2):
+                yield [Segment("  " + row, style)]
+
+    def _diff(self, piece: Piece) -> Iterable[Line]:
+        roles = {"+": "added", "-": "removed", "@": "muted"}
+        for line in piece.text.split("\n"):
+            style = self._styles[roles.get(line[:1], "output")]
+            for row in self._wrap(line, self.column - 2):
+                yield [Segment("  ", self._styles["text"]), Segment(row, style)]
+
+    def _hidden(self, piece: Piece) -> Iterable[Line]:
+        yield [Segment("  " + piece.text, self._styles["muted"])]
