@@ -22,6 +22,7 @@ class Scope(StrEnum):
     PROMPT = "prompt"
     EMPTY_PROMPT = "empty prompt"
     LIST = "chat, events, terminal"
+    CHAT = "chat"
     APPROVAL = "question"
     LIMIT = "limit"
 
@@ -113,23 +114,33 @@ COMMANDS: tuple[Command, ...] = (
     Command("prompt.mode", ("shift+tab",), "When to ask", "Ask before every action, risky ones, or none.", _PROMPT,
             Scope.PROMPT, hint="mode"),
     Command("prompt.page_up", ("pageup",), "Scroll the chat up", "Read back without leaving the prompt.", _PROMPT,
-            Scope.PROMPT),
+            Scope.PROMPT, native=True),
     Command("prompt.page_down", ("pagedown",), "Scroll the chat down", "Read on without leaving the prompt.", _PROMPT,
-            Scope.PROMPT),
-    Command("prompt.top", ("ctrl+home",), "Start of the chat", "Scroll to the oldest loaded message.", _PROMPT,
-            Scope.PROMPT),
-    Command("prompt.end", ("ctrl+end",), "End of the chat", "Scroll to the newest message.", _PROMPT, Scope.PROMPT),
-    Command("prompt.help", ("question_mark",), "Help", "Show every key.", _PROMPT, Scope.EMPTY_PROMPT),
+            Scope.PROMPT, native=True),
+    Command("prompt.home", ("ctrl+home",), "Start of the chat", "Scroll to the oldest loaded message.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.end", ("ctrl+end",), "End of the chat", "Scroll to the newest message.", _PROMPT, Scope.PROMPT,
+            native=True),
+    Command("prompt.up", ("up",), "Earlier message", "At the upper edge: what was sent before.", _PROMPT, Scope.PROMPT,
+            native=True),
+    Command("prompt.down", ("down",), "Later message", "At the lower edge: what was sent after.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.help", ("question_mark",), "Help", "Show every key.", _PROMPT, Scope.EMPTY_PROMPT, native=True),
     Command("prompt.quit", ("ctrl+d",), "Quit", "Leave; asks first if an agent is working.", _PROMPT,
             Scope.EMPTY_PROMPT),
-    Command("list.up", ("up", "k"), "Up", "One line up.", _LIST, Scope.LIST),
-    Command("list.down", ("down", "j"), "Down", "One line down.", _LIST, Scope.LIST),
-    Command("list.page_up", ("pageup", "b"), "Page up", "One page up.", _LIST, Scope.LIST),
-    Command("list.page_down", ("pagedown", "f"), "Page down", "One page down.", _LIST, Scope.LIST),
-    Command("list.top", ("home", "g"), "Start", "To the first line; older events are loaded there.", _LIST, Scope.LIST),
-    Command("list.end", ("end", "G"), "End", "To the last line, and follow it.", _LIST, Scope.LIST, hint="end"),
-    Command("list.open", ("enter",), "Open", "Show the event under the cursor in full.", _LIST, Scope.LIST,
-            hint="open"),
+    Command("list.up", ("up", "k"), "Up", "The line, block or event above.", _LIST, Scope.LIST, native=True),
+    Command("list.down", ("down", "j"), "Down", "The line, block or event below.", _LIST, Scope.LIST, native=True),
+    Command("list.page_up", ("pageup", "b"), "Page up", "One page up.", _LIST, Scope.LIST, native=True),
+    Command("list.page_down", ("pagedown", "f"), "Page down", "One page down.", _LIST, Scope.LIST, native=True),
+    Command("list.home", ("home", "g"), "Start", "To the first line; older events are loaded there.", _LIST,
+            Scope.LIST, native=True),
+    Command("list.end", ("end", "G"), "End", "To the last line, and follow it.", _LIST, Scope.LIST, hint="end",
+            native=True),
+    Command("list.open", ("enter",), "Open", "Show the event in full; unfold the block.", _LIST, Scope.LIST,
+            hint="open", native=True),
+    Command("chat.toggle", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
+            Scope.CHAT, hint="fold", native=True),
+    Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
     Command("list.help", ("question_mark",), "Help", "Show every key.", _LIST, Scope.LIST),
 )  # fmt: skip
 
@@ -170,7 +181,8 @@ def all_keys(command: Command) -> list[str]:
 
 def hints(scope: Scope) -> list[tuple[str, str]]:
     """(key, word) for the footer, those of the scope first; at most seven, because nobody reads more."""
-    own = [c for c in COMMANDS if c.hint and c.scope is scope]
+    scopes = {scope, Scope.LIST} if scope is Scope.CHAT else {scope}
+    own = [c for c in COMMANDS if c.hint and c.scope in scopes and c.scope is not Scope.GLOBAL]
     shared = [c for c in COMMANDS if c.hint and c.scope is Scope.GLOBAL]
     return [(show_key(c.keys[0]), c.hint) for c in own + shared][:7]
 
