@@ -11,7 +11,6 @@ import ast
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
@@ -22,6 +21,7 @@ from core.events.unknown import UnknownAction, UnknownObservation
 ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
 TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout")
 """Fields of events that stand beside `args` and `extras`, not in them."""
+_NOT_INNER = set(TOP_FIELDS)
 
 TRAJECTORY_DROPS = frozenset(
     {
@@ -47,7 +47,7 @@ def event_to_dict(event: Event) -> JsonObject:
     """The V0 form of an event without its envelope."""
     if isinstance(event, UnknownAction | UnknownObservation):
         return dict(event.raw)
-    fields = event.model_dump(mode="json", exclude=_top_fields())
+    fields = event.model_dump(mode="json", exclude=_NOT_INNER)
     data: JsonObject = {"message": event.message}
     if isinstance(event, Action):
         data["action"] = event.kind
@@ -113,7 +113,17 @@ def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, 
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise EventFormatError(f"{cls.kind}: {place}: {first['msg']}") from error
-    known = {"action", "observation", "args", "extras", "content", "message", "success", *TOP_FIELDS, *ENVELOPE_KEYS}
+    known = {
+        "action",
+        "observation",
+        "args",
+        "extras",
+        "content",
+        "message",
+        "success",
+        *TOP_FIELDS,
+        *ENVELOPE_KEYS,
+    }
     unknown.update({key: value for key, value in data.items() if key not in known})
     if data.get("message", event.message) != event.message:
         unknown["message"] = data["message"]
@@ -176,11 +186,6 @@ def _accept_legacy_extras(kind: str, extras: dict[str, Any]) -> None:
         extras["metadata"] = metadata
 
 
-@cache
-def _top_fields() -> frozenset[str]:
-    return frozenset(TOP_FIELDS)
-
-
 def envelope_to_dict(envelope: Envelope) -> JsonObject:
     """The whole V0 form: the envelope's fields, then the event's, then what was carried."""
     data: JsonObject = {
@@ -210,7 +215,7 @@ def envelope_from_dict(data: Mapping[str, Any], conversation_id: str | None = No
         timestamp = datetime.fromisoformat(str(data.get("timestamp")))
         return Envelope(
             conversation_id=data.get("conversation_id") or conversation_id or "",
-            id=data.get("id"),  # type: ignore[arg-type]  # pydantic says what is wrong with it
+            id=data.get("id"),  # pydantic says what is wrong with it
             timestamp=timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC),
             source=EventSource(data.get("source") or "environment"),
             cause=data.get("cause"),
@@ -236,5 +241,3 @@ def drop_for_trajectory(data: JsonObject, *, screenshots: bool = False) -> JsonO
         return data
     drops = TRAJECTORY_DROPS if screenshots else TRAJECTORY_DROPS | {"screenshot", "set_of_marks"}
     return {**data, "extras": {key: value for key, value in extras.items() if key not in drops}}
-
-

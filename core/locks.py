@@ -1,0 +1,84 @@
+"""Locks that die with their process: how a dead owner is told from a slow one.
+
+Each process holds an exclusive lock on a file of its own for as long as it lives. The kernel lets go of it at the
+very moment the process ends, by kill -9 too, so whoever can take another's lock knows that the other is dead. No
+heartbeats, no time-outs, no trust in process ids, which are used again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class FileLock:
+    """An advisory lock on a file, held until `release` or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    def try_acquire(self, *, shared: bool = False) -> bool:
+        """Take the lock if nobody stands in the way. Never waits."""
+        return self._acquire((fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+
+    def acquire(self) -> None:
+        """Take the lock, waiting for whoever holds it. Only for moments, and off the event loop."""
+        self._acquire(fcntl.LOCK_EX)
+
+    def _acquire(self, operation: int) -> bool:
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, operation)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        """Let go. May be called twice."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+
+class ProcessMark:
+    """This process among all that use one home: a name nobody else has, and the lock that proves it alive."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.name = f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        self._lock = FileLock(folder / f"{self.name}.lock")
+        if not self._lock.try_acquire():
+            raise OSError(f"the new lock file {self._lock.path} is locked already")
+
+    def is_alive(self, name: str) -> bool:
+        """Whether the process that made the mark `name` still runs."""
+        if name == self.name:
+            return True
+        path = self._folder / f"{name}.lock"
+        if not path.exists():
+            return False
+        probe = FileLock(path)
+        if not probe.try_acquire():
+            return True
+        path.unlink(missing_ok=True)
+        probe.release()
+        return False
+
+    def release(self) -> None:
+        """The process no longer owns anything."""
+        self._lock.path.unlink(missing_ok=True)
+        self._lock.release()

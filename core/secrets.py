@@ -1,0 +1,61 @@
+"""Secrets stay out of what is stored, shown and sent on: the masking of known values.
+
+A value is replaced wherever it stands, at any depth, in keys of free-form objects too. Values under 8 characters are
+never patterns: masking `18` or `true` would destroy ordinary text. Pure but for `from_environment`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+PLACEHOLDER = "<secret_hidden>"
+MIN_LENGTH = 8
+SECRET_NAME = re.compile(
+    r"(API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIALS?|PRIVATE_?KEY)(_|$)", re.IGNORECASE
+)
+"""Names of environment variables whose values are taken for secrets."""
+
+PROTECTED = frozenset({"action", "observation", "agent_state", "confirmation_state", "recall_type", "impl_source"})
+"""Fields whose values come from our own lists, never from outside."""
+
+
+def from_environment(environ: Mapping[str, str]) -> list[str]:
+    """The values of the variables that are secrets by their names."""
+    return [value for name, value in environ.items() if SECRET_NAME.search(name)]
+
+
+class Masker:
+    """Replaces known secret values. Empty, it gives everything back as it is."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        longest_first = sorted({value for value in values if len(value) >= MIN_LENGTH}, key=len, reverse=True)
+        self._find = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def __bool__(self) -> bool:
+        return self._find is not None
+
+    def mask_text(self, text: str) -> str:
+        """The text without secrets; the same object where there are none."""
+        if self._find is None or self._find.search(text) is None:
+            return text
+        return self._find.sub(PLACEHOLDER, text)
+
+    def mask(self, value: Any, *, is_field: Callable[[str], bool] = lambda name: False) -> Any:
+        """A JSON value without secrets; the same object where there are none. Names for which `is_field` stay."""
+        if isinstance(value, str):
+            return self.mask_text(value)
+        if isinstance(value, Mapping):
+            masked = {
+                key if is_field(key) else self.mask_text(key): (
+                    item if key in PROTECTED else self.mask(item, is_field=is_field)
+                )
+                for key, item in value.items()
+            }
+            same = all(masked.get(key, masked) is item for key, item in value.items())
+            return value if same else masked
+        if isinstance(value, list | tuple):
+            items = [self.mask(item, is_field=is_field) for item in value]
+            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+        return value

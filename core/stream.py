@@ -1,0 +1,208 @@
+"""EventStream: the one stream of a conversation, through which everything passes.
+
+Durable, then visible: `append` returns after the commit, and subscribers see an event only then. Every subscriber has
+a queue and a task of its own, sees each event once and in order, and may name the kinds that it wants. One that raises
+is isolated: the failure becomes an ErrorObservation on the stream, and the others go on. Secrets are masked in every
+string before anything is stored, so that subscribers see what is stored. Follows `openhands/events/stream.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from core.errors import UsageError
+from core.events import (
+    Action,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    Observation,
+    event_from_dict,
+    event_to_dict,
+)
+from core.secrets import Masker
+from core.store import Draft, EventFilter, EventStore, Lease
+
+log = logging.getLogger(__name__)
+
+Callback = Callable[[Envelope], Awaitable[None]]
+
+
+class EventStreamSubscriber(StrEnum):
+    """Who listens. Each may listen with several callbacks, told apart by their ids."""
+
+    AGENT_CONTROLLER = "agent_controller"
+    RESOLVER = "openhands_resolver"
+    SERVER = "server"
+    RUNTIME = "runtime"
+    MEMORY = "memory"
+    MAIN = "main"
+    TEST = "test"
+
+
+@dataclass(slots=True)
+class _Subscription:
+    subscriber: EventStreamSubscriber
+    callback_id: str
+    callback: Callback
+    types: tuple[type[Event], ...]
+    queue: asyncio.Queue[Envelope | None] = field(default_factory=asyncio.Queue)
+    task: asyncio.Task[None] | None = None
+    busy: bool = False
+
+
+class EventStream:
+    """The stream of one conversation that this process owns. `aclose` it before its store."""
+
+    def __init__(self, store: EventStore, lease: Lease, masker: Masker | None = None) -> None:
+        self._store = store
+        self._lease = lease
+        self._masker = masker or Masker()
+        self._subscriptions: dict[tuple[EventStreamSubscriber, str], _Subscription] = {}
+        self._latest_id = lease.next_id - 1
+
+    @property
+    def conversation_id(self) -> str:
+        return self._lease.conversation_id
+
+    @property
+    def latest_id(self) -> int:
+        """The id of the newest event; -1 while there is none."""
+        return self._latest_id
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    async def append(self, event: Event, source: EventSource, cause: int | None = None) -> Envelope:
+        """Add one event; it is durable when this returns. See `append_all`."""
+        (envelope,) = await self.append_all([Draft(event, source, cause)])
+        return envelope
+
+    async def append_all(self, drafts: Sequence[Draft]) -> Sequence[Envelope]:
+        """Add events that belong together, all or none, with ids in a row.
+
+        Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
+        """
+        if self._masker:
+            drafts = [Draft(self._masked(draft.event), draft.source, draft.cause) for draft in drafts]
+        return await self._store.append(self._lease, drafts, self._deliver)
+
+    def _masked(self, event: Event) -> Event:
+        data = event_to_dict(event)
+        masked = self._masker.mask(data, is_field=_is_field)
+        if masked is data:
+            return event
+        masked.pop("message", None)  # derived anew from what is masked
+        return event_from_dict(masked)[0]
+
+    def _deliver(self, envelopes: Sequence[Envelope]) -> None:
+        for envelope in envelopes:
+            self._latest_id = envelope.id
+            for subscription in self._subscriptions.values():
+                if not subscription.types or isinstance(envelope.event, subscription.types):
+                    subscription.queue.put_nowait(envelope)
+
+    # -- subscribing -------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        subscriber: EventStreamSubscriber,
+        callback: Callback,
+        callback_id: str,
+        types: Collection[type[Event]] = (),
+    ) -> None:
+        """Call `callback` with every event from now on, one after the other; only those of `types` where named.
+
+        Raises ValueError where this subscriber has the callback id already.
+        """
+        key = (subscriber, callback_id)
+        if key in self._subscriptions:
+            raise ValueError(f"Callback ID on subscriber {subscriber} already exists: {callback_id}")
+        subscription = _Subscription(subscriber, callback_id, callback, tuple(types))
+        subscription.task = asyncio.create_task(self._serve(subscription), name=f"{subscriber}:{callback_id}")
+        self._subscriptions[key] = subscription
+
+    def unsubscribe(self, subscriber: EventStreamSubscriber, callback_id: str) -> None:
+        """Stop calling; events that wait are dropped. Raises UsageError for an unknown callback id."""
+        subscription = self._subscriptions.pop((subscriber, callback_id), None)
+        if subscription is None:
+            raise UsageError(f"Callback ID on subscriber {subscriber} does not exist: {callback_id}")
+        if subscription.task is not None:
+            subscription.task.cancel()
+
+    async def _serve(self, subscription: _Subscription) -> None:
+        while (envelope := await subscription.queue.get()) is not None:
+            subscription.busy = True
+            try:
+                await subscription.callback(envelope)
+            except Exception as error:  # the boundary between subscribers: one's failure is not another's
+                log.exception("subscriber %s:%s failed", subscription.subscriber, subscription.callback_id)
+                await self._report(subscription, envelope, error)
+            finally:
+                subscription.busy = False
+                subscription.queue.task_done()
+
+    async def _report(self, subscription: _Subscription, envelope: Envelope, error: Exception) -> None:
+        if isinstance(envelope.event, ErrorObservation) and envelope.event.error_id == "SUBSCRIBER$FAILED":
+            return  # a subscriber that fails on the report itself must not go round for ever
+        text = f"{subscription.subscriber.value} failed on event {envelope.id}: {type(error).__name__}: {error}"
+        try:
+            await self.append(
+                ErrorObservation(content=text, error_id="SUBSCRIBER$FAILED"),
+                EventSource.ENVIRONMENT,
+                envelope.id,
+            )
+        except Exception:  # the log has it
+            log.exception("the failure of a subscriber could not be stored")
+
+    async def settle(self) -> None:
+        """Wait until every subscriber has seen every event that there is, and what they added in answer."""
+        while pending := [s.queue for s in self._subscriptions.values() if s.busy or not s.queue.empty()]:
+            for queue in pending:
+                await queue.join()
+
+    async def aclose(self) -> None:
+        """Let subscribers finish what they have, end them, and give the conversation free."""
+        subscriptions = list(self._subscriptions.values())
+        self._subscriptions.clear()
+        for subscription in subscriptions:
+            subscription.queue.put_nowait(None)
+        tasks = [s.task for s in subscriptions if s.task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._store.release(self._lease)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def read(
+        self,
+        *,
+        after: int = -1,
+        before: int | None = None,
+        limit: int | None = None,
+        where: EventFilter | None = None,
+    ) -> list[Envelope]:
+        """Events with `after` < id < `before`, oldest first, `limit` of them at most."""
+        return await self._store.read(self.conversation_id, after=after, before=before, limit=limit, where=where)
+
+    async def page(
+        self, *, before: int | None = None, limit: int = 100, where: EventFilter | None = None
+    ) -> list[Envelope]:
+        """The last `limit` events before `before` (or of all), in the order of ids. Costs the page, not the history."""
+        return await self._store.read(self.conversation_id, before=before, limit=limit, newest=True, where=where)
+
+
+@cache
+def _field_names() -> frozenset[str]:
+    names = {"action", "observation", "args", "extras", "content", "message", "success", "timeout"}
+    for cls in (*Action.kinds.values(), *Observation.kinds.values()):
+        names.update(cls.model_fields)
+    return frozenset(names)
+
+
+def _is_field(name: str) -> bool:
+    return name in _field_names()

@@ -1,0 +1,239 @@
+"""A model check of the controller: random interleavings of user, agent, memory, runtime, crashes and restarts.
+
+The world around the machine is simulated in a few lines; the machine is the real one, or a mutation of it that a test
+hands in. Everything follows from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from core.controller import decide
+from core.controller.state import Limits, State
+from core.events import (
+    Action,
+    ActionConfirmationStatus,
+    AgentFinishAction,
+    AgentState,
+    ChangeAgentStateAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    LLMMetrics,
+    MessageAction,
+    NullObservation,
+    Observation,
+    RecallAction,
+    SystemMessageAction,
+    ToolCallMetadata,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
+HELD = ActionConfirmationStatus.AWAITING_CONFIRMATION
+RESTING = {
+    AgentState.AWAITING_USER_INPUT,
+    AgentState.FINISHED,
+    AgentState.STOPPED,
+    AgentState.PAUSED,
+    AgentState.ERROR,
+    AgentState.AWAITING_USER_CONFIRMATION,
+}
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+def check(holds: bool, what: str) -> None:
+    if not holds:
+        raise Violation(what)
+
+
+REAL: Any = SimpleNamespace(evolve=decide.evolve, react=decide.react, resume=decide.resume)
+
+
+@dataclass
+class World:
+    """One conversation with everything around it. `machine` has `evolve`, `react` and `resume`."""
+
+    seed: int
+    machine: Any = field(default_factory=lambda: REAL)
+    limits: Limits = field(default_factory=lambda: Limits(max_iterations=4, max_budget=0.6))
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.log: list[Envelope] = []
+        self.inbox: list[Envelope] = []  # committed, but the controller has not seen them yet
+        self.state = State.initial(self.limits)
+        self.thinking: dict[int, bool] = {}  # cause -> cancelled
+        self.acting: dict[int, bool] = {}  # action id -> cancelled
+        self.recalling: list[int] = []
+        self.cost = 0.0
+        self.executed: list[int] = []
+        self.append(SystemMessageAction(content="be good"), AGENT)
+
+    # -- the stream ------------------------------------------------------------------------------------------------
+
+    def append(self, event: Event, source: EventSource, cause: int | None = None) -> None:
+        envelope = Envelope(
+            conversation_id="c", id=len(self.log), timestamp=NOW, source=source, cause=cause, event=event
+        )
+        self.log.append(envelope)
+        self.inbox.append(envelope)
+        if isinstance(event, RecallAction):
+            self.recalling.append(envelope.id)
+
+    def controller_sees_one(self) -> None:
+        envelope = self.inbox.pop(0)
+        before = self.state
+        self.state = after = self.machine.evolve(before, envelope)
+        for effect in self.machine.react(before, after, envelope):
+            self.perform(effect)
+        self.check_step()
+
+    def perform(self, effect: decide.Effect) -> None:
+        match effect:
+            case decide.AskAgent(cause=cause):
+                check(not [k for k, dead in self.thinking.items() if not dead], "two model calls in flight")
+                self.thinking[cause] = False
+            case decide.Execute(action_id=action_id):
+                check(action_id not in self.executed, "an action is carried out twice")
+                self.executed.append(action_id)
+                self.acting[action_id] = False
+            case decide.Cancel(id=id):
+                for table in (self.thinking, self.acting):
+                    if id in table:
+                        table[id] = True
+            case decide.Emit(event=event, source=source, cause=cause):
+                self.append(event, source, cause)
+
+    # -- the others ------------------------------------------------------------------------------------------------
+
+    def agent_answers(self, cause: int) -> None:
+        cancelled = self.thinking.pop(cause)
+        if cancelled and self.rng.random() < 0.6:
+            return  # the cancellation came in time; otherwise the answer was committed already
+        if self.rng.random() < 0.1:
+            self.append(ErrorObservation(content="503", error_id=decide.MODEL_FAILED), ENVIRONMENT, cause)
+            return
+        self.cost += 0.1
+        metrics = LLMMetrics(accumulated_cost=self.cost)
+        kind = self.rng.random()
+        if kind < 0.2:
+            self.append(MessageAction(content="done?", wait_for_response=True, llm_metrics=metrics), AGENT, cause)
+            return
+        count = self.rng.choice([1, 1, 2, 3])
+        for index in range(count):
+            metadata = ToolCallMetadata(
+                function_name="f", tool_call_id=f"{cause}-{index}", total_calls_in_response=count
+            )
+            self.append(self._call(index == count - 1, metadata, metrics), AGENT, cause)
+
+    def _call(self, last: bool, metadata: ToolCallMetadata, metrics: LLMMetrics) -> Event:
+        dice = self.rng.random()
+        if dice < 0.12:
+            return ErrorObservation(content="no such tool", tool_call_metadata=metadata, llm_metrics=metrics)
+        if last and dice < 0.3:
+            return AgentFinishAction(tool_call_metadata=metadata, llm_metrics=metrics)
+        state = HELD if dice > 0.8 else ActionConfirmationStatus.CONFIRMED
+        return CmdRunAction(command="x", confirmation_state=state, tool_call_metadata=metadata, llm_metrics=metrics)
+
+    def runtime_answers(self, action_id: int) -> None:
+        self.acting.pop(action_id)
+        dice = self.rng.random()
+        if dice < 0.05:
+            gone = ErrorObservation(content="gone", error_id=decide.RUNTIME_UNAVAILABLE)
+            self.append(gone, AGENT, action_id)
+        else:
+            self.append(CmdOutputObservation(command="x"), AGENT, action_id)
+
+    def memory_answers(self) -> None:
+        self.append(NullObservation(), ENVIRONMENT, self.recalling.pop(0))
+
+    def user_wants(self, wish: AgentState, thought: str = "") -> None:
+        self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER)
+
+    def crash_and_restart(self) -> None:
+        """The process dies; what was in flight is gone. Another one folds the log and settles what is owed."""
+        self.inbox.clear()
+        self.thinking.clear()
+        self.acting.clear()
+        self.recalling.clear()
+        self.state = State.initial(self.limits)
+        for envelope in self.log:
+            self.state = self.machine.evolve(self.state, envelope)
+        for effect in self.machine.resume(self.state):
+            self.perform(effect)
+
+    # -- one random step --------------------------------------------------------------------------------------------
+
+    def moves(self, *, user: bool, crashes: bool) -> list[Callable[[], None]]:
+        found: list[Callable[[], None]] = []
+        if self.inbox:
+            found += [self.controller_sees_one] * 6
+        found += [lambda k=k: self.agent_answers(k) for k in self.thinking] * 3
+        found += [lambda k=k: self.runtime_answers(k) for k in self.acting] * 3
+        if self.recalling:
+            found += [self.memory_answers] * 3
+        if user:
+            found.append(lambda: self.append(MessageAction(content="m"), USER))
+            wishes = [AgentState.STOPPED, AgentState.PAUSED, AgentState.RUNNING, AgentState.USER_REJECTED]
+            wishes += [AgentState.USER_CONFIRMED] * 3
+            wish, thought = self.rng.choice(wishes), self.rng.choice(["", "because"])
+            found.append(lambda: self.user_wants(wish, thought))
+        if crashes and self.rng.random() < 0.1:
+            found.append(self.crash_and_restart)
+        return found
+
+    def run(self, steps: int = 80, *, crashes: bool = True) -> None:
+        for _ in range(steps):
+            if found := self.moves(user=True, crashes=crashes):
+                self.rng.choice(found)()
+        for _ in range(4000):  # no more wishes: everything comes to rest
+            if not (found := self.moves(user=False, crashes=False)):
+                break
+            self.rng.choice(found)()
+        self.check_rest()
+
+    # -- the invariants ---------------------------------------------------------------------------------------------
+
+    def check_step(self) -> None:
+        s = self.state
+        check(not (s.asked is not None and s.running is not None), "thinking and acting at once")
+        if s.agent_state is AgentState.RUNNING and not self.inbox:
+            outstanding = s.is_busy or s.owed
+            check(bool(outstanding), "RUNNING with nothing outstanding")
+        if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION:
+            check(bool(s.queue) and s.queue[0] in s.held, "asks for a confirmation of nothing")
+        for action_id in s.held:
+            check(action_id not in self.executed, "carried out without the user's yes")
+
+    def check_rest(self) -> None:
+        s = self.state
+        check(not self.moves(user=False, crashes=False), "does not come to rest")
+        check(s.agent_state in RESTING, f"rests in {s.agent_state}")
+        answers = [e.cause for e in self.log if isinstance(e.event, Observation) and e.cause is not None]
+        for envelope in self.log:
+            if isinstance(envelope.event, Action) and envelope.event.runnable and envelope.id not in s.queue:
+                count = answers.count(envelope.id)
+                check(count == 1, f"action {envelope.id} has {count} observations")
+        if s.queue:
+            waiting = s.agent_state in (AgentState.AWAITING_USER_CONFIRMATION, AgentState.PAUSED)
+            check(waiting, f"an action is left behind in {s.agent_state}")
+        if s.agent_state in (AgentState.AWAITING_USER_INPUT, AgentState.FINISHED):
+            asked = max((e.cause or 0 for e in self.log if e.source is AGENT and e.cause is not None), default=0)
+            said = max((e.id for e in self.log if isinstance(e.event, MessageAction) and e.source is USER), default=0)
+            check(not s.unread and asked >= said, "a message of the user stays unread")
+        again = State.initial(self.limits)
+        for envelope in self.log:
+            again = self.machine.evolve(again, envelope)
+        check(again == s, "the fold of the log is not the live state")

@@ -1,0 +1,135 @@
+"""The controller's invariants under thousands of random interleavings, and proof that the check bites."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from core.controller import decide
+from core.controller.state import State
+from core.events import (
+    AgentState,
+    ChangeAgentStateAction,
+    Envelope,
+    EventSource,
+    MessageAction,
+    Observation,
+)
+from tests.controller.simulation import REAL, Violation, World
+
+INTERLEAVINGS = int(os.environ.get("HANDLOOM_INTERLEAVINGS", "3000"))
+
+
+def test_the_invariants_hold_in_random_interleavings() -> None:
+    first = int(os.environ.get("HANDLOOM_SEED", random.SystemRandom().randrange(10**9)))
+    print(f"seed {first}, {INTERLEAVINGS} interleavings")
+    for seed in range(first, first + INTERLEAVINGS):
+        try:
+            World(seed).run()
+        except Violation as violation:
+            raise AssertionError(f"seed {seed}: {violation}") from violation
+
+
+def forgets_unread_messages(s: State, env: Envelope) -> State:
+    """The lost wake-up: a message that arrives while the model thinks is overlooked."""
+    after = decide.evolve(s, env)
+    if isinstance(env.event, MessageAction) and env.source is EventSource.USER and s.asked is not None:
+        return replace(after, unread=False)
+    return after
+
+
+def takes_stale_answers(s: State, env: Envelope) -> State:
+    """An answer is accepted whatever it answers."""
+    if env.source is EventSource.AGENT and env.cause is not None and s.asked is None and s.answer_left == 0:
+        return decide.evolve(replace(s, asked=env.cause), env)
+    return decide.evolve(s, env)
+
+
+def drops_the_queue_at_an_interrupt(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    stopped = isinstance(env.event, ChangeAgentStateAction) and after.agent_state is AgentState.STOPPED
+    return replace(after, owed=s.owed) if stopped else after
+
+
+def runs_held_actions(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    if after.agent_state is AgentState.AWAITING_USER_CONFIRMATION:
+        return replace(after, agent_state=AgentState.RUNNING, running=after.queue[0])
+    return after
+
+
+def forgets_the_rest_of_an_answer(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, queue=after.queue[:1])
+
+
+def asks_while_an_action_runs(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    if isinstance(env.event, MessageAction) and after.running is not None and after.asked is None:
+        return replace(after, asked=env.id)
+    return after
+
+
+def lets_the_limit_pass_silently(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, agent_state=AgentState.RUNNING) if after.limit else after
+
+
+def forgets_who_owes(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, running=None) if isinstance(env.event, Observation) and env.cause != s.running else after
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        forgets_unread_messages,
+        takes_stale_answers,
+        drops_the_queue_at_an_interrupt,
+        runs_held_actions,
+        forgets_the_rest_of_an_answer,
+        asks_while_an_action_runs,
+        lets_the_limit_pass_silently,
+        forgets_who_owes,
+    ],
+)
+def test_a_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], State]) -> None:
+    assert caught(SimpleNamespace(evolve=mutation, react=decide.react, resume=decide.resume))
+
+
+@pytest.mark.parametrize(
+    "effect_type", [decide.AskAgent, decide.Execute, decide.Emit], ids=["AskAgent", "Execute", "Emit"]
+)
+def test_a_lost_effect_is_caught(effect_type: type) -> None:
+    def react(before: State, after: State, env: Envelope) -> tuple[decide.Effect, ...]:
+        return tuple(e for e in decide.react(before, after, env) if not isinstance(e, effect_type))
+
+    assert caught(SimpleNamespace(evolve=decide.evolve, react=react, resume=decide.resume))
+
+
+def test_a_restart_that_settles_nothing_is_caught() -> None:
+    assert caught(SimpleNamespace(evolve=decide.evolve, react=decide.react, resume=lambda state: ()))
+
+
+def test_a_cancel_that_is_not_sent_leaves_a_model_call_in_flight() -> None:
+    def react(before: State, after: State, env: Envelope) -> tuple[decide.Effect, ...]:
+        return tuple(e for e in decide.react(before, after, env) if not isinstance(e, decide.Cancel))
+
+    assert caught(SimpleNamespace(evolve=decide.evolve, react=react, resume=decide.resume))
+
+
+def caught(machine: Any, seeds: int = 400) -> bool:
+    """Whether the check finds fault with a machine within so many interleavings; it never does with the real one."""
+    for seed in range(seeds):
+        World(seed, REAL).run(30)
+        try:
+            World(seed, machine).run()
+        except Violation:
+            return True
+    return False
