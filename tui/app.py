@@ -1,0 +1,382 @@
+"""HandloomApp: the frame. Opens, holds the tabs, lets the panes draw, and closes everything behind itself.
+
+The first frame needs Textual and the views; whatever knows events, sessions or models is imported after it, in a
+thread. One pump, at most `FRAMES_PER_S` times a second and only while something changed, brings what the shown tab's
+models hold to the panes; hidden tabs cost nothing. What goes wrong in the background is told in one message, and the
+app stays usable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.timer import Timer
+
+from tui import themes
+from tui.arrangement import PANES
+from tui.cards import ApprovalCard, LimitCard
+from tui.commands import BY_ID, COMMANDS, Scope, by_leader
+from tui.footer import Facts
+from tui.handlers import Handlers
+from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
+from tui.options import StartOptions
+from tui.panes.chat.view import ChatView
+from tui.panes.events.view import EventsView
+from tui.panes.prompt import Prompt
+from tui.screens.workspace import Workspace
+from tui.tabs import TabItem, TabStrip
+from tui.text import sanitize, sanitize_line
+
+if TYPE_CHECKING:
+    from core.manager import ConversationManager
+    from core.session import AgentSession
+    from tui.conversation import ConversationTab
+
+log = logging.getLogger(__name__)
+
+FRAMES_PER_S = 30
+FLASH_S = 3.0
+AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.conversation", "tui.questions")
+"""Imported in a thread, so that the first frame neither waits for pydantic nor stalls over it."""
+ALWAYS_POSSIBLE = frozenset({"app.redraw"})
+"""Commands that also answer while a dialog is up."""
+
+
+class HandloomApp(Handlers, App[None]):
+    """The workspace as a program."""
+
+    TITLE = "Handloom"
+    ENABLE_COMMAND_PALETTE = False  # ours is bound by the table
+    BINDINGS: list[BindingType] = [
+        Binding(",".join(c.keys), f"command('{c.id}')", c.title, show=False, priority=True, id=c.id)
+        for c in COMMANDS
+        if c.keys and not c.native
+    ]
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[ConversationManager]],
+        options: StartOptions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.options = options
+        self.manager: ConversationManager | None = None
+        self.open_tabs: list[ConversationTab] = []
+        self.current: ConversationTab | None = None
+        self.workspace = Workspace(clock)
+        self.clock = clock
+        self._connect = connect
+        self._pump_timer: Timer | None = None
+        self._pumped_at = float("-inf")
+        self._elapsed_timer: Timer | None = None
+        self._leader_timers: list[Timer] = []
+        self._flash_timer: Timer | None = None
+        self._asked: tuple[str, object] | None = None
+
+    # -- opening and closing -------------------------------------------------------------------------------------------
+
+    def get_default_screen(self) -> Screen[None]:
+        """The workspace is the only screen that is always there."""
+        return self.workspace
+
+    def on_mount(self) -> None:
+        """Take the theme; what is slower waits until the first frame is out."""
+        folders = [themes.OURS, *([Path(self.options.themes_dir)] if self.options.themes_dir else [])]
+        loaded, problems = themes.load_all(folders)
+        for theme in loaded:
+            self.register_theme(theme)
+        wanted = self.options.theme or themes.DEFAULT_DARK
+        if wanted in self.available_themes:
+            self.theme = wanted
+        else:
+            problems.append(f"There is no theme {wanted}. ctrl+x t shows which there are.")
+        self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
+        self.call_after_refresh(self.begin, problems)
+
+    def begin(self, problems: list[str]) -> None:
+        """Called once, when the first frame is on the screen."""
+        if problems:
+            self.report("\n".join(problems))
+        self.attempt(self._begin())
+
+    async def _begin(self) -> None:
+        for module in AFTER_FIRST_FRAME:
+            await asyncio.to_thread(import_module, module)
+        self.manager = await self._connect()
+        await self._open_first()
+
+    async def on_unmount(self) -> None:
+        """Close every conversation, whichever way the app ends."""
+        for tab in self.open_tabs:
+            await tab.aclose()
+        if self.manager is not None:
+            await self.manager.aclose()
+
+    def attempt(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background; what goes wrong is told, and the app goes on."""
+        self.run_worker(self._attempt(work), exit_on_error=False)
+
+    async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
+        # The boundary between what the user asked for and the frame: nothing below may take the screen down.
+        try:
+            await work
+        except Exception as error:
+            errors = await asyncio.to_thread(import_module, "core.errors")
+            if isinstance(error, errors.HandloomError):
+                self.report(str(error))
+            else:
+                log.exception("a command failed")
+                self.report(
+                    f"Handloom made a mistake ({type(error).__name__}: {error}). What was stored is safe; "
+                    f"try again, or restart."
+                )
+
+    def report(self, message: str) -> None:
+        """Tell what went wrong and what to do next, until Esc."""
+        self.workspace.notice.tell(sanitize(message))
+
+    def flash(self, message: str) -> None:
+        """Tell for three seconds what was done."""
+        self.workspace.hints.flash(sanitize_line(message, 200))
+        if self._flash_timer is not None:
+            self._flash_timer.stop()
+        self._flash_timer = self.set_timer(FLASH_S, lambda: self.workspace.hints.flash(""))
+
+    # -- tabs ----------------------------------------------------------------------------------------------------------
+
+    async def add_tab(self, session: AgentSession) -> None:
+        """Show a session in a tab of its own, or the tab that has it already."""
+        from tui.conversation import ConversationTab
+
+        known = next((tab for tab in self.open_tabs if tab.id == session.info.id), None)
+        if known is None:
+            known = ConversationTab(session, self.wake, self.clock)
+            self.open_tabs.append(known)
+            await known.start()
+        self.show_tab(known)
+
+    def show_tab(self, tab: ConversationTab | None) -> None:
+        """Bring a tab to the front; None shows that there is none."""
+        self.current = tab
+        self._asked = None
+        self.workspace.ask(None)
+        self.workspace.show(tab)
+        self._pump()
+
+    def wake(self, tab: ConversationTab) -> None:
+        """Something changed in this tab: see to it in the next frame."""
+        if self._pump_timer is None and self.is_running:
+            delay = max(0.0, self._pumped_at + 1 / FRAMES_PER_S - time.monotonic())
+            self._pump_timer = self.set_timer(delay or 0.001, self._pump)
+
+    def _wake_current(self) -> None:
+        if self.current is not None:
+            self.wake(self.current)
+
+    def _pump(self) -> None:
+        """One frame: tabs and footer, and what the shown tab's panes have to draw."""
+        if self._pump_timer is not None:
+            self._pump_timer.stop()
+            self._pump_timer = None
+        self._pumped_at = time.monotonic()
+        tab = self.current
+        items = tuple(TabItem(t.title, t.mark, t.unread) for t in self.open_tabs)
+        self.workspace.tabs.show(items, self.open_tabs.index(tab) if tab else -1)
+        if tab is None:
+            self.workspace.footer.show(Facts(state="no conversation", workspace=sanitize(self.options.workspace)))
+            return
+        tab.note_state()
+        more = self.workspace.sync()
+        self.workspace.footer.show(self._facts(tab))
+        self._ask(tab)
+        self.title = sanitize_line(f"{tab.mark.glyph} {tab.title}", 60)
+        if self._elapsed_timer is not None:
+            (self._elapsed_timer.resume if tab.running else self._elapsed_timer.pause)()
+        if more:
+            self.wake(tab)
+
+    def _facts(self, tab: ConversationTab) -> Facts:
+        session, state = tab.session, tab.session.state
+        usage = state.metrics.accumulated_token_usage
+        return Facts(
+            mark=tab.mark,
+            state=tab.state_words,
+            elapsed_s=int(self.clock() - tab.running_since) if tab.running_since is not None else None,
+            model=sanitize_line(session.model_name, 40),
+            context_used=usage.per_turn_token,
+            context_window=usage.context_window,
+            cost=state.metrics.accumulated_cost,
+            iteration=state.iteration,
+            max_iterations=state.max_iterations,
+            workspace=sanitize_line(session.info.workspace, 300),
+            confirm_mode=str(session.confirm_mode),
+            isolated=session.isolation != "none",
+        )
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def _ask(self, tab: ConversationTab) -> None:
+        """Have the card of the state that the conversation is in, and no other."""
+        state = tab.session.state
+        asked: tuple[str, object] | None = None
+        if state.limit is not None:
+            asked = ("limit", str(state.limit))
+        elif state.awaiting is not None:
+            asked = ("action", state.awaiting)
+        if asked == self._asked:
+            return
+        self._asked = asked
+        match asked:
+            case None:
+                self.workspace.ask(None)
+            case ("limit", str(limit)):
+                used = f"{state.iteration} of {state.max_iterations} answers of the model"
+                cost = state.metrics.accumulated_cost
+                spent = "an unknown amount" if cost is None else f"${cost:.4f}"
+                detail = f"The agent has used {used} and spent {spent}. It goes on only if you say so."
+                self.workspace.ask(LimitCard(limit, detail, self.clock))
+            case (_, int(action_id)):
+                self.attempt(self._ask_about(tab, action_id))
+
+    async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
+        from tui.questions import ask_about
+
+        envelope = await tab.event(action_id)
+        if envelope is not None and self.current is tab and self._asked == ("action", action_id):
+            self.workspace.ask(ApprovalCard(ask_about(envelope), self.clock))
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A command's key answers only in its scope, and not under a dialog."""
+        if action != "command":
+            return super().check_action(action, parameters)
+        command = BY_ID[str(parameters[0])]
+        if self.screen is not self.workspace:
+            return command.id in ALWAYS_POSSIBLE
+        scope = self.workspace.scope
+        match command.scope:
+            case Scope.GLOBAL:
+                return True
+            case Scope.EMPTY_PROMPT:
+                return scope is Scope.PROMPT and not self.workspace.prompt.text
+            case Scope.LIST:
+                return scope in (Scope.LIST, Scope.CHAT)
+            case _:
+                return scope is command.scope
+
+    async def action_command(self, command_id: str) -> None:
+        """Carry out a command of the table."""
+        await self.do(command_id)
+
+    async def do(self, command_id: str, argument: str = "") -> None:
+        """Carry out a command by its id; `argument` is the digit of a tab."""
+        method = getattr(self, BY_ID[command_id].method)
+        result = method(argument) if command_id == "conv.goto" else method()
+        if asyncio.iscoroutine(result):
+            await result
+
+    @property
+    def leader_armed(self) -> bool:
+        """Whether the next key belongs to the leader."""
+        return bool(self._leader_timers)
+
+    def arm_leader(self) -> None:
+        """Take the next key as the second one of a command."""
+        self._leader_timers = [
+            self.set_timer(STRIP_AFTER_S, self.workspace.query_one(WhichKey).reveal),
+            self.set_timer(TIMEOUT_S, self.disarm_leader),
+        ]
+
+    def disarm_leader(self) -> None:
+        """Keys mean what they always mean again."""
+        for timer in self._leader_timers:
+            timer.stop()
+        self._leader_timers = []
+        self.workspace.query_one(WhichKey).hide()
+
+    async def on_event(self, event: events.Event) -> None:
+        """The key after the leader goes nowhere else."""
+        if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:
+            self.disarm_leader()
+            found = by_leader(event.character or event.key)
+            if found is not None:
+                await self.do(found[0].id, found[1])
+            elif event.key not in ("escape", "ctrl+x"):
+                self.flash(f"ctrl+x {event.character or event.key} is no command; ctrl+x ? shows which there are.")
+            return
+        await super().on_event(event)
+
+    # -- what the widgets say ------------------------------------------------------------------------------------------
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        """Send what was written; where that cannot be, it goes back into the prompt."""
+        tab = self.current
+        self.workspace.notice.clear()
+        if tab is None:
+            self.workspace.prompt.put(message.text)
+            self.flash("No conversation is open yet. ctrl+n begins one.")
+            return
+        self.workspace.chat.go("end")
+        self.attempt(self._send(tab, message.text))
+
+    async def _send(self, tab: ConversationTab, text: str) -> None:
+        try:
+            await tab.session.send(text)
+        except BaseException:
+            if self.current is tab and not self.workspace.prompt.text:
+                self.workspace.prompt.put(text)
+            raise
+
+    def on_prompt_scroll_wanted(self, message: Prompt.ScrollWanted) -> None:
+        """Scroll the chat while the prompt keeps the focus."""
+        self.workspace.chat.go(message.where)
+
+    async def on_prompt_help_wanted(self) -> None:
+        """A question mark in the empty prompt."""
+        await self.do("app.help")
+
+    def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
+        """Load the page before."""
+        if self.current is not None:
+            self.attempt(self.current.read_back())
+
+    def on_events_view_older_wanted(self, message: EventsView.OlderWanted) -> None:
+        """Load the page before."""
+        if self.current is not None:
+            self.attempt(self.current.read_back())
+
+    def on_chat_view_copied(self, message: ChatView.Copied) -> None:
+        """Say what went to the clipboard."""
+        self.flash(f"Copied {len(message.text)} characters.")
+
+    def on_events_view_opened(self, message: EventsView.Opened) -> None:
+        """Show an event in full."""
+        if self.current is not None:
+            self.attempt(self.show_event(self.current, message.event_id))
+
+    def on_tab_strip_chosen(self, message: TabStrip.Chosen) -> None:
+        """A click on a tab."""
+        if 0 <= message.index < len(self.open_tabs):
+            self.show_tab(self.open_tabs[message.index])
+
+    def on_tab_strip_pane_chosen(self, message: TabStrip.PaneChosen) -> None:
+        """A click on a pane's name."""
+        if message.pane in PANES:
+            self.workspace.look_at(message.pane)
+
+    async def on_approval_card_refused(self, message: ApprovalCard.Refused) -> None:
+        """A no with its reason."""
+        if self.current is not None:
+            self.attempt(self.current.session.reject(message.reason))

@@ -1,0 +1,139 @@
+"""Questions to the user, inline above the prompt: may this action be carried out, may the agent go on.
+
+A card shows the whole of what is asked, scrollable, as it was made clean. It answers only through the command table
+(`y`, `n`, `e`, ...), never to Enter, and to nothing at all for `GUARD_S` after it appeared: a key that was meant for
+something else must not say yes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+if TYPE_CHECKING:
+    from tui.questions import Question
+
+GUARD_S = 0.4
+"""Longer than the time between two keys of one who types, shorter than it takes to read a question."""
+
+
+class Card(Vertical, can_focus=True):
+    """A question and the keys that answer it."""
+
+    DEFAULT_CSS = """
+    Card {
+        height: auto; max-height: 60%; padding: 0 1;
+        border-left: outer $warning; background: $warning 8%;
+        & > .card--title { height: auto; text-style: bold; color: $text-warning; }
+        & > .card--keys { height: auto; color: $text-muted; }
+        &:focus > .card--keys { color: $foreground; }
+        & > VerticalScroll { height: auto; max-height: 12; background: $surface; }
+    }
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._appeared_at = clock()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the card has been there long enough to be answered."""
+        return self._clock() - self._appeared_at >= GUARD_S
+
+
+def _keys(*pairs: tuple[str, str]) -> Content:
+    parts: list[tuple[str, str]] = []
+    for key, word in pairs:
+        parts += [(key, "bold"), (f" {word}   ", "")]
+    return Content.assemble(*parts)
+
+
+class ApprovalCard(Card):
+    """May this action be carried out?"""
+
+    DEFAULT_CSS = """
+    ApprovalCard > Input { height: 1; border: none; padding: 0 1; background: $surface; }
+    """
+
+    class Refused(Message):
+        """The user said no, and why."""
+
+        def __init__(self, reason: str) -> None:
+            super().__init__()
+            self.reason = reason
+
+    def __init__(self, question: Question, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self.question = question
+
+    def compose(self) -> ComposeResult:
+        risk = f"   (risk: {self.question.risk})" if self.question.risk else ""
+        yield Static(Content(self.question.title + risk), classes="card--title")
+        with VerticalScroll(can_focus=False):
+            yield Static(Content(self.question.body))
+        yield Static(
+            _keys(("y", "once"), ("n", "deny"), ("e", "deny and say why"), ("a", "yes, and stop asking")),
+            classes="card--keys",
+        )
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll the question."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    async def ask_reason(self) -> None:
+        """Let the user write the reason; Enter sends it, Esc gives up writing."""
+        if not self.query(Input):
+            await self.mount(Input(placeholder="Why not? Enter sends it, Esc goes back."))
+        self.query_one(Input).focus()
+
+    def stop_writing(self) -> None:
+        """Take the reason away again."""
+        self.query(Input).remove()
+        self.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The reason is complete."""
+        event.stop()
+        self.post_message(self.Refused(event.value))
+
+
+class LimitCard(Card):
+    """May the agent go on beyond its limit?"""
+
+    def __init__(self, limit: str, detail: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self.limit = limit
+        self._detail = detail
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(f"The limit of {self.limit} is reached."), classes="card--title")
+        yield Static(Content(self._detail))
+        yield Static(_keys(("e", "extend by the same amount"), ("s", "stop here")), classes="card--keys")
+
+
+class Notice(Static):
+    """One clear message about what went wrong and what to do next. Esc takes it away."""
+
+    DEFAULT_CSS = """
+    Notice {
+        display: none; height: auto; max-height: 8; padding: 0 1;
+        border-left: outer $error; background: $error 8%; color: $foreground;
+    }
+    """
+
+    def tell(self, text: str) -> None:
+        """Show a clean text."""
+        self.update(Content(text))
+        self.display = True
+
+    def clear(self) -> None:
+        """Take it away."""
+        self.display = False

@@ -1,0 +1,200 @@
+"""The one table of commands and their default keys.
+
+Bindings, leader keys, palette, help, footer hints and the README's table are made from it, so none of them can promise
+a key that another does not know. A command is carried out by `HandloomApp.do_<id with _ for .>`. `NATIVE` rows are
+keys that a widget answers to by itself; they are listed for help and bound by nobody. Imports nothing but the standard
+library. Invariants, held by tests: no key twice where both would answer, none of `NEVER`, no id twice.
+
+`python -m tui.commands` prints the table in Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """Where a key answers."""
+
+    GLOBAL = "everywhere"
+    PROMPT = "prompt"
+    EMPTY_PROMPT = "empty prompt"
+    LIST = "chat, events, terminal"
+    CHAT = "chat"
+    APPROVAL = "question"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that the user can ask for."""
+
+    id: str
+    keys: tuple[str, ...]
+    """As Textual names them."""
+    title: str
+    help: str
+    group: str
+    scope: Scope = Scope.GLOBAL
+    leader: str = ""
+    """The key after ctrl+x; `1-9` stands for the digits."""
+    hint: str = ""
+    """The word in the footer's hints; empty leaves it out."""
+    native: bool = False
+    """The widget in focus answers by itself; the app binds nothing."""
+
+    @property
+    def method(self) -> str:
+        """The name of the app's method that carries it out."""
+        return "do_" + self.id.replace(".", "_")
+
+    @property
+    def in_palette(self) -> bool:
+        """Whether it makes sense to choose it from a list."""
+        return self.scope is Scope.GLOBAL and self.id not in UNLISTED
+
+
+UNLISTED = frozenset({"app.palette", "app.leader", "app.back", "conv.goto"})
+"""Commands that mean nothing once the palette is open."""
+
+NEVER = frozenset(
+    {"ctrl+h", "ctrl+i", "ctrl+m", "ctrl+left_square_bracket", "alt+enter", "alt+full_stop", "shift+f3"}
+    | {"alt+left_square_bracket"}
+    | {f"alt+{key}" for key in "0123456789"}
+)
+"""Keys that terminals send as something else: they would send the message, or do nothing at all."""
+
+_APP, _CONV, _PANE = "Workspace", "Conversations", "Panes"
+_PROMPT, _LIST, _ASK = "Prompt", "Reading", "Questions"
+
+COMMANDS: tuple[Command, ...] = (
+    Command("app.palette", ("ctrl+p",), "Command palette", "Find a command by its name.", _APP, hint="commands"),
+    Command("app.leader", ("ctrl+x",), "Leader", "Wait for a second key; shows which there are.", _APP),
+    Command("app.help", ("f1",), "Help", "Show every key.", _APP, leader="?", hint="help"),
+    Command("app.interrupt", ("ctrl+c",), "Copy, clear, stop or quit",
+            "Copy the selection; else clear the prompt; else stop the agent; else press twice to quit.", _APP),
+    Command("app.back", ("escape",), "Back, or stop the agent",
+            "Leave the leader; stop the agent; restore a pane; return to the prompt.", _APP),
+    Command("app.redraw", ("ctrl+l",), "Redraw", "Paint everything anew and go to the end.", _APP),
+    Command("app.theme", (), "Theme", "Choose the colours.", _APP, leader="t"),
+    Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q"),
+    Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n", hint="new"),
+    Command("conv.manager", ("ctrl+s",), "Open a conversation", "List all conversations and open one.", _CONV,
+            leader="l"),
+    Command("conv.goto", (), "Go to tab", "Show the tab with this number.", _CONV, leader="1-9"),
+    Command("conv.next", ("ctrl+pagedown",), "Next tab", "Show the next conversation.", _CONV, leader="]"),
+    Command("conv.prev", ("ctrl+pageup",), "Previous tab", "Show the previous conversation.", _CONV, leader="["),
+    Command("conv.close", (), "Close tab", "Close this conversation; it is kept and can be opened again.", _CONV,
+            leader="w"),
+    Command("conv.model", (), "Model", "Choose the model of this conversation.", _CONV, leader="m"),
+    Command("conv.pause", (), "Pause or resume", "Let the agent stop after its step, or go on.", _CONV, leader="p"),
+    Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE,
+            hint="chat"),
+    Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE,
+            hint="events"),
+    Command("pane.terminal", ("f4",), "Terminal", "Go to the terminal; again fills the screen; then restores.", _PANE,
+            hint="terminal"),
+    Command("pane.next", ("f6",), "Next pane", "Move the focus on.", _PANE),
+    Command("pane.prev", ("shift+f6",), "Previous pane", "Move the focus back.", _PANE),
+    Command("detail.toggle", ("ctrl+o",), "Fold or unfold output", "Show tool output in full, or folded.", _PANE),
+    Command("ask.focus", (), "Answer the question", "Go to the card that waits for an answer.", _ASK, leader="a"),
+    Command("approval.approve", ("y",), "Allow once", "Carry out this action.", _ASK, Scope.APPROVAL, hint="allow"),
+    Command("approval.always", ("a",), "Allow and stop asking", "Carry it out and ask no more in this conversation.",
+            _ASK, Scope.APPROVAL, hint="stop asking"),
+    Command("approval.deny", ("n",), "Deny", "Do not carry it out.", _ASK, Scope.APPROVAL, hint="deny"),
+    Command("approval.reason", ("e",), "Deny and say why", "Do not carry it out; tell the agent the reason.", _ASK,
+            Scope.APPROVAL, hint="deny, say why"),
+    Command("limit.extend", ("e",), "Extend the limit", "Let the agent go on.", _ASK, Scope.LIMIT, hint="extend"),
+    Command("limit.stop", ("s",), "Stop here", "Leave the work as it is.", _ASK, Scope.LIMIT, hint="stop"),
+    Command("prompt.send", ("enter",), "Send", "Send the message.", _PROMPT, Scope.PROMPT, hint="send", native=True),
+    Command("prompt.newline", ("ctrl+j",), "New line", "Begin a new line (shift+enter where the terminal tells).",
+            _PROMPT, Scope.PROMPT, hint="new line", native=True),
+    Command("prompt.mode", ("shift+tab",), "When to ask", "Ask before every action, risky ones, or none.", _PROMPT,
+            Scope.PROMPT, hint="mode"),
+    Command("prompt.page_up", ("pageup",), "Scroll the chat up", "Read back without leaving the prompt.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.page_down", ("pagedown",), "Scroll the chat down", "Read on without leaving the prompt.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.home", ("ctrl+home",), "Start of the chat", "Scroll to the oldest loaded message.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.end", ("ctrl+end",), "End of the chat", "Scroll to the newest message.", _PROMPT, Scope.PROMPT,
+            native=True),
+    Command("prompt.up", ("up",), "Earlier message", "At the upper edge: what was sent before.", _PROMPT, Scope.PROMPT,
+            native=True),
+    Command("prompt.down", ("down",), "Later message", "At the lower edge: what was sent after.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.help", ("question_mark",), "Help", "Show every key.", _PROMPT, Scope.EMPTY_PROMPT, native=True),
+    Command("prompt.quit", ("ctrl+d",), "Quit", "Leave; asks first if an agent is working.", _PROMPT,
+            Scope.EMPTY_PROMPT),
+    Command("list.up", ("up", "k"), "Up", "The line, block or event above.", _LIST, Scope.LIST, native=True),
+    Command("list.down", ("down", "j"), "Down", "The line, block or event below.", _LIST, Scope.LIST, native=True),
+    Command("list.page_up", ("pageup", "b"), "Page up", "One page up.", _LIST, Scope.LIST, native=True),
+    Command("list.page_down", ("pagedown", "f"), "Page down", "One page down.", _LIST, Scope.LIST, native=True),
+    Command("list.home", ("home", "g"), "Start", "To the first line; older events are loaded there.", _LIST,
+            Scope.LIST, native=True),
+    Command("list.end", ("end", "G"), "End", "To the last line, and follow it.", _LIST, Scope.LIST, hint="end",
+            native=True),
+    Command("list.open", ("enter",), "Open", "Show the event in full; unfold the block.", _LIST, Scope.LIST,
+            hint="open", native=True),
+    Command("chat.toggle", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
+            Scope.CHAT, hint="fold", native=True),
+    Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
+    Command("list.help", ("question_mark",), "Help", "Show every key.", _LIST, Scope.LIST),
+)  # fmt: skip
+
+BY_ID = {command.id: command for command in COMMANDS}
+
+
+def by_leader(key: str) -> tuple[Command, str] | None:
+    """The command that a key after the leader means, with its argument (the digit of a tab, or "")."""
+    if key.isdigit() and key != "0":
+        return BY_ID["conv.goto"], key
+    for command in COMMANDS:
+        if command.leader == key:
+            return command, ""
+    return None
+
+
+def leader_commands() -> Iterator[Command]:
+    """The commands that the leader reaches, in the table's order."""
+    return (command for command in COMMANDS if command.leader)
+
+
+_SHOWN = {"question_mark": "?", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
+          "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab"}  # fmt: skip
+
+
+def show_key(key: str) -> str:
+    """A key as people write it: `ctrl+pagedown` is `ctrl+PgDn`, `f6` is `F6`."""
+    *modifiers, name = key.split("+")
+    name = _SHOWN.get(name, name.upper() if name[0] == "f" and name[1:].isdigit() else name)
+    return "+".join([*modifiers, name])
+
+
+def all_keys(command: Command) -> list[str]:
+    """Every way to give a command, as people write it."""
+    keys = [show_key(key) for key in command.keys]
+    return [*keys, f"ctrl+x {command.leader}"] if command.leader else keys
+
+
+def hints(scope: Scope) -> list[tuple[str, str]]:
+    """(key, word) for the footer, those of the scope first; at most seven, because nobody reads more."""
+    scopes = {scope, Scope.LIST} if scope is Scope.CHAT else {scope}
+    own = [c for c in COMMANDS if c.hint and c.scope in scopes and c.scope is not Scope.GLOBAL]
+    shared = [c for c in COMMANDS if c.hint and c.scope is Scope.GLOBAL]
+    return [(show_key(c.keys[0]), c.hint) for c in own + shared][:7]
+
+
+def markdown() -> str:
+    """The table for the README."""
+    rows = ["| Keys | What | Where |", "|---|---|---|"]
+    for command in COMMANDS:
+        keys = " · ".join(f"`{key}`" for key in all_keys(command)).replace("|", "\\|")
+        rows.append(f"| {keys} | **{command.title}.** {command.help} | {command.scope} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(markdown())  # noqa: T201 -- this is what the module does when it is run

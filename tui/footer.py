@@ -1,0 +1,180 @@
+"""The line under the prompt: how the conversation stands, what it costs, where it works, and whether it is fenced in.
+
+`pieces` is pure: facts and a width in, texts and roles out. What cannot be known is a dash, never a guess. The state
+and the warning that nothing is isolated are the last to give way when the line is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.marks import Mark
+
+MODES = ("always", "risky", "never")
+"""When the agent asks before it acts, in the order in which shift+tab walks through them."""
+MODE_WORDS = {"always": "asks always", "risky": "asks if risky", "never": "never asks"}
+_GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the line tells. Texts are clean."""
+
+    mark: Mark = Mark.IDLE
+    state: str = "starting"
+    elapsed_s: int | None = None
+    """Seconds that the agent has been working; None when it does not."""
+    model: str = ""
+    context_used: int = 0
+    """Tokens of the latest call."""
+    context_window: int = 0
+    """0 where it is not known."""
+    cost: float | None = None
+    iteration: int = 0
+    max_iterations: int = 0
+    workspace: str = ""
+    confirm_mode: str = ""
+    isolated: bool = True
+
+
+class Piece(NamedTuple):
+    """A part of the line. The highest `rank` gives way first."""
+
+    text: str
+    style: str
+    rank: int
+
+
+def tokens(count: int) -> str:
+    """A number of tokens for people: 940, 12k, 1.5M."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M".replace(".0M", "M")
+
+
+def duration(seconds: int) -> str:
+    """A duration for people: 12s, 3m05s, 2h10m."""
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
+
+
+def elide_path(path: str, width: int) -> str:
+    """A path in `width` cells: what is missing is missing from its middle."""
+    if cell_len(path) <= width:
+        return path
+    if width < 8:
+        return ""
+    head, tail = width // 3, width - width // 3 - 1
+    return path[:head] + "…" + path[-tail:]
+
+
+def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
+    """The left and the right half of the line, so that both fit into `width` cells."""
+    left = [Piece(f"{facts.mark.glyph} {facts.state}", f"bold {facts.mark.colour}", 0)]
+    if facts.elapsed_s is not None:
+        left.append(Piece(duration(facts.elapsed_s), "$text-muted", 3))
+        left.append(Piece("esc to stop", "$text-muted", 4))
+    if facts.model:
+        left.append(Piece(facts.model, "", 8))
+        window = facts.context_window
+        share = f"{100 * facts.context_used / window:.0f}% of {tokens(window)}" if window else "—"
+        left.append(Piece(f"ctx {share}", "$text-muted", 7))
+        cost = "—" if facts.cost is None else f"${facts.cost:.4f}" if facts.cost < 1 else f"${facts.cost:.2f}"
+        left.append(Piece(cost, "$text-muted", 6))
+        if facts.max_iterations:
+            left.append(Piece(f"{facts.iteration}/{facts.max_iterations}", "$text-muted", 9))
+    right = []
+    if facts.confirm_mode:
+        right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))
+    if not facts.isolated:
+        right.append(Piece("NO ISOLATION", "bold $text-warning", 1))
+    while len(left) + len(right) > 1 and _width(left) + _width(right) + _GAP > width:
+        last = max([*left, *right], key=lambda piece: piece.rank)
+        left, right = ([piece for piece in half if piece is not last] for half in (left, right))
+    room = width - _width(left) - _width(right) - 2 * _GAP
+    path = elide_path(facts.workspace, min(room, 40))
+    if path:
+        right.insert(0, Piece(path, "$text-muted", 10))
+    return left, right
+
+
+def _width(half: Sequence[Piece]) -> int:
+    return sum(cell_len(piece.text) + _GAP for piece in half)
+
+
+class Footer(Widget):
+    """The line under the prompt."""
+
+    DEFAULT_CSS = """
+    Footer { height: 1; padding: 0 1; background: $panel; color: $foreground; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.facts = Facts()
+
+    def show(self, facts: Facts) -> None:
+        """Show these facts; the same ones cost nothing."""
+        if facts != self.facts:
+            self.facts = facts
+            self.refresh()
+
+    def render(self) -> Content:
+        """The line for this width."""
+        width = self.size.width
+        left, right = pieces(self.facts, width)
+        gap = " " * _GAP
+        parts: list[tuple[str, str]] = []
+        for index, piece in enumerate(left):
+            parts.append(((gap if index else "") + piece.text, piece.style))
+        used = sum(cell_len(text) for text, _ in parts) + sum(cell_len(p.text) for p in right)
+        parts.append((" " * max(0, width - used - _GAP * max(0, len(right) - 1)), ""))
+        for index, piece in enumerate(right):
+            parts.append(((gap if index else "") + piece.text, piece.style))
+        return Content.assemble(*parts)
+
+
+class Hints(Widget):
+    """The keys that answer where the focus is, and for three seconds what has just been done."""
+
+    DEFAULT_CSS = """
+    Hints { height: 1; padding: 0 1; background: $background; color: $text-muted; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._hints: Sequence[tuple[str, str]] = ()
+        self._flash = ""
+
+    def show(self, hints: Sequence[tuple[str, str]]) -> None:
+        """Show these (key, word) pairs."""
+        if hints != self._hints:
+            self._hints = hints
+            self.refresh()
+
+    def flash(self, text: str) -> None:
+        """Show a clean line in their place; empty ends that."""
+        self._flash = text
+        self.refresh()
+
+    def render(self) -> Content:
+        """The line, as many hints as fit."""
+        if self._flash:
+            return Content.styled(self._flash, "$text-accent")
+        parts: list[tuple[str, str]] = []
+        used = 0
+        for key, word in self._hints:
+            used += cell_len(key) + cell_len(word) + 3
+            if used > self.size.width:
+                break
+            parts += [(key, "bold $foreground"), (f" {word}  ", "$text-muted")]
+        return Content.assemble(*parts)

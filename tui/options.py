@@ -1,0 +1,52 @@
+"""What a start is asked for. Plain data, made by the command line, read by the app.
+
+Standard library only, because the first frame needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _forget(model: str, base_url: str) -> None:
+    """Remember nothing: the default where no configuration file may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """How the workspace opens."""
+
+    workspace: str
+    """The folder in which the agent works, absolute."""
+    model: str | None = None
+    """The model of new conversations; None lets the start screen ask."""
+    resume: str | None = None
+    """A conversation's id; "" and None mean the last one of this workspace, "" saying so when there is none."""
+    runtime: str | None = None
+    """Where actions are carried out; None leaves it to the settings."""
+    demo: bool = False
+    """Always begins a new conversation, so that the script is told from its first line."""
+    theme: str | None = None
+    """A theme's name; None takes our dark one."""
+    themes_dir: str | None = None
+    """A folder with themes of the user's own."""
+    remember_model: Callable[[str, str], None] = _forget
+    """Called with (model, base URL or "") when one is chosen on screen."""
+
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace) -> Self:
+        """What was typed after `handloom` or `handloom demo`."""
+        demo = arguments.command == "demo"
+        return cls(
+            workspace=str(Path(arguments.workspace).expanduser().absolute()),
+            model="demo" if demo else arguments.model,
+            resume=arguments.resume,
+            runtime=arguments.runtime,
+            demo=demo,
+        )

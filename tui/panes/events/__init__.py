@@ -1,0 +1,1 @@
+"""The event log: every event of a conversation, one line each."""

@@ -1,0 +1,1 @@
+"""The terminal pane: what commands print, as a terminal shows it."""

@@ -1,0 +1,79 @@
+"""What the shell of a conversation has printed: live bytes as they come, and the stored outputs after a reopening.
+
+Live frames are the truth while the conversation is open; observations fill in what happened before (`refill`), and
+outputs whose frames were never seen. Nothing is emulated until a view asks, so a hidden tab only queues bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tui.panes.pane import PaneModel
+from tui.vt import Emulator
+
+if TYPE_CHECKING:
+    from core.events import Envelope, Event, Frame
+
+
+class TerminalModel(PaneModel):
+    """One conversation's terminal."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with every change, so that a view knows whether it is up to date."""
+        self.emulator = Emulator()
+        self._live: set[int] = set()
+        """Actions whose bytes came as frames, so that their observation says nothing new."""
+        self._shell_talks = False
+        self._refilled = False
+        self.used = False
+        """Whether anything was ever printed."""
+
+    def apply(self, envelope: Envelope) -> None:
+        """Show a stored output, unless its bytes were seen live."""
+        if envelope.cause in self._live:
+            self._live.discard(envelope.cause)
+            return
+        self._write(_output(envelope.event))
+
+    def apply_frame(self, frame: Frame) -> None:
+        """Take in live bytes; other frames are not for a terminal."""
+        data = getattr(frame, "data", None)
+        if data is not None:
+            if frame.cause is not None and frame.cause >= 0:
+                self._live.add(frame.cause)
+            self._write(data)
+
+    def prepend(self, envelopes: Sequence[Envelope]) -> None:
+        """Fill an empty terminal from the last stored page. Older pages change nothing: a terminal has one end."""
+        if not self._refilled and not self.used:
+            self._refilled = True
+            for envelope in envelopes:
+                self._write(_output(envelope.event))
+
+    def work(self) -> bool:
+        """Emulate for at most one frame's budget. Answers whether the cells changed."""
+        changed = self.emulator.work()
+        if changed:
+            self._touch()
+        return changed
+
+    def _touch(self) -> None:
+        self.version += 1
+        self.notify()
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self.used = True
+            self.emulator.write(data)
+            self._touch()
+
+
+def _output(event: Event) -> bytes:
+    """A stored command and its output as a terminal would have shown them; nothing for other events."""
+    command, content = getattr(event, "command", None), getattr(event, "content", None)
+    if type(event).kind != "run" or not isinstance(command, str) or not isinstance(content, str):
+        return b""
+    text = f"$ {command}\n{content}".rstrip("\n") + "\n"
+    return text.replace("\r\n", "\n").replace("\n", "\r\n").encode("utf-8", "replace")

@@ -1,0 +1,165 @@
+"""The terminal on the screen: cells as strips, in the theme's colours, with its scrollback above.
+
+The emulator is as wide as the pane, so nothing is cut off. Emulation happens in `sync`, once a frame and within a
+budget. The view follows the end until the user scrolls back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding
+from textual.color import Color, ColorParseError
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.commands import BY_ID
+from tui.text import sanitize_line
+
+if TYPE_CHECKING:
+    from tui.panes.terminal.model import TerminalModel
+    from tui.vt import Run, RunStyle
+
+MIN_COLUMNS = 20
+_STYLES_KEPT = 512
+
+ACTIONS = {
+    "up": "scroll_up",
+    "down": "scroll_down",
+    "page_up": "page_up",
+    "page_down": "page_down",
+    "home": "home",
+    "end": "end",
+}
+"""What the keys of a list do here."""
+
+
+class TerminalView(ScrollView, can_focus=True):
+    """What the commands of the agent print."""
+
+    COMPONENT_CLASSES = {"terminal--muted"}
+    DEFAULT_CSS = """
+    TerminalView { & > .terminal--muted { color: $text-muted; } }
+    """
+    BINDINGS = [
+        Binding(",".join(BY_ID[f"list.{name}"].keys), action, show=False, id=f"terminal.{name}")
+        for name, action in ACTIONS.items()
+    ]
+    EMPTY = "What commands print will stand here while they run."
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._model: TerminalModel | None = None
+        self._version = -1
+        self._styles: dict[RunStyle, Style] = {}
+        self.following = True
+
+    def attach(self, model: TerminalModel | None) -> None:
+        """Show this model from now on, at its end."""
+        self._model = model
+        self._version = -1
+        self.following = True
+        self._fit()
+        self.sync()
+
+    def sync(self) -> bool:
+        """Emulate for one frame's budget and show what came of it. Answers whether more is waiting."""
+        model = self._model
+        if model is None:
+            self.virtual_size = Size(self.size.width, 0)
+            self.refresh()
+            return False
+        model.work()
+        if model.version != self._version:
+            self._version = model.version
+            self.virtual_size = Size(self.size.width, model.emulator.height if model.used else 0)
+            if self.following:
+                self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+            self.refresh()
+        return model.emulator.pending
+
+    def _fit(self) -> None:
+        if self._model and self.size.width and self.size.height:
+            self._model.emulator.resize(max(MIN_COLUMNS, self.size.width), max(2, self.size.height))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay the kept output out anew for this width."""
+        self._fit()
+        self._version = -1
+        self.sync()
+
+    def notify_style_update(self) -> None:
+        """Forget colours of another theme."""
+        super().notify_style_update()
+        self._styles.clear()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scrolling back stops following; the end takes it up again."""
+        super().watch_scroll_y(old_value, new_value)
+        self.following = new_value >= self.max_scroll_y
+
+    def action_home(self) -> None:
+        """To the oldest line of the scrollback."""
+        self.scroll_home(animate=False, immediate=True)
+
+    def action_end(self) -> None:
+        """To the newest line, following it from now on."""
+        self.following = True
+        self.scroll_end(animate=False, immediate=True, force=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Turn one visible row's runs into segments."""
+        width, base = self.size.width, self.rich_style
+        model = self._model
+        if model is None or not model.used:
+            text = " " + sanitize_line(self.EMPTY, max(0, width - 2)) if y == 0 else ""
+            muted = base + self.get_component_rich_style("terminal--muted", partial=True)
+            return Strip([Segment(text, muted)]).adjust_cell_length(width, base)
+        runs = model.emulator.line(y + self.scroll_offset.y)
+        return Strip([self._segment(run, base) for run in runs]).adjust_cell_length(width, base)
+
+    def _segment(self, run: Run, base: Style) -> Segment:
+        style = self._styles.get(run.style)
+        if style is None:
+            if len(self._styles) > _STYLES_KEPT:
+                self._styles.clear()
+            style = self._styles[run.style] = self._style(run.style)
+        return Segment(sanitize_line(run.text, self.size.width * 2), base + style)
+
+    def _style(self, style: RunStyle) -> Style:
+        variables = self.app.theme_variables
+        return Style(
+            color=_colour(style.fg, variables),
+            bgcolor=_colour(style.bg, variables),
+            bold=style.bold or None,
+            dim=style.fg == "brightblack" or None,
+            italic=style.italics or None,
+            underline=style.underscore or None,
+            strike=style.strikethrough or None,
+            reverse=style.reverse or None,
+        )
+
+
+_ROLES = {
+    "black": "panel", "red": "text-error", "green": "text-success", "brown": "text-warning",
+    "blue": "text-primary", "magenta": "text-accent", "cyan": "text-secondary", "white": "foreground",
+}  # fmt: skip
+"""The theme's variable for each of the eight colours as pyte names them (bright ones begin with `bright`), so that foreign output belongs to the page."""
+
+
+def _colour(name: str, variables: dict[str, str]) -> str | None:
+    """A colour that Rich understands for one of pyte's; None for the default and for what nobody can read."""
+    if name == "default":
+        return None
+    if name == "brightblack":
+        return None  # Drawn dim instead: no theme variable promises to be readable and grey.
+    role = _ROLES.get(name.removeprefix("bright").replace("yellow", "brown"), "")
+    value = variables.get(role)
+    try:
+        return Color.parse(value or f"#{name}").rich_color.name
+    except ColorParseError:
+        return None

@@ -1,0 +1,1 @@
+"""The screens: the workspace, and what comes up over it and goes again."""
