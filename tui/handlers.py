@@ -379,9 +379,7 @@ class Handlers(_App):
             )
             for info in await self.manager.list()
         ]
-        chosen = await self.push_screen_wait(
-            ChoiceScreen("Conversations", choices, empty="No conversation matches.")
-        )
+        chosen = await self.push_screen_wait(ChoiceScreen("Conversations", choices, empty="No conversation matches."))
         if chosen is not None:
             await self.add_tab(await self.manager.open(chosen))
 

@@ -66,7 +66,9 @@ class StartScreen(ModalScreen[ChosenModel | None]):
                 yield Input(DEFAULT_URL, id="url", classes="-url")
                 yield Static(Content("Model, as the endpoint names it"))
                 yield Input(id="model", placeholder="qwen3-coder")
-            yield Static(Content.styled("\nA number chooses. Esc goes to the workspace without a model.", "$text-muted"))
+            yield Static(
+                Content.styled("\nA number chooses. Esc goes to the workspace without a model.", "$text-muted")
+            )
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = []
@@ -78,7 +80,10 @@ class StartScreen(ModalScreen[ChosenModel | None]):
             else:
                 note = f"{sanitize_line(offer.name, 56)}, with the key found in the environment."
             lines.append((offer.label, note))
-        return [*lines, ("An OpenAI-compatible endpoint", "Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model.")]
+        return [
+            *lines,
+            ("An OpenAI-compatible endpoint", "Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model."),
+        ]
 
     def on_key(self, event: events.Key) -> None:
         """A digit chooses, unless one is typing."""

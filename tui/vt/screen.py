@@ -116,12 +116,8 @@ class Screen(pyte.Screen):
         cells = [line.get(x, self.default_char) for x in range(min(self.columns, max(line) + 1))]
         while cells and cells[-1].data == " " and _style(cells[-1]) == PLAIN:
             cells.pop()
-        return tuple(
-            Run("".join(char.data for char in group), style) for style, group in groupby(cells, key=_style)
-        )
+        return tuple(Run("".join(char.data for char in group), style) for style, group in groupby(cells, key=_style))
 
 
 def _style(char: Char) -> RunStyle:
-    return RunStyle(
-        char.fg, char.bg, char.bold, char.italics, char.underscore, char.strikethrough, char.reverse
-    )
+    return RunStyle(char.fg, char.bg, char.bold, char.italics, char.underscore, char.strikethrough, char.reverse)

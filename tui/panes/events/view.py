@@ -204,9 +204,7 @@ class EventsView(ScrollView, can_focus=True):
             segments.append(Segment(time.strftime("%H:%M:%S ", time.localtime(row.at)), muted))
         if width >= _SOURCE_FROM:
             name = f"events--{row.source}" if row.source in ("agent", "user") else "events--muted"
-            segments.append(
-                Segment(f"{row.source[:5]:<6}", base + self.get_component_rich_style(name, partial=True))
-            )
+            segments.append(Segment(f"{row.source[:5]:<6}", base + self.get_component_rich_style(name, partial=True)))
         mark = "✕ " if row.failed else "→ " if row.is_action else "• "
         failed = base + self.get_component_rich_style("events--failed", partial=True)
         segments.append(Segment("  " * row.depth + mark, failed if row.failed else muted))
