@@ -31,8 +31,8 @@ from core.events import (
     Status,
     TerminalOutput,
     ToolCallMetadata,
-    truncate_middle,
 )
+from core.events.output import OutputBuffer
 from core.live import Frames
 from core.ports import Agent, Runtime
 from core.store import Draft
@@ -44,8 +44,6 @@ INTERRUPTED = "\n[The command was interrupted by the user.]"
 STORE_STATUS = "STATUS$ERROR_STORE"
 STORE_RETRY_S = 1.0
 """How often a full or broken disk is tried again: soon enough that work goes on by itself once there is room."""
-LIVE_TAIL_BYTES = 60_000
-"""How much of an interrupted command's live output is kept for its observation."""
 
 ConfirmationPolicy = Callable[[Action], bool]
 """Whether an action needs the user's yes before it is carried out."""
@@ -136,13 +134,19 @@ class AgentController:
 
     async def _execute(self, envelope: Envelope) -> None:
         """Have the runtime carry out one action, and append the one observation that answers it."""
-        action, tail = envelope.event, _LiveTail(self.frames.publish)
+        action, seen = envelope.event, OutputBuffer()
         assert isinstance(action, Action)
+
+        def publish(frame: Frame) -> None:
+            if isinstance(frame, TerminalOutput):
+                seen.feed(frame.data)
+            self.frames.publish(frame)
+
         try:
             await self.runtime.start()
-            observation = await self.runtime.execute(action, envelope.id, tail.publish)
+            observation = await self.runtime.execute(action, envelope.id, publish)
         except asyncio.CancelledError:
-            observation = _interrupted(action, tail)
+            observation = _interrupted(action, seen)
         except RuntimeUnavailableError as error:
             observation = ErrorObservation(content=str(error), error_id=decide.RUNTIME_UNAVAILABLE)
         except Exception as error:  # the boundary to the runtime: an action always gets its observation
@@ -177,30 +181,11 @@ class AgentController:
                 return
 
 
-class _LiveTail:
-    """Passes frames on and keeps the end of a command's output, in case it is interrupted."""
-
-    def __init__(self, publish: Callable[[Frame], None]) -> None:
-        self._publish = publish
-        self._tail = bytearray()
-
-    def publish(self, frame: Frame) -> None:
-        if isinstance(frame, TerminalOutput):
-            self._tail += frame.data
-            if len(self._tail) > 2 * LIVE_TAIL_BYTES:
-                del self._tail[:-LIVE_TAIL_BYTES]
-        self._publish(frame)
-
-    @property
-    def text(self) -> str:
-        return truncate_middle(self._tail.decode(errors="replace").replace("\r\n", "\n"))
-
-
-def _interrupted(action: Action, tail: _LiveTail) -> Observation:
-    """What the agent reads of an action that the user stopped."""
+def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
+    """What the agent reads of an action that the user stopped: what had been seen of it until then."""
     if isinstance(action, CmdRunAction):
         return CmdOutputObservation(
-            command=action.command, content=tail.text, metadata=CmdOutputMetadata(suffix=INTERRUPTED)
+            command=action.command, content=seen.take(), metadata=CmdOutputMetadata(suffix=INTERRUPTED)
         )
     return ErrorObservation(content="The user interrupted this action.", error_id="AGENT_ERROR$INTERRUPTED")
 

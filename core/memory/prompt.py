@@ -134,20 +134,7 @@ class _Builder:
             self._items.append(_Answer(answer_id, message.get("content") or "", calls))
         return _key(answer_id, metadata.tool_call_id)
 
-<<<<<<< HEAD
     def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
-        if metadata is not None:
-            answer = self._answer_of(metadata)
-            if answer is not None:
-                answer.results.setdefault(metadata.tool_call_id, observation_text(event))
-            return
-        if envelope.cause is not None and envelope.cause in self._calls:
-            answer, call_id = self._calls[envelope.cause]
-            answer.results.setdefault(call_id, observation_text(event))
-=======
-    def _add_observation(
-        self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None
-    ) -> None:
         call = (
             self._call(metadata)
             if metadata
@@ -156,7 +143,6 @@ class _Builder:
         if call:
             self._results.setdefault(call, observation_text(event))
         if call or metadata:
->>>>>>> llm
             return
         if getattr(event, "hidden", False):
             return

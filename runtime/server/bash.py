@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, TerminalOutput
+from core.events.output import OutputBuffer
 from runtime.protocol import NO_ACTION_ID
 from runtime.server import hints, prompt
 from runtime.server.executor import Emit, Table
-from runtime.server.output import OutputBuffer
 from runtime.server.terminal import Terminal
 
 NO_CHANGE_TIMEOUT_S = 10.0

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from textual.app import App, ComposeResult
-from textual.geometry import Size
 
 from core.events import EventSource, MessageAction, TokenDelta
 from tests.tui.chat.events import envelope
