@@ -134,8 +134,7 @@ class AgentController:
 
     async def _execute(self, envelope: Envelope) -> None:
         """Have the runtime carry out one action, and append the one observation that answers it."""
-        action, seen = envelope.event, OutputBuffer()
-        assert isinstance(action, Action)
+        action, seen = _confirmed(envelope.event), OutputBuffer()
 
         def publish(frame: Frame) -> None:
             if isinstance(frame, TerminalOutput):
@@ -181,6 +180,14 @@ class AgentController:
                 return
 
 
+def _confirmed(event: Event) -> Action:
+    """The action as the runtime gets it: who waited for the user's yes has it by now."""
+    assert isinstance(event, Action)
+    if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION:
+        return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.CONFIRMED})
+    return event
+
+
 def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
     """What the agent reads of an action that the user stopped: what had been seen of it until then."""
     if isinstance(action, CmdRunAction):
@@ -202,9 +209,6 @@ def _short(metadata: ToolCallMetadata) -> ToolCallMetadata:
 
 def _check_answer(events: Sequence[Event]) -> None:
     """The machine counts an answer's events; a count that is wrong would let it wait for ever."""
-    if not events:
-        raise ValueError("the agent answered with no event")
-    for event in events:
-        total = event.tool_call_metadata.total_calls_in_response if event.tool_call_metadata else 1
-        if total != len(events):
-            raise ValueError(f"the agent answered with {len(events)} events, and one of them says {total}")
+    metadata = events[0].tool_call_metadata if events else None
+    if len(events) != (metadata.total_calls_in_response if metadata else 1):
+        raise ValueError(f"the agent's answer has {len(events)} events, and its first one announces another number")

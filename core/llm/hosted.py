@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 from typing import Literal, cast
 
-import core
 from core.errors import ModelError, ModelErrorKind
 from core.events import TokenDelta, TokenUsage
 from core.llm.retry import FailedCall, RetryPolicy, with_retries
@@ -67,7 +66,7 @@ class ModelHost:
             if self.pid is not None:
                 return
             await self._reap()
-            # The folder that core was loaded from goes first on the host's path; never the workspace, whose
+            # The folder that this was loaded from goes first on the host's path; never the workspace, whose
             # files could stand in for libraries. A session of its own keeps the terminal's Ctrl-C away.
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -76,7 +75,7 @@ class ModelHost:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                cwd=Path(core.__file__).parent.parent,
+                cwd=Path(__file__).parents[2],
                 env=self._environ,
                 limit=MAX_LINE_BYTES,
                 start_new_session=True,
