@@ -14,7 +14,6 @@ import logging
 import os
 import resource
 import sys
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
@@ -37,14 +36,15 @@ def main() -> None:
     os.environ.update(_SET_BEFORE_IMPORT)
     try:
         litellm = _load()
-    except Exception as error:  # noqa: BLE001  # boundary: whatever keeps litellm from loading is told, and is the end
+    except Exception as error:  # noqa: BLE001  # boundary: what keeps litellm from loading is told
         output.write(encode({"type": "broken", "message": clean(repr(error), secrets_in(os.environ))}))
         output.flush()
         os._exit(1)
-    with suppress(BrokenPipeError, KeyboardInterrupt):
+    try:
         asyncio.run(_Host(litellm, output).serve())
-    # litellm's own threads may still be at work, and nobody waits for what they do.
-    os._exit(0)
+    finally:
+        # Handloom has closed its end: nobody reads an error, or waits for what litellm's own threads still do.
+        os._exit(0)
 
 
 def _take_output() -> BinaryIO:
