@@ -23,7 +23,7 @@ from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
 
 _SET_BEFORE_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no look-up for prices on the network
-    "LITELLM_MODE": "PRODUCTION",  # no .env of the working folder, which a cloned repository may bring
+    "LITELLM_MODE": "PRODUCTION",  # no .env of a folder that the installation happens to be in
     "LITELLM_LOG": "CRITICAL",
     "DO_NOT_TRACK": "1",
 }
@@ -43,7 +43,7 @@ def main() -> None:
     try:
         asyncio.run(_Host(litellm, output).serve())
     finally:
-        # Handloom has closed its end: nobody reads an error, or waits for what litellm's own threads still do.
+        # Handloom has closed its end: nobody reads an error, or waits for litellm's own threads.
         os._exit(0)
 
 

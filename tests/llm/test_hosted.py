@@ -374,7 +374,9 @@ async def test_the_host_connects_to_the_provider_and_to_nobody_else(
 
 
 async def test_a_litellm_that_does_not_load_is_told_with_its_reason(tmp_path: Path) -> None:
-    (tmp_path / "litellm.py").write_text(f"raise ImportError('half installed, {CANARY}')")
+    """And what a library prints does not get between the lines."""
+    code = f"print('noise', end='', flush=True)\nraise ImportError('half installed, {CANARY}')"
+    (tmp_path / "litellm.py").write_text(code)
     host = ModelHost({"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "OTHER_API_KEY": CANARY})
     error = await error_of(HostedLLM(host, "openai/test", LLMSettings()))
     await host.aclose()
