@@ -15,7 +15,8 @@ from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutpu
 from runtime.local import LocalRuntime
 from runtime.server.bash import BashSession
 
-NO_CHANGE_TIMEOUT_S = 0.3
+NO_CHANGE_TIMEOUT_S = 0.5
+"""Of the shells in these tests: short to wait for, long for a busy machine."""
 
 
 class Watcher:
