@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ async def local(tmp_path: Path) -> AsyncIterator[LocalRuntime]:
 
 
 def has_ended(pid: int, within_s: float = 2.0) -> bool:
-    """Wait for the end of a process, by the event that the kernel gives; True at once for one that is gone."""
+    """Wait for the end of a process, by the kernel's event; True at once for one that is gone."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -92,6 +92,6 @@ def has_ended(pid: int, within_s: float = 2.0) -> bool:
         os.close(fd)
 
 
-@pytest.fixture
-def ended() -> Callable[..., bool]:
-    return has_ended
+async def settled(session: BashSession) -> None:
+    """Wait for the end of what runs, without asking the session for anything."""
+    assert await session._ends_within(5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from core.events import (
     AgentThinkObservation,
     CmdRunAction,
     ErrorObservation,
-    Frame,
     IPythonRunCellAction,
     MessageAction,
     NullObservation,
@@ -26,13 +24,13 @@ from core.events import (
 )
 from runtime.plugins import PLUGINS, check_names
 from runtime.server.bash import BashSession
-from runtime.server.executor import ActionExecutor, Emit, Table, merge
+from runtime.server.executor import ActionExecutor, Emit, Handler, Table, merge
 from runtime.server.files import Files
 from runtime.server.tasks import TaskList
 from tests.runtime.conftest import Watcher
 
 
-def raising(error: Exception) -> Callable[[Action, int, Emit], object]:
+def raising(error: Exception) -> Handler:
     async def handler(action: Action, action_id: int, emit: Emit) -> Observation:
         raise error
 

@@ -171,8 +171,8 @@ class TestView:
 
     async def test_the_path_has_to_be_absolute(self, desk: Desk, file: Path) -> None:
         assert await desk.view("f.txt") == (
-            "ERROR:\nInvalid `path` parameter: f.txt. The path should be an absolute path, starting with `/`. "
-            f"Maybe you meant {file}?"
+            "ERROR:\nInvalid `path` parameter: f.txt. "
+            f"The path should be an absolute path, starting with `/`. Maybe you meant {file}?"
         )
         assert (await desk.view("none")).endswith("starting with `/`.")
 
@@ -206,7 +206,8 @@ class TestEdit:
         numbered = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(shown, 3))
         assert observation == FileEditObservation(
             content=(
-                f"The file {file} has been edited. Here's the result of running `cat -n` on a snippet of {file}:\n"
+                f"The file {file} has been edited. "
+                f"Here's the result of running `cat -n` on a snippet of {file}:\n"
                 f"{numbered}{REVIEW}"
             ),
             path=str(file),
@@ -227,8 +228,8 @@ class TestEdit:
             f"The file {file} has been edited. "
             "Here's the result of running `cat -n` on a snippet of the edited file:\n"
             "     1\tline 1\n     2\tnew\n     3\tline 2\n     4\tline 3\n     5\tline 4\n     6\tline 5\n"
-            "Review the changes and make sure they are as expected (correct indentation, no duplicate lines, etc). "
-            "Edit the file again if necessary."
+            "Review the changes and make sure they are as expected "
+            "(correct indentation, no duplicate lines, etc). Edit the file again if necessary."
         )
 
     async def test_insert_behind_a_last_line_without_end(self, desk: Desk, file: Path) -> None:
@@ -309,8 +310,8 @@ class TestEdit:
 
     async def test_a_folder_can_only_be_viewed(self, desk: Desk) -> None:
         assert (await desk.edit("insert", desk.folder, insert_line=0, new_str="x")).content == (
-            f"ERROR:\nInvalid `path` parameter: {desk.folder}. The path {desk.folder} is a directory and only the "
-            "`view` command can be used on directories."
+            f"ERROR:\nInvalid `path` parameter: {desk.folder}. "
+            f"The path {desk.folder} is a directory and only the `view` command can be used on directories."
         )
 
     async def test_an_unknown_command_is_named(self, desk: Desk, file: Path) -> None:

@@ -120,12 +120,12 @@ async def test_it_can_be_started_again_after_closing(local: LocalRuntime, watche
 
 
 async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeUnavailableError, match="is no folder. Choose another one"):
+    with pytest.raises(RuntimeUnavailableError, match=r"is no folder\. Choose another one"):
         await LocalRuntime(tmp_path / "none").start()
 
 
 async def test_a_server_that_does_not_start_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeUnavailableError, match="did not start: .*no plugin is called nonsense"):
+    with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called nonsense"):
         await LocalRuntime(tmp_path, options=("--plugins", "nonsense")).start()
 
 
@@ -137,7 +137,8 @@ from runtime.local import LocalRuntime
 async def main():
     runtime = LocalRuntime(sys.argv[1])
     await runtime.start()
-    said = await runtime.execute(CmdRunAction(command="(setsid sleep 100 >/dev/null 2>&1 & echo $!)"), 1, print)
+    action = CmdRunAction(command="(setsid sleep 100 >/dev/null 2>&1 & echo $!)")
+    said = await runtime.execute(action, 1, print)
     sys.stdout.write(f"{runtime.server_pid} {said.content}\\n")
     sys.stdout.flush()
     await asyncio.Event().wait()
@@ -163,14 +164,10 @@ def test_killing_the_owner_leaves_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "OPENAI_API_KEY",
-        "GITHUB_TOKEN",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_ACCESS_KEY_ID",
-        "PGPASSWORD",
-        "db_password",
-    ]
-    + ["HANDLOOM__LLM__API_KEY", "CLIENT_SECRET", "TOKEN", "GOOGLE_CREDENTIALS", "SSH_PRIVATE_KEY", "APIKEY"],
+        *("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "PGPASSWORD"),
+        *("db_password", "HANDLOOM__LLM__API_KEY", "CLIENT_SECRET", "TOKEN", "GOOGLE_CREDENTIALS"),
+        *("SSH_PRIVATE_KEY", "APIKEY"),
+    ],
 )
 def test_secrets_are_known_by_their_names(name: str) -> None:
     assert without_secrets({name: "x"}) == {}

@@ -175,3 +175,16 @@ def ancestor_command(pid: int) -> str:
             break
         pid = int(stat_line[stat_line.rindex(")") + 2 :].split()[1])
     return found
+
+
+def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> None:
+    listing = "import sys, runtime.server.main; print(*sys.modules, sep='\\n')"
+    loaded = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
+    ).stdout
+    packages = {name.split(".")[0] for name in loaded.split()}
+    assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
+    assert {name for name in loaded.split() if name.startswith("core.")} <= {
+        *("core.events", "core.events.actions", "core.events.base", "core.events.codec"),
+        *("core.events.frames", "core.events.observations", "core.events.unknown"),
+    }
