@@ -88,6 +88,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     finally:
         signal.alarm(END_WITHIN_S)
         listener.close()
+        processes.kill_descendants(os.getpid())  # first, so that nothing of what follows waits for any of it
         await bash.aclose()
         for plugin in reversed(plugins):
             await plugin.aclose()

@@ -266,9 +266,9 @@ class TestTime:
         observation = await shell.run("echo new")
         assert observation.metadata.suffix == (
             '\n[Your command "echo new" is NOT executed. '
-            "The previous command is still running - You CANNOT send new commands until the previous command is "
-            "completed. By setting `is_input` to `true`, you can interact with the current process: "
-            f"{HELP}]"
+            "The previous command is still running - You CANNOT send new commands "
+            "until the previous command is completed. "
+            f"By setting `is_input` to `true`, you can interact with the current process: {HELP}]"
         )
         assert observation.metadata.prefix == CONTINUED
         assert observation.content == ""

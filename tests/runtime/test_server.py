@@ -62,7 +62,7 @@ def process(tmp_path: Path) -> Iterator[Process]:
     yield process
     if process.child is not None:
         with process.child:
-            process.child.kill()
+            process.child.terminate()
 
 
 class TestRefusing:
