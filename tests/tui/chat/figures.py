@@ -9,22 +9,41 @@ import asyncio
 import resource
 import statistics
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import perf_counter
 
 from textual.app import App, ComposeResult
-from textual.geometry import Size
 
 from core.events import EventSource, MessageAction, TokenDelta
 from tests.tui.chat.events import envelope
 from tui.panes.chat.model import ChatModel
+from tui.panes.chat.render import Renderer
 from tui.panes.chat.view import ChatView
 
-ANSWER = (
-    "## A heading\n\nSome *words* about `code` and what it does, long enough to be wrapped at the width of the "
-    "reading column, which is a hundred cells.\n\n- one\n- two\n- three\n\n```python\ndef f(x):\n    return x + 1\n"
-    "```\n\nAnd a last sentence.\n\n"
-)
+ANSWER = """## A heading
+
+Some *words* about `code` and what it does, long enough to be wrapped at the width of the reading column.
+
+- one
+- two
+- three
+
+```python
+def f(x):
+    return x + 1
+```
+
+And a last sentence.
+
+"""
+STREAMS = {
+    "prose": ANSWER,
+    "list": "- an item with a few words\n",
+    "paragraph": "word " * 20,
+    "table": "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 50,
+    "code": "def f(x):\n    return x + 1  # one more\n",
+}
+"""What a streamed answer of 100 kB repeats."""
 
 
 class ChatApp(App[None]):
@@ -47,15 +66,6 @@ def model_of(count: int) -> ChatModel:
 def _milliseconds(work: Callable[[], object]) -> float:
     start = perf_counter()
     work()
-    return (perf_counter() - start) * 1000
-
-
-async def _milliseconds_until_drawn(
-    work: Callable[[], object], drawn: Callable[[], Awaitable[None]]
-) -> float:
-    start = perf_counter()
-    work()
-    await drawn()
     return (perf_counter() - start) * 1000
 
 
@@ -100,18 +110,10 @@ async def measure(count: int = 100_000) -> dict[str, float]:
             await pilot.resize_terminal(width, 50)
             resizes.append((perf_counter() - start) * 1000)
         figures["resize_with_harness_median"] = statistics.median(resizes)
-        from tui.panes.chat.render import Renderer
-
         column = view._places[model].column
         figures["reestimate"] = _milliseconds(lambda: column.restyle(Renderer(99, view._styles_used)))
         column.restyle(view._renderer)
-        for name, unit in (
-            ("prose", ANSWER),
-            ("list", "- an item with a few words\n"),
-            ("paragraph", "word " * 20),
-            ("table", "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 50),
-            ("code", "def f(x):\n    return x + 1  # one more\n"),
-        ):
+        for name, unit in STREAMS.items():
             figures |= stream(view, model, name, unit)
     figures["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return figures
@@ -119,7 +121,7 @@ async def measure(count: int = 100_000) -> dict[str, float]:
 
 def stream(view: ChatView, model: ChatModel, name: str, unit: str) -> dict[str, float]:
     """A 100 kB answer in portions of 25 characters (one frame each), from 90 kB on measured."""
-    cause = hash(name)
+    cause = list(STREAMS).index(name)
     if name == "code":
         model.apply_frame(TokenDelta(cause, "```python\n"))
     text = (unit * (100_000 // len(unit) + 1))[:100_000]
@@ -136,9 +138,10 @@ def stream(view: ChatView, model: ChatModel, name: str, unit: str) -> dict[str, 
 
         times.append(_milliseconds(frame))
     times.sort()
+    p95 = times[int(len(times) * 0.95)]
     return {
         f"stream_{name}_median": statistics.median(times),
-        f"stream_{name}_p95": times[int(len(times) * 0.95)],
+        f"stream_{name}_p95": p95,
         f"stream_{name}_max": times[-1],
     }
 
