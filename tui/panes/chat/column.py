@@ -46,9 +46,9 @@ class Layout:
             while kept < min(len(pieces), len(before.pieces)) and pieces[kept] == before.pieces[kept]:
                 kept += 1
         self.version = version
-        self.pieces = pieces
-        self.heights = before.heights[:kept] if before is not None else []
-        self.exact = before.exact[:kept] if before is not None else []
+        self.pieces: list[Piece] = pieces
+        self.heights: list[int] = before.heights[:kept] if before is not None else []
+        self.exact: list[bool] = before.exact[:kept] if before is not None else []
         self.same = sum(self.heights)
         """Leading rows that are as they were before."""
         self.heights += [renderer.estimate(piece) for piece in pieces[kept:]]

@@ -19,7 +19,7 @@ LINE_LIMIT = 4096
 """Characters of one line that are laid out as one: a line of 10 MB would take seconds."""
 PROSE_LIMIT = 2048
 """Characters of Markdown in one piece; drawing them takes 3 ms."""
-TABLE_LINES = 32
+TABLE_LINES = 24
 """Lines of one table; its header is repeated where the table is cut."""
 LIST_LINES = 16
 CODE_LINES = 24

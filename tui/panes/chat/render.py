@@ -31,8 +31,8 @@ COLUMN = 100
 """Cells of the reading column; longer lines are hard to read."""
 MIN_COLUMN = 8
 """Below this nothing can be laid out; what does not fit is cut off."""
-CACHED_STRIPS = 6000
-"""About 25 MB."""
+CACHED_STRIPS = 2000
+"""About 8 MB, and 40 screens."""
 BAR = "▌"
 Line = list[Segment]
 
