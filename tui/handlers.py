@@ -18,10 +18,10 @@ from tui.screens.start import StartScreen
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.manager import ConversationManager
     from core.session import AgentSession
+    from textual.app import App
+
     from tui.conversation import ConversationTab
     from tui.options import StartOptions
     from tui.screens.workspace import Workspace
@@ -364,7 +364,7 @@ class Handlers(_App):
         if chosen is None:
             return None
         self.options.remember_model(chosen.model, chosen.base_url)
-        return chosen.model
+        return str(chosen.model)
 
     async def _list_conversations(self) -> None:
         if self.manager is None:
@@ -379,9 +379,7 @@ class Handlers(_App):
             )
             for info in await self.manager.list()
         ]
-        chosen = await self.push_screen_wait(
-            ChoiceScreen("Conversations", choices, empty="No conversation matches.")
-        )
+        chosen = await self.push_screen_wait(ChoiceScreen("Conversations", choices, empty="No conversation matches."))
         if chosen is not None:
             await self.add_tab(await self.manager.open(chosen))
 

@@ -66,7 +66,9 @@ class StartScreen(ModalScreen[ChosenModel | None]):
                 yield Input(DEFAULT_URL, id="url", classes="-url")
                 yield Static(Content("Model, as the endpoint names it"))
                 yield Input(id="model", placeholder="qwen3-coder")
-            yield Static(Content.styled("\nA number chooses. Esc goes to the workspace without a model.", "$text-muted"))
+            yield Static(
+                Content.styled("\nA number chooses. Esc goes to the workspace without a model.", "$text-muted")
+            )
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = []
@@ -74,11 +76,14 @@ class StartScreen(ModalScreen[ChosenModel | None]):
             if not offer.is_complete:
                 note = "Asks for the model's name."
             elif offer.name == "demo":
-                note = "A scripted model in a scratch folder: no key, no network, real commands."
+                note = "Real commands in a scratch folder; no key, no network."
             else:
                 note = f"{sanitize_line(offer.name, 56)}, with the key found in the environment."
             lines.append((offer.label, note))
-        return [*lines, ("An OpenAI-compatible endpoint", "Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model.")]
+        return [
+            *lines,
+            ("An OpenAI-compatible endpoint", "Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model."),
+        ]
 
     def on_key(self, event: events.Key) -> None:
         """A digit chooses, unless one is typing."""

@@ -47,7 +47,7 @@ class Workspace(Screen[None]):
         #chat, #events, #terminal {
             height: 1fr; background: $background; scrollbar-size-vertical: 1;
             border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
-            padding: 0 1;
+            padding: 0 0 0 1; overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable;
         }
         #events, #terminal { border-left: solid $panel; }
         #chat:focus, #events:focus, #terminal:focus {
@@ -59,10 +59,13 @@ class Workspace(Screen[None]):
         &.-one-pane #body > * { width: 1fr; }
         #bottom { height: auto; max-height: 60%; }
         &.-low Hints { display: none; }
+        &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
+        &.-tiny #prompt { border: none; min-height: 1; height: 1; }
         &.-tiny #chat, &.-tiny #events, &.-tiny #terminal { border: none; }
     }
     """
+    AUTO_FOCUS = "#prompt"
     TITLES = {"chat": "Chat", "events": "Events", "terminal": "Terminal"}
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +87,7 @@ class Workspace(Screen[None]):
                 yield TerminalView(id="terminal")
         with Vertical(id="bottom"):
             yield Notice(id="notice")
-            yield Prompt(id="prompt")
+            yield Prompt(id="prompt", placeholder="Say what you want done. Enter sends.")
         yield Footer(id="footer")
         yield Hints(id="hints")
         yield WhichKey(id="which-key")

@@ -29,9 +29,7 @@ _SLICE_BYTES = 1024
 class Emulator:
     """One terminal: its backlog, its cells and its scrollback."""
 
-    def __init__(
-        self, columns: int = 100, lines: int = 30, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, columns: int = 100, lines: int = 30, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._tail: deque[bytes] = deque()
         self._tail_size = 0

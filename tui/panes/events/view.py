@@ -28,6 +28,7 @@ _TIME_FROM = 56
 """Columns from which the time fits beside the rest."""
 _SOURCE_FROM = 40
 
+SOURCES = {"environment": "env"}
 ACTIONS = {
     "up": "move(-1)",
     "down": "move(1)",
@@ -50,7 +51,7 @@ class EventsView(ScrollView, can_focus=True):
         & > .events--agent { color: $text-primary; }
         & > .events--user { color: $text-secondary; }
         & > .events--failed { color: $text-error; }
-        & > .events--cursor { background: $primary 25%; }
+        & > .events--cursor { background: $primary-muted; }
     }
     """
     BINDINGS = [
@@ -205,7 +206,10 @@ class EventsView(ScrollView, can_focus=True):
         if width >= _SOURCE_FROM:
             name = f"events--{row.source}" if row.source in ("agent", "user") else "events--muted"
             segments.append(
-                Segment(f"{row.source[:5]:<6}", base + self.get_component_rich_style(name, partial=True))
+                Segment(
+                    f"{SOURCES.get(row.source, row.source):<6}",
+                    base + self.get_component_rich_style(name, partial=True),
+                )
             )
         mark = "✕ " if row.failed else "→ " if row.is_action else "• "
         failed = base + self.get_component_rich_style("events--failed", partial=True)

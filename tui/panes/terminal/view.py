@@ -148,7 +148,8 @@ _ROLES = {
     "black": "panel", "red": "text-error", "green": "text-success", "brown": "text-warning",
     "blue": "text-primary", "magenta": "text-accent", "cyan": "text-secondary", "white": "foreground",
 }  # fmt: skip
-"""The theme's variable for each of the eight colours as pyte names them (bright ones begin with `bright`), so that foreign output belongs to the page."""
+"""The theme's variable for each of the eight colours as pyte names them (bright ones begin with `bright`), so
+that foreign output belongs to the page."""
 
 
 def _colour(name: str, variables: dict[str, str]) -> str | None:
