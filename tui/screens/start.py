@@ -47,6 +47,8 @@ class StartScreen(ModalScreen[ChosenModel | None]):
     }
     """
 
+    AUTO_FOCUS = ""  # nothing has the focus, so that digits choose
+
     def __init__(self, workspace: str, offers: Sequence[ModelOffer]) -> None:
         super().__init__()
         self._workspace = workspace

@@ -9,7 +9,7 @@ from textual.widgets import Input
 from core.errors import StoreBusyError
 from core.events import AgentState, CmdRunAction, FileEditAction
 from tests.tui.doubles import ManagerDouble
-from tests.tui.frame.running import running
+from tests.tui.frame.running import running, until
 from tui.cards import GUARD_S, ApprovalCard, LimitCard
 from tui.leader import WhichKey
 from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
@@ -176,11 +176,8 @@ async def test_the_palette_carries_out_what_is_chosen() -> None:
         await it.pilot.press(*"theme")
         await it.app.workers.wait_for_complete()
         await it.pilot.pause()
-        await it.pilot.press("enter")
-        await it.pilot.pause()
-        await it.pilot.press("enter")
-        await it.pilot.pause()
-        assert isinstance(it.app.screen, ChoiceScreen)
+        await it.pilot.press("down", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
 
 
 @pytest.mark.parametrize("keys", [["f1"], ["question_mark"], ["ctrl+x", "question_mark"], ["f3", "question_mark"]])
@@ -294,11 +291,12 @@ async def test_the_model_and_the_mode_can_be_changed() -> None:
     async with running() as it:
         await it.press("ctrl+x", "m", *"openai/gpt-x", "enter")
         assert it.session.model_name == "openai/gpt-x"
-        await it.press("shift+tab")
-        assert it.session.confirm_mode == "never"
-        assert "never asks" in it.screen_text()
-        await it.press("shift+tab")
-        assert it.session.confirm_mode == "always"
+        modes = []
+        for _ in range(3):
+            await it.press("shift+tab")
+            modes.append(it.session.confirm_mode)
+        assert modes == ["risky", "never", "always"]
+        assert "asks always" in it.screen_text()
 
 
 async def test_pause_lets_the_agent_stop_and_again_lets_it_go_on() -> None:
@@ -336,6 +334,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
         assert isinstance(it.app.screen, StartScreen)
         assert "Anthropic" in it.screen_text()
         await it.press("3")
+        await until(it.pilot, lambda: it.app.current is not None)
         assert it.session.model_name == "demo"
         assert chosen == [("demo", "")]
 
@@ -345,6 +344,7 @@ async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
     async with running(model=None, remember_model=lambda *choice: chosen.append(choice)) as it:
         await it.press("4")
         await it.press(*"qwen", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
         assert chosen == [("openai/qwen", "http://localhost:11434/v1")]
 
 
@@ -367,7 +367,7 @@ async def test_an_action_is_shown_whole_with_hidden_characters_visible_and_y_all
         assert "U+202E" in it.screen_text()
         assert isinstance(it.app.focused, ApprovalCard)
         assert it.app.focused.question.body.endswith("line 39")
-        it.clock.now += GUARD_S
+        it.clock.now += GUARD_S + 0.1
         await it.press("y")
         assert it.session.wishes == [("confirm",)]
         assert it.app.workspace.card is None
@@ -380,7 +380,7 @@ async def test_keys_pressed_right_after_the_question_appeared_answer_nothing() -
         await it.settle()
         await it.press("y", "n", "a", "e", "enter")
         assert it.session.wishes == []
-        it.clock.now += GUARD_S
+        it.clock.now += GUARD_S + 0.1
         await it.press("n")
         assert it.session.wishes == [("reject", "")]
 
@@ -390,7 +390,7 @@ async def test_a_question_takes_no_key_from_one_who_is_typing() -> None:
         await it.press(*"ma")
         await it.session.hold(CmdRunAction(command="reboot"))
         await it.settle()
-        it.clock.now += GUARD_S
+        it.clock.now += GUARD_S + 0.1
         await it.press("y")
         assert it.app.workspace.prompt.text == "may"
         await it.press("ctrl+x", "a", "y")
@@ -401,7 +401,7 @@ async def test_a_no_can_say_why() -> None:
     async with running() as it:
         await it.session.hold(CmdRunAction(command="reboot"))
         await it.settle()
-        it.clock.now += GUARD_S
+        it.clock.now += GUARD_S + 0.1
         await it.press("e")
         assert isinstance(it.app.focused, Input)
         await it.press("escape")
@@ -414,7 +414,7 @@ async def test_one_can_allow_and_stop_being_asked() -> None:
     async with running() as it:
         await it.session.hold(CmdRunAction(command="ls"))
         await it.settle()
-        it.clock.now += GUARD_S
+        it.clock.now += GUARD_S + 0.1
         await it.press("a")
         assert it.session.wishes == [("set_confirm_mode", "never"), ("confirm",)]
 
@@ -426,7 +426,7 @@ async def test_a_limit_asks_to_be_extended(key: str, wish: str) -> None:
         await it.settle()
         assert isinstance(it.app.focused, LimitCard)
         assert "The limit of iterations is reached." in it.screen_text()
-        it.clock.now += GUARD_S
+        it.clock.now += GUARD_S + 0.1
         await it.press(key)
         assert it.session.wishes == [(wish,)]
         assert it.app.workspace.card is None

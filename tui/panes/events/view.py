@@ -47,6 +47,7 @@ class EventsView(ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
     DEFAULT_CSS = """
     EventsView {
+        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
         & > .events--muted { color: $text-muted; }
         & > .events--agent { color: $text-primary; }
         & > .events--user { color: $text-secondary; }

@@ -43,7 +43,10 @@ class TerminalView(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES = {"terminal--muted"}
     DEFAULT_CSS = """
-    TerminalView { & > .terminal--muted { color: $text-muted; } }
+    TerminalView {
+        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
+        & > .terminal--muted { color: $text-muted; }
+    }
     """
     BINDINGS = [
         Binding(",".join(BY_ID[f"list.{name}"].keys), action, show=False, id=f"terminal.{name}")
