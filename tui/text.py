@@ -1,9 +1,10 @@
 """The sanitiser: text from outside becomes text that a terminal can only draw.
 
-Tool output, files, model text, names and titles are hostile. What is clean here holds three promises: it has no
-control and no invisible character but the newline; it reads in the order in which it is stored; and its width is the
-sum of the widths of its characters, so that no terminal lays it out otherwise than we do. Nothing is hidden: what
-could act becomes a visible glyph. Models call this when they take text in; `tui.strips` is the second line.
+Tool output, files, model text, names and titles are hostile. What is clean here holds three promises: it
+has no control and no invisible character but the newline; it reads in the order in which it is stored; and
+its width is the sum of the widths of its characters, so that no terminal lays it out otherwise than we do.
+Nothing is hidden: what could act becomes a visible glyph. Models call this when they take text in;
+`tui.strips` is the second line.
 
 Pure functions. Needs `rich.cells` for widths, and nothing else.
 """
@@ -20,16 +21,19 @@ from rich.cells import cell_len, set_cell_size
 
 TAB_WIDTH = 8
 MAX_MARKS = 16
-"""Combining marks on one character; no script needs more than a handful, a flood of them paints over other lines."""
+"""Combining marks on one character: scripts need a handful, and a flood of them paints over other lines."""
 
-# A class of characters below U+10000 compiles to a bitmap, which is 60 times as fast as a list of ranges. So what lies
-# above is asked for apart, and only where there is such a character at all.
+# A class of characters below U+10000 compiles to a bitmap, which is 60 times as fast as a list of ranges.
+# So what lies above is asked for apart, and only where there is such a character at all.
 _HIDDEN = (
     "\x80-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
 )
 """C1, bidi controls, line separators, lone surrogates, fillers, and whatever else has no glyph."""
-_HIGH_HIDDEN = "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+_HIGH_HIDDEN = (
+    "\U00013430-\U0001345f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+)
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f"
 _HIGH_SELECTORS = "\U000e0100-\U000e01ef"
@@ -44,15 +48,15 @@ _HIDDEN_RUN = re.compile(f"(?:[{_HIDDEN}{_JOINERS}]|[{_HIGH_HIDDEN}])+")
 _DROPPED = re.compile(
     f"[{_SELECTORS}]|[{_HIGH_SELECTORS}]|(?<=[^\x00-\x7f])[{_JOINERS}](?=[^\x00-\x7f{_HIDDEN}{_JOINERS}])"
 )
-"""A selector, or a joiner inside a word, only chooses among forms of its neighbours, and terminals differ in widths."""
+"""A selector, or a joiner inside a word, only chooses a form of its neighbours, at widths that differ."""
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def sanitize(text: str) -> str:
     """The text with everything made visible that could act on a terminal or deceive a reader.
 
-    Newlines stay and tabs become spaces. Clean text comes back as the same object. Idempotent, and the same whether
-    a text is given whole or line by line.
+    Newlines stay and tabs become spaces. Clean text comes back as the same object. Idempotent, and the same
+    whether a text is given whole or line by line.
     """
     if text.isascii():
         return text if _ASCII_HOSTILE.search(text) is None else _visible_ascii(text)
@@ -93,7 +97,7 @@ def _control_picture(match: re.Match[str]) -> str:
 
 
 def _name_run(match: re.Match[str]) -> str:
-    """`⟦U+202E⟧` for one hidden character, `⟦U+202E+6⟧` for it and six more: short, however long the run is."""
+    """`⟦U+202E⟧` for one hidden character, `⟦U+202E+6⟧` for it and six more."""
     run = match[0]
     more = f"+{len(run) - 1}" if len(run) > 1 else ""
     return f"⟦U+{ord(run[0]):04X}{more}⟧"

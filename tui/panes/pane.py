@@ -1,8 +1,9 @@
 """What every pane model is: a fold over one conversation's events and frames.
 
-One set of models per conversation, one set of widgets for the whole app. A widget attaches to a model and sets
-`changed`; while no widget is attached, a model only accumulates. Live, replay and seek go through the same three
-methods, so a pane shows the same whichever way it came there. Models know no widget and no terminal.
+One set of models per conversation, one set of widgets for the whole app. A widget attaches to a model and
+sets `changed`; while no widget is attached, a model only accumulates. Live, replay and seek go through the
+same three methods, so a pane shows the same whichever way it came there. Models know no widget and no
+terminal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Blocks: the things that a conversation is shown as, one after another.
 
-A block keeps its text and no drawing: pieces and strips are caches with a limit, elsewhere. Whoever changes a block
-calls `touch`, which is what tells a view to draw it anew. Text is clean when it comes in. Knows no terminal.
+A block keeps its text and no drawing: pieces and strips are caches with a limit, elsewhere. Whoever changes
+a block calls `touch`, which is what tells a view to draw it anew. Text is clean when it comes in. Knows no
+terminal.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ TAIL_LINES = 4
 FAILED_LINES = 12
 DIFF_LINES = 24
 DIFF_SOURCE_LIMIT = 64 * 1024
-"""Characters of a file up to which a missing diff is worked out here; comparing more would block the screen."""
+"""Characters of a file up to which a missing diff is worked out here; more would block the screen."""
 NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
 INTERRUPTED_EXIT = 130
 STILL_RUNNING_EXIT = -1

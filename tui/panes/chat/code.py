@@ -1,7 +1,7 @@
 """Code coloured by Pygments, in the theme's roles.
 
-Imports Pygments, which is slow to load, so this module is loaded when the first code is drawn. Never fails: what has
-no lexer, or breaks one, stays plain.
+Imports Pygments, which is slow to load, so this module is loaded when the first code is drawn. Never fails:
+what has no lexer, or breaks one, stays plain.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
-from pygments.token import Token
-from pygments.util import ClassNotFound
+from pygments.lexer import Lexer  # type: ignore[import-untyped]
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+from pygments.token import Token  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 ROLES = (
     (Token.Comment, "muted"),

@@ -1,15 +1,17 @@
 """Column: which row of the transcript shows what, while most heights are only estimates.
 
-Heights become exact when their piece comes into sight. The row that the reader looks at is held as an Anchor (block,
-piece, row), never as a number, so what turns out higher or lower above it moves nothing on the screen. Costs depend
-on what is in sight and on the logarithm of the rest. Belongs to one model at one width; knows no widget.
+Heights become exact when their piece comes into sight. The row that the reader looks at is held as an
+Anchor (block, piece, row), never as a number, so what turns out higher or lower above it moves nothing on
+the screen. Costs depend on what is in sight and on the logarithm of the rest. Belongs to one model at one
+width; knows no widget.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui.panes.chat.heights import Heights
@@ -34,16 +36,48 @@ class Anchor(NamedTuple):
     row: int
 
 
-@dataclass(slots=True)
 class Layout:
-    """The pieces of one block at one version, and their heights."""
+    """The pieces of one block at one version, and their heights: estimates until they are measured."""
 
-    version: int
-    pieces: list[Piece]
-    heights: list[int]
-    exact: list[bool]
-    same: int = 0
-    """Leading rows that are as they were in the version before."""
+    def __init__(self, version: int, pieces: list[Piece], before: Layout | None, renderer: Renderer) -> None:
+        """Pieces that are as they were in the layout `before` keep their heights."""
+        kept = 0
+        if before is not None:
+            while kept < min(len(pieces), len(before.pieces)) and pieces[kept] == before.pieces[kept]:
+                kept += 1
+        self.version = version
+        self.pieces: list[Piece] = pieces
+        self.heights: list[int] = before.heights[:kept] if before is not None else []
+        self.exact: list[bool] = before.exact[:kept] if before is not None else []
+        self.same = sum(self.heights)
+        """Leading rows that are as they were before."""
+        self.heights += [renderer.estimate(piece) for piece in pieces[kept:]]
+        self.exact += [False] * (len(pieces) - kept)
+        self._ends: list[int] | None = None
+
+    @property
+    def ends(self) -> list[int]:
+        """For each piece the row after its last, counted from the block's first."""
+        if self._ends is None:
+            self._ends = list(accumulate(self.heights))
+        return self._ends
+
+    @property
+    def height(self) -> int:
+        """Rows of the block."""
+        return self.ends[-1]
+
+    def measured(self, piece: int, height: int) -> None:
+        """Note the exact height of a piece."""
+        self.exact[piece] = True
+        if self.heights[piece] != height:
+            self.heights[piece] = height
+            self._ends = None
+
+    def find(self, row: int) -> tuple[int, int]:
+        """The piece that a row of the block is in, and which row of the piece it is."""
+        piece = min(bisect_right(self.ends, row), len(self.ends) - 1)
+        return piece, max(0, min(row - self.ends[piece] + self.heights[piece], self.heights[piece] - 1))
 
 
 class Column:
@@ -77,7 +111,7 @@ class Column:
             self._build()
 
     def sync(self) -> int | None:
-        """Take in what changed in the model; the first row that is not as it was, None where all may differ."""
+        """Take in what changed in the model; the first row that differs now, None where all may."""
         blocks = self.model.blocks
         touched, self.model.touched = self.model.touched, set()
         if self._durable and blocks[0].serial != self._base:
@@ -118,46 +152,39 @@ class Column:
         self.heights = Heights(heights + [block.lines + block.chars // width for block in self._tail])
         for block, layout in self._layouts.items():
             index = block.serial - self._base
-            if 0 <= index < self._durable and self.model.blocks[index] is block and layout.version == block.version:
-                self.heights[index] = sum(layout.heights)
+            if (
+                0 <= index < self._durable
+                and self.model.blocks[index] is block
+                and layout.version == block.version
+            ):
+                self.heights[index] = layout.height
 
     def _guess(self, block: Block) -> int:
         if block in self._layouts:
-            return sum(self._layout(block).heights)
+            return self._layout(block).height
         return block.lines + block.chars // self._renderer.column
 
     def _layout(self, block: Block) -> Layout:
         """The pieces of a block; what did not change since the last version keeps its height."""
         layout = self._layouts.get(block)
-        if layout is None or layout.version != block.version:
-            pieces = block.pieces()
-            heights = [self._renderer.estimate(piece) for piece in pieces]
-            exact = [False] * len(pieces)
-            same, unbroken = 0, True
-            if layout is not None:
-                for i, (piece, known) in enumerate(zip(pieces, layout.pieces, strict=False)):
-                    if piece == known:
-                        heights[i], exact[i] = layout.heights[i], layout.exact[i]
-                        same += heights[i] if unbroken else 0
-                    else:
-                        unbroken = False
-            layout = self._layouts[block] = Layout(block.version, pieces, heights, exact, same)
-            if len(self._layouts) > LAYOUTS:
-                self._layouts.popitem(last=False)
-        else:
+        if layout is not None and layout.version == block.version:
             self._layouts.move_to_end(block)
+            return layout
+        layout = Layout(block.version, block.pieces(), layout, self._renderer)
+        self._layouts[block] = layout
+        if len(self._layouts) > LAYOUTS:
+            self._layouts.popitem(last=False)
         return layout
 
     def _measure(self, index: int, piece: int) -> int:
         """The exact height of a piece, which becomes known by this."""
         layout = self._layout(self.block(index))
         if not layout.exact[piece]:
-            layout.heights[piece] = len(self._renderer.strips(layout.pieces[piece]))
-            layout.exact[piece] = True
+            layout.measured(piece, len(self._renderer.strips(layout.pieces[piece])))
         return layout.heights[piece]
 
     def _settle_height(self, index: int) -> None:
-        self.heights[index] = sum(self._layout(self.block(index)).heights)
+        self.heights[index] = self._layout(self.block(index)).height
 
     def anchor(self, row: int) -> Anchor:
         """The anchor of a row."""
@@ -166,11 +193,7 @@ class Column:
             return Anchor(self._base + len(self.heights), 0, 0)
         layout = self._layout(self.block(index))
         self._settle_height(index)
-        for piece, height in enumerate(layout.heights):
-            if within < height:
-                return Anchor(self._base + index, piece, within)
-            within -= height
-        return Anchor(self._base + index, len(layout.heights) - 1, max(0, layout.heights[-1] - 1))
+        return Anchor(self._base + index, *layout.find(within))
 
     def row(self, anchor: Anchor) -> int:
         """Where an anchor stands now."""
@@ -180,7 +203,9 @@ class Column:
         layout = self._layout(self.block(index))
         self._settle_height(index)
         piece = min(anchor.piece, len(layout.heights) - 1)
-        within = sum(layout.heights[:piece]) + min(anchor.row, max(0, layout.heights[piece] - 1))
+        within = (
+            layout.ends[piece] - layout.heights[piece] + min(anchor.row, max(0, layout.heights[piece] - 1))
+        )
         return self.heights.top(index) + within
 
     def settle(self, anchor: Anchor | None, height: int) -> int:
@@ -224,12 +249,9 @@ class Column:
         if index >= len(self.heights):
             return None
         layout = self._layout(self.block(index))
-        for piece, height in zip(layout.pieces, layout.heights, strict=True):
-            if within < height:
-                strips = self._renderer.strips(piece)
-                return (strips[within] if within < len(strips) else strips[-1]), self._base + index
-            within -= height
-        return self._renderer.strips(layout.pieces[-1])[-1], self._base + index
+        piece, at = layout.find(within)
+        strips = self._renderer.strips(layout.pieces[piece])
+        return strips[min(at, len(strips) - 1)], self._base + index
 
     def extent(self, serial: int) -> tuple[int, int]:
         """The first row of a block and the row after its last."""

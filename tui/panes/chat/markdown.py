@@ -1,8 +1,8 @@
 """Markdown drawn by Rich, without what Rich leaves out or decorates.
 
-HTML is shown as it is written, since a tag that vanishes would take the model's words with it; links show where they
-lead; headings and code stay plain. Imports Rich's Markdown, which is slow to load, so this module is loaded when the
-first Markdown is drawn.
+HTML is shown as it is written, since a tag that vanishes would take the model's words with it; links show
+where they lead; headings and code stay plain. Imports Rich's Markdown, which is slow to load, so this
+module is loaded when the first Markdown is drawn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """ChatModel: a conversation's events and frames, folded into blocks.
 
-What stands in `blocks` follows from the events alone, so live, reload and replay show the same; what is transient
-(the answer that streams, notices) stands in `tail`, after them. An action and its observation share one block. An
-answer that streamed becomes its event's block: same object, same text, nothing is drawn twice.
+What stands in `blocks` follows from the events alone, so live, reload and replay show the same; what is
+transient (the answer that streams, notices) stands in `tail`, after them. An action and its observation
+share one block. An answer that streamed becomes its event's block: same object, same text, nothing is drawn
+twice.
 
 The view reads `blocks`, `tail` and `touched`; nothing here calls it but through `changed`.
 """

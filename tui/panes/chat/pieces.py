@@ -1,9 +1,10 @@
 """Text cut into pieces that are cheap to draw.
 
-A piece is small enough to be drawn in a few milliseconds, is drawn without knowing its neighbours, and never changes
-once the text has gone past it. So a long answer costs what its last piece costs, whether it streams or is scrolled
-through, and streamed and stored text look the same because both are cut by the same rules. Clean text in (or raw,
-where a function says that it sanitises), pure functions and one small state machine out; knows no terminal.
+A piece is small enough to be drawn in a few milliseconds, is drawn without knowing its neighbours, and
+never changes once the text has gone past it. So a long answer costs what its last piece costs, whether it
+streams or is scrolled through, and streamed and stored text look the same because both are cut by the same
+rules. Clean text in (or raw, where a function says that it sanitises), pure functions and one small state
+machine out; knows no terminal.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from tui.text import sanitize
 
 LINE_LIMIT = 4096
 """Characters of one line that are laid out as one: a line of 10 MB would take seconds."""
-PROSE_LIMIT = 4096
-TABLE_LIMIT = 2048
-"""Characters of one table; its header is repeated where the table is cut."""
-LIST_LINES = 24
+PROSE_LIMIT = 2048
+"""Characters of Markdown in one piece; drawing them takes 3 ms."""
+TABLE_LINES = 24
+"""Lines of one table; its header is repeated where the table is cut."""
+LIST_LINES = 16
 CODE_LINES = 24
 LITERAL_LINES = 32
 LITERAL_LIMIT = 8192
@@ -97,9 +99,9 @@ class MarkdownSplitter:
         self.newlines += raw.count("\n")
         *whole, tail = (self._tail + raw).split("\n")
         for line in whole:
-            for part in _cut(line):
+            for part in _cut(line, PROSE_LIMIT):
                 self._take(part)
-        *parts, self._tail = _cut(tail)
+        *parts, self._tail = _cut(tail, PROSE_LIMIT)
         for part in parts:
             self._take(part)
 
@@ -184,11 +186,12 @@ class MarkdownSplitter:
             self._close(gap=True)
         elif is_list and starts_item and len(self._lines) >= LIST_LINES:
             self._close(gap=False)
-        elif self._lines and self._size + len(line) > (TABLE_LIMIT if self._is_table() else PROSE_LIMIT):
-            header = self._lines[:2] if self._is_table() else []
-            self._close(gap=bool(header))
-            for row in header:
-                self._add(row)
+        elif self._is_table() and len(self._lines) >= TABLE_LINES:
+            header = self._lines[:2]
+            self._close(gap=True)
+            self._lines = header
+        elif self._lines and self._size + len(line) > PROSE_LIMIT:
+            self._close(gap=False)
         self._blank = False
         self._add(line)
 
@@ -202,12 +205,12 @@ class MarkdownSplitter:
         self._size += len(line) + 1
 
 
-def _cut(line: str) -> list[str]:
-    """A line as parts of at most LINE_LIMIT characters, cut at a space where there is one."""
+def _cut(line: str, limit: int) -> list[str]:
+    """A line as parts of at most `limit` characters, cut at a space where there is one."""
     parts = []
-    while len(line) > LINE_LIMIT:
-        at = line.rfind(" ", LINE_LIMIT // 2, LINE_LIMIT)
-        at = LINE_LIMIT if at < 0 else at + 1
+    while len(line) > limit:
+        at = line.rfind(" ", limit // 2, limit)
+        at = limit if at < 0 else at + 1
         parts.append(line[:at])
         line = line[at:]
     return [*parts, line]
@@ -229,7 +232,7 @@ def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "
     chunk: list[str] = []
     size = 0
     for line in lines:
-        parts = _cut(line) if kind is PieceKind.TEXT else [_shorten(line)]
+        parts = _cut(line, LINE_LIMIT) if kind is PieceKind.TEXT else [_shorten(line)]
         for part in parts:
             if chunk and (len(chunk) >= LITERAL_LINES or size + len(part) > LITERAL_LIMIT):
                 found.append(Piece(kind, "\n".join(chunk), tone, language=language))

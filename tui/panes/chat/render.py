@@ -1,8 +1,9 @@
 """Pieces drawn as strips, for one width and one theme.
 
-The reading column is at most 100 cells wide and stands in the middle; the cell to its left is free for the mark of
-the block cursor. Styles come from the view's theme by role. Text is clean already; a strip is exactly as wide as the
-view. The cache has a limit in strips, so memory does not grow with what was scrolled past.
+The reading column is at most 100 cells wide and stands in the middle; the cell to its left is free for the
+mark of the block cursor. Styles come from the view's theme by role. Text is clean already; a strip is
+exactly as wide as the view. The cache has a limit in strips, so memory does not grow with what was scrolled
+past.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from tui.panes.chat.pieces import Piece, PieceKind
+from tui.panes.chat.roles import MARKS, QUIET
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -32,44 +34,6 @@ MIN_COLUMN = 8
 CACHED_STRIPS = 6000
 """About 25 MB."""
 BAR = "▌"
-ROLES = (
-    "text",
-    "muted",
-    "user",
-    "bar",
-    "title",
-    "running",
-    "awaiting",
-    "ok",
-    "failed",
-    "accent",
-    "heading",
-    "code",
-    "link",
-    "string",
-    "number",
-    "name",
-    "added",
-    "removed",
-    "output",
-)
-"""Each is a component class `chat--ROLE` of the view."""
-MARKS = {
-    "running": ("•", "running"),
-    "awaiting": ("◇", "awaiting"),
-    "ok": ("✓", "ok"),
-    "failed": ("✕", "failed"),
-    "interrupted": ("■", "awaiting"),
-    "rejected": ("✕", "awaiting"),
-    "note": ("■", "muted"),
-    "status": ("→", "muted"),
-    "detail": ("·", "muted"),
-    "thought": ("≡", "muted"),
-}
-"""By the tone of a title: its glyph and the glyph's role."""
-QUIET = frozenset({"note", "status", "detail", "thought"})
-"""Titles that are no headlines."""
-
 Line = list[Segment]
 
 
@@ -160,7 +124,11 @@ class Renderer:
 
     def _headline(self, piece: Piece, title: str) -> Line:
         glyph, role = MARKS.get(piece.tone, ("·", "muted"))
-        return [Segment(glyph + " ", self._styles[role]), Segment(title, self._title_style(piece)), *self._meta(piece)]
+        return [
+            Segment(glyph + " ", self._styles[role]),
+            Segment(title, self._title_style(piece)),
+            *self._meta(piece),
+        ]
 
     def _title_style(self, piece: Piece) -> Style:
         return self._styles["muted" if piece.tone in QUIET else "title"]
@@ -177,7 +145,8 @@ class Renderer:
         if self._markdown_console is None:
             self._markdown_console = theme_console(self._styles)
         style = self._styles["muted" if piece.tone == "thought" else "text"]
-        return markdown_lines(self._markdown_console, piece.text, self.column, style)
+        lines = markdown_lines(self._markdown_console, piece.text, self.column, style)
+        return lines or self._text(piece)  # a piece that means nothing in Markdown is shown as it is written
 
     def _code(self, piece: Piece) -> Iterable[Line]:
         if not piece.language:
@@ -218,7 +187,10 @@ class Renderer:
         for line in piece.text.split("\n"):
             for row in self._wrap(line, self.column - 2):
                 pad = " " * (self.column - 2 - cell_len(row)) if user else ""
-                yield [Segment(f"{BAR} " if user else "  ", self._styles["bar"] if user else style), Segment(row + pad, style)]
+                yield [
+                    Segment(f"{BAR} " if user else "  ", self._styles["bar"] if user else style),
+                    Segment(row + pad, style),
+                ]
 
     def _output(self, piece: Piece) -> Iterable[Line]:
         style = self._styles["output"]

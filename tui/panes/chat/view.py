@@ -1,9 +1,10 @@
 """ChatView: the transcript on the screen.
 
 Draws line by line what `Column` says and nothing else, so a frame costs what is in sight, however long the
-conversation is. Follows the end until the reader moves; then the reader's row stays where it is, whatever grows above
-or below. Changes are drawn at most FRAMES_PER_S times a second, only their rows, and an idle view draws nothing.
-Imports no `core`: a model is handed in by `attach`, and the view keeps its place in each of them.
+conversation is. Follows the end until the reader moves; then the reader's row stays where it is, whatever
+grows above or below. Changes are drawn at most FRAMES_PER_S times a second, only their rows, and an idle
+view draws nothing. Imports no `core`: a model is handed in by `attach`, and the view keeps its place in
+each of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import Binding
 from textual.geometry import Offset, Region, Size
@@ -22,7 +22,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.panes.chat.column import Anchor, Column
-from tui.panes.chat.render import ROLES, Renderer
+from tui.panes.chat.overlays import with_chip, with_cursor, with_selection
+from tui.panes.chat.render import Renderer
+from tui.panes.chat.roles import CHAT_CSS, ROLES
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -55,43 +57,15 @@ class Place:
 class ChatView(ScrollView, can_focus=True):
     """The transcript of the attached model."""
 
-    HELP = "The conversation. Arrow keys move from block to block; space unfolds one, c copies it, End follows again."
+    HELP = "The conversation. Arrow keys move from block to block; space unfolds one, c copies it."
     BORDER_TITLE = "Chat"
     ALLOW_SELECT = True
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in (*ROLES, "chip", "cursor")}
-    DEFAULT_CSS = """
-    ChatView {
-        background: $background;
-        color: $foreground;
-        overflow-x: hidden;
-        overflow-y: scroll;
-        scrollbar-size-vertical: 1;
-        & > .chat--muted { color: $text-muted; }
-        & > .chat--user { background: $secondary 15%; }
-        & > .chat--bar { color: $secondary; background: $secondary 15%; }
-        & > .chat--title { text-style: bold; }
-        & > .chat--running { color: $text-accent; }
-        & > .chat--awaiting { color: $text-warning; text-style: bold; }
-        & > .chat--ok { color: $text-success; }
-        & > .chat--failed { color: $text-error; }
-        & > .chat--accent { color: $text-accent; }
-        & > .chat--heading { color: $text-primary; text-style: bold; }
-        & > .chat--code { background: $foreground 6%; }
-        & > .chat--link { text-style: underline; }
-        & > .chat--string { color: $text-success; }
-        & > .chat--number { color: $text-warning; }
-        & > .chat--name { color: $text-primary; }
-        & > .chat--added { color: $text-success; background: $success 10%; }
-        & > .chat--removed { color: $text-error; background: $error 10%; }
-        & > .chat--output { color: $foreground 80%; }
-        & > .chat--chip { color: $text-primary; background: $primary-muted; text-style: bold; }
-        & > .chat--cursor { color: $accent; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in ROLES}
+    DEFAULT_CSS = CHAT_CSS
     BINDINGS: ClassVar = [
         Binding("up,k", "cursor_up", "Block above", show=False, id="chat.cursor_up"),
         Binding("down,j", "cursor_down", "Block below", show=False, id="chat.cursor_down"),
-        Binding("space,enter", "toggle", "Fold", id="chat.toggle"),
+        Binding("space,enter", "fold", "Fold", id="chat.fold"),
         Binding("c", "copy_block", "Copy block", id="chat.copy"),
         Binding("pageup,b", "go('page_up')", "Page up", show=False, id="chat.page_up"),
         Binding("pagedown,f", "go('page_down')", "Page down", show=False, id="chat.page_down"),
@@ -112,10 +86,10 @@ class ChatView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._model: ChatModel | None = None
-        self._place: Place | None = None
+        self.place: Place | None = None
         self._places: WeakKeyDictionary[ChatModel, Place] = WeakKeyDictionary()
-        self._renderer: Renderer | None = None
-        self._styles_used: dict[str, Style] = {}
+        self.renderer: Renderer | None = None
+        self.styles_used: dict[str, Style] = {}
         self._moving = False
         self._flush_wanted = False
         self._flushed_at = 0.0
@@ -127,7 +101,7 @@ class ChatView(ScrollView, can_focus=True):
         """Show another conversation, at the place where the reader left it; None shows nothing."""
         if self._model is not None:
             self._model.changed = None
-        self._model, self._place, self._asked_before = model, None, None
+        self._model, self.place, self._asked_before = model, None, None
         if model is not None:
             model.changed = self._model_changed
         self._open_place()
@@ -136,22 +110,27 @@ class ChatView(ScrollView, can_focus=True):
     @property
     def follows(self) -> bool:
         """Whether the end stays in sight."""
-        return self._place is None or self._place.top is None
+        return self.place is None or self.place.top is None
+
+    @property
+    def current(self) -> bool:
+        """Whether all changes of the model are on the screen."""
+        return not self._flush_wanted
 
     @property
     def unseen(self) -> int:
         """How many blocks came since the reader left the end."""
-        if self._place is None or self._place.top is None or not self._place.column.model.blocks:
+        if self.place is None or self.place.top is None or not self.place.column.model.blocks:
             return 0
-        return self._place.column.model.blocks[-1].serial - self._place.last_seen
+        return self.place.column.model.blocks[-1].serial - self.place.last_seen
 
     @property
     def cursor(self) -> Block | None:
         """The block under the block cursor."""
-        return self._place.cursor if self._place is not None else None
+        return self.place.cursor if self.place is not None else None
 
     def _open_place(self) -> None:
-        model, renderer = self._model, self._renderer
+        model, renderer = self._model, self.renderer
         if model is None or renderer is None:
             return
         place = self._places.get(model)
@@ -160,7 +139,7 @@ class ChatView(ScrollView, can_focus=True):
         else:
             place.column.restyle(renderer)
             place.column.sync()
-        self._place = place
+        self.place = place
         self._settle()
 
     def on_resize(self) -> None:
@@ -176,11 +155,11 @@ class ChatView(ScrollView, can_focus=True):
         if width <= 0 or not self.is_mounted:
             return
         styles = {role: self.get_component_rich_style(f"chat--{role}") for role in ROLES}
-        if self._renderer is not None and self._renderer.width == width and styles == self._styles_used:
+        if self.renderer is not None and self.renderer.width == width and styles == self.styles_used:
             self._settle()
             return
-        self._styles_used = styles
-        self._renderer = Renderer(width, styles)
+        self.styles_used = styles
+        self.renderer = Renderer(width, styles)
         self._open_place()
         self.refresh()
 
@@ -192,15 +171,15 @@ class ChatView(ScrollView, can_focus=True):
         self._flush_wanted = True
         wait_s = self._flushed_at + 1 / FRAMES_PER_S - monotonic()
         if wait_s > 0:
-            self.set_timer(wait_s, self._flush)
+            self.set_timer(wait_s, self.flush)
         else:
-            self.call_next(self._flush)
+            self.call_next(self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Draw what changed since the last frame."""
         self._flush_wanted = False
         self._flushed_at = monotonic()
-        place = self._place
+        place = self.place
         if place is None:
             return
         top, unseen = self.scroll_offset.y, self.unseen
@@ -217,7 +196,7 @@ class ChatView(ScrollView, can_focus=True):
 
     def _settle(self) -> None:
         """Make exact what is in sight, and put the scroll position where the reader is."""
-        place = self._place
+        place = self.place
         height = self.scrollable_content_region.height
         if place is None or height <= 0:
             return
@@ -246,7 +225,7 @@ class ChatView(ScrollView, can_focus=True):
 
     def _hold(self, row: int) -> None:
         """Have the reader at a row, or at the end where that is as far as it goes."""
-        place = self._place
+        place = self.place
         if place is None:
             return
         last = place.column.heights.total - self.scrollable_content_region.height
@@ -270,58 +249,33 @@ class ChatView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width, height = self.scrollable_content_region.size
         row = self.scroll_offset.y + y
-        place, renderer = self._place, self._renderer
+        place, renderer = self.place, self.renderer
         if place is None or renderer is None or not len(place.column.heights):
             return self._empty_line(y, width, height)
         found = place.column.strip(row)
         if found is None:
-            return Strip.blank(width, self._styles_used["text"])
+            return Strip.blank(width, self.styles_used["text"])
         strip, serial = found
-        if self.has_focus and place.cursor is not None and place.cursor.serial == serial:
-            strip = self._with_cursor(strip, row, renderer.left - 1)
-        strip = self._with_selection(strip, row).apply_offsets(0, row)
-        if y == height - 1 and self.unseen:
-            strip = self._with_chip(strip, width)
+        cursor = place.cursor if self.has_focus else None
+        if cursor is not None and cursor.serial == serial and row < place.column.extent(serial)[1] - 1:
+            strip = with_cursor(strip, renderer.left - 1, self.styles_used["cursor"])
+        if (selection := self.text_selection) is not None and (span := selection.get_span(row)) is not None:
+            style = self.screen.get_component_rich_style("screen--selection")
+            strip = with_selection(strip, span, style)
+        strip = strip.apply_offsets(0, row)
+        if y == height - 1 and (unseen := self.unseen):
+            strip = with_chip(strip, f" ↓ {unseen} new ", self.styles_used["chip"])
         return strip
 
     def _empty_line(self, y: int, width: int, height: int) -> Strip:
-        if y != height // 2 or not self._styles_used:
-            return Strip.blank(width, self._styles_used.get("text"))
+        if y != height // 2 or not self.styles_used:
+            return Strip.blank(width, self.styles_used.get("text"))
         text = EMPTY.center(width)
-        return Strip([Segment(text, self._styles_used["muted"])]).adjust_cell_length(width)
-
-    def _with_cursor(self, strip: Strip, row: int, x: int) -> Strip:
-        assert self._place is not None and self._place.cursor is not None
-        last = self._place.column.extent(self._place.cursor.serial)[1] - 1
-        if x < 0 or row >= last:
-            return strip
-        mark = Strip([Segment("▎", self.get_component_rich_style("chat--cursor"))], 1)
-        return Strip.join([strip.crop(0, x), mark, strip.crop(x + 1)])
-
-    def _with_chip(self, strip: Strip, width: int) -> Strip:
-        text = f" ↓ {self.unseen} new "
-        left = (width - cell_len(text)) // 2
-        if left < 0:
-            return strip
-        chip = Strip([Segment(text, self.get_component_rich_style("chat--chip"))])
-        return Strip.join([strip.crop(0, left), chip, strip.crop(left + chip.cell_length)])
-
-    # Selecting with the mouse
-
-    def _with_selection(self, strip: Strip, row: int) -> Strip:
-        selection = self.text_selection
-        span = selection.get_span(row) if selection is not None else None
-        if span is None:
-            return strip
-        start, end = (len(strip.text) if x == -1 else x for x in span)
-        left = strip.index_to_cell_position(start) if start < len(strip.text) else strip.cell_length
-        right = strip.index_to_cell_position(end) if end < len(strip.text) else strip.cell_length
-        chosen = strip.crop(left, right).apply_style(self.screen.get_component_rich_style("screen--selection"))
-        return Strip.join([strip.crop(0, left), chosen, strip.crop(right)])
+        return Strip([Segment(text, self.styles_used["muted"])]).adjust_cell_length(width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected rows as text, without the margin."""
-        place, renderer = self._place, self._renderer
+        place, renderer = self.place, self.renderer
         if place is None or renderer is None:
             return None
         first = selection.start.y if selection.start is not None else 0
@@ -331,7 +285,8 @@ class ChatView(ScrollView, can_focus=True):
             found, span = place.column.strip(row), selection.get_span(row)
             if found is not None and span is not None:
                 start, end = span
-                lines.append(found[0].text[max(start, renderer.left) : None if end == -1 else end].rstrip())
+                text = found[0].text[max(start, renderer.left) : None if end == -1 else end]
+                lines.append(text.rstrip())
         return "\n".join(lines), "\n"
 
     # What the reader does
@@ -341,26 +296,27 @@ class ChatView(ScrollView, can_focus=True):
 
     def go(self, where: Where) -> None:
         """Scroll, as the prompt does for its user too."""
-        place = self._place
+        place = self.place
         if place is None:
             return
         page = max(1, self.scrollable_content_region.height - 2)
         row = self.scroll_offset.y
         match where:
             case "line_up":
-                self._scroll_to_row(row - 1)
+                self.go_to_row(row - 1)
             case "line_down":
-                self._scroll_to_row(row + 1)
+                self.go_to_row(row + 1)
             case "page_up":
-                self._scroll_to_row(row - page)
+                self.go_to_row(row - page)
             case "page_down":
-                self._scroll_to_row(row + page)
+                self.go_to_row(row + page)
             case "home":
-                self._scroll_to_row(0)
+                self.go_to_row(0)
             case "end":
-                self._scroll_to_row(place.column.heights.total)
+                self.go_to_row(place.column.heights.total)
 
-    def _scroll_to_row(self, row: int) -> None:
+    def go_to_row(self, row: int) -> None:
+        """Have a row on top; one at or beyond the last screen means to follow the end."""
         self._hold(row)
         self.refresh(self.size.region)
 
@@ -372,7 +328,7 @@ class ChatView(ScrollView, can_focus=True):
 
     def _move_cursor(self, step: Literal[-1, 1]) -> None:
         """Go to the next block; a block that is longer than the screen is read through first."""
-        place = self._place
+        place = self.place
         if place is None or not place.column.model.blocks:
             return
         blocks = place.column.model.blocks
@@ -381,8 +337,9 @@ class ChatView(ScrollView, can_focus=True):
             self._select(blocks[-1])
             return
         first, end = place.column.extent(place.cursor.serial)
-        if end - first > height and ((step > 0 and top < end - height and end > top) or (step < 0 and first < top < end)):
-            self._scroll_to_row(top + step * max(1, height // 2))
+        unread = top < end - height if step > 0 else first < top
+        if end - first > height and first < top + height and top < end and unread:
+            self.go_to_row(top + step * max(1, height // 2))
             return
         index = place.cursor.serial - place.column.base + step
         if 0 <= index < len(blocks):
@@ -392,8 +349,8 @@ class ChatView(ScrollView, can_focus=True):
 
     def _select(self, block: Block) -> None:
         """Put the block cursor on a block and bring it into sight."""
-        assert self._place is not None
-        column, self._place.cursor = self._place.column, block
+        assert self.place is not None
+        column, self.place.cursor = self.place.column, block
         height, top = self.scrollable_content_region.height, self.scroll_offset.y
         column.anchor(column.extent(block.serial)[0])
         first, end = column.extent(block.serial)
@@ -403,9 +360,9 @@ class ChatView(ScrollView, can_focus=True):
             self._hold(min(first, end - height))
         self.refresh(self.size.region)
 
-    def action_toggle(self) -> None:
+    def action_fold(self) -> None:
         """Fold or unfold the block under the cursor, which stays where it is."""
-        place = self._place
+        place = self.place
         if place is None or place.cursor is None or not place.cursor.can_fold:
             return
         if place.top is None and place.column.heights.total > self.scrollable_content_region.height:
@@ -420,7 +377,7 @@ class ChatView(ScrollView, can_focus=True):
             self.post_message(self.Copied(text))
 
     def on_click(self, event: events.Click) -> None:
-        place = self._place
+        place = self.place
         if place is None:
             return
         offset = event.get_content_offset(self) or Offset(0, 0)
@@ -428,7 +385,9 @@ class ChatView(ScrollView, can_focus=True):
             self.go("end")
             return
         found = place.column.strip(self.scroll_offset.y + offset.y)
-        if found is not None and 0 <= (index := found[1] - place.column.base) < len(place.column.model.blocks):
+        if found is not None and 0 <= (index := found[1] - place.column.base) < len(
+            place.column.model.blocks
+        ):
             place.cursor = place.column.model.blocks[index]
             self.refresh(self.size.region)
 

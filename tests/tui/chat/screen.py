@@ -1,0 +1,72 @@
+"""A small app around the transcript, and what can be seen of it."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.strip import Strip
+
+from core.events import EventSource, MessageAction
+from tests.tui.chat.events import envelope
+from tui.panes.chat.model import ChatModel
+from tui.panes.chat.view import ChatView
+
+
+class CountingView(ChatView):
+    """Counts the lines that it draws."""
+
+    drawn = 0
+
+    def render_line(self, y: int) -> Strip:
+        self.drawn += 1
+        return super().render_line(y)
+
+
+class ChatApp(App[None]):
+    """The transcript and nothing else; keeps the messages that it posts."""
+
+    def __init__(self, model: ChatModel | None = None) -> None:
+        super().__init__()
+        self.model = model
+        self.heard: list[Message] = []
+        self.view = CountingView()
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_mount(self) -> None:
+        self.view.attach(self.model)
+
+    def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
+        self.heard.append(message)
+
+    def on_chat_view_copied(self, message: ChatView.Copied) -> None:
+        self.heard.append(message)
+
+
+async def settled(pilot: Pilot[None], view: ChatView) -> None:
+    """Wait until what the model says is on the screen."""
+    await pilot.pause()
+    while not view.current:
+        await pilot.pause()
+    await pilot.pause()
+
+
+def rows(view: ChatView) -> list[str]:
+    """The lines in sight, without the blanks at their ends."""
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+
+
+def say(model: ChatModel, event_id: int, text: str, source: EventSource = EventSource.AGENT) -> None:
+    """The next message."""
+    model.apply(envelope(event_id, MessageAction(content=text), source))
+
+
+def dialogue(count: int, first: int = 0) -> ChatModel:
+    """A conversation of so many messages of one to five lines."""
+    model = ChatModel()
+    for i in range(first, first + count):
+        source = EventSource.USER if i % 2 else EventSource.AGENT
+        say(model, i, "\n\n".join(f"message {i} line {line}" for line in range(i % 5 + 1)), source)
+    return model

@@ -1,0 +1,413 @@
+"""What a reader of the transcript sees and can do."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from textual.events import MouseScrollUp
+
+from core.events import (
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    EventSource,
+    MessageAction,
+    TokenDelta,
+)
+from tests.tui.chat.events import envelope
+from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled
+from tui.panes.chat.model import ChatModel
+from tui.panes.chat.view import EMPTY, ChatView, Where
+
+SIZE = (80, 24)
+HOME_TWICE: tuple[Where, ...] = ("home", "line_down", "home")
+
+
+def with_output(lines: int) -> ChatModel:
+    model = dialogue(4)
+    model.apply(envelope(4, CmdRunAction(command="make")))
+    output = CmdOutputObservation(
+        command="make",
+        content="\n".join(f"output {i}" for i in range(lines)),
+        metadata=CmdOutputMetadata(exit_code=0),
+    )
+    model.apply(envelope(5, output, EventSource.AGENT, 4))
+    return model
+
+
+def said(start: int, stop: int) -> list[Envelope]:
+    """An older page."""
+    return [
+        envelope(i, MessageAction(content=f"old {i}\n\nsecond"), EventSource.USER) for i in range(start, stop)
+    ]
+
+
+async def test_an_empty_transcript_says_what_will_stand_there() -> None:
+    app = ChatApp(ChatModel())
+    async with app.run_test(size=SIZE):
+        assert [row.strip() for row in rows(app.view) if row] == [EMPTY]
+
+
+async def test_the_newest_is_in_sight_and_stays_there() -> None:
+    model = dialogue(100)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        assert any("message 99 line 4" in row for row in rows(app.view))
+        say(model, 100, "the newest")
+        await settled(pilot, app.view)
+        assert "the newest" in rows(app.view)[-2]
+
+
+async def test_a_reader_who_scrolled_up_stays_and_is_told_what_is_new() -> None:
+    model = dialogue(100)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.go("page_up")
+        seen = rows(app.view)
+        for i in range(100, 103):
+            say(model, i, "more")
+        await settled(pilot, app.view)
+        assert rows(app.view)[:-1] == seen[:-1]
+        assert "↓ 3 new" in rows(app.view)[-1]
+        app.view.focus()
+        await pilot.press("end")
+        assert app.view.follows
+        assert not any("new" in row for row in rows(app.view))
+        assert "more" in rows(app.view)[-2]
+
+
+async def test_the_chip_is_a_button() -> None:
+    model = dialogue(100)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.go("page_up")
+        say(model, 100, "more")
+        await settled(pilot, app.view)
+        await pilot.click(app.view, offset=(40, SIZE[1] - 1))
+        assert app.view.follows
+
+
+@pytest.mark.parametrize("direction", ["line_up", "line_down"])
+async def test_scrolling_line_by_line_skips_and_repeats_nothing(direction: str) -> None:
+    model = dialogue(60)
+    app = ChatApp(model)
+    async with app.run_test(size=(60, 10)):
+        view = app.view
+        height = view.size.height
+        if direction == "line_down":
+            view.go("home")
+        read = rows(view)
+        for _ in range(1000):
+            before = view.scroll_offset.y
+            if direction == "line_down":
+                view.go("line_down")
+                moved = view.scroll_offset.y != before
+                read += rows(view)[-1:] if moved else []
+            else:
+                at_top = before == 0
+                view.go("line_up")
+                moved = not at_top
+                read = rows(view)[:1] + read if moved else read
+            if not moved:
+                break
+        column = view.place.column  # type: ignore[union-attr]
+        assert len(read) == column.heights.total
+        whole = [column.strip(row) for row in range(column.heights.total)]
+        assert read == [found[0].text.rstrip() for found in whole if found is not None]
+        assert len(read) > height
+
+
+async def test_older_messages_come_in_above_without_moving_what_is_read() -> None:
+    model = dialogue(40, first=40)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.go("home")
+        await pilot.pause()
+        seen = rows(app.view)
+        model.prepend(said(0, 40))
+        await settled(pilot, app.view)
+        assert rows(app.view) == seen
+        app.view.go("line_up")
+        assert rows(app.view)[1:] == seen[:-1]
+        app.view.go("home")
+        assert "old 0" in rows(app.view)[0]
+
+
+async def test_older_messages_are_asked_for_once_per_page() -> None:
+    model = dialogue(40, first=40)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        for where in HOME_TWICE:
+            app.view.go(where)
+            await pilot.pause()
+        assert [type(message) for message in app.heard] == [ChatView.OlderWanted]
+        model.prepend(
+            [envelope(i, MessageAction(content=f"old {i}"), EventSource.USER) for i in range(20, 40)]
+        )
+        await settled(pilot, app.view)
+        app.view.go("home")
+        await pilot.pause()
+        assert len(app.heard) == 2
+        model.prepend(said(0, 20))
+        await settled(pilot, app.view)
+        app.view.go("home")
+        await pilot.pause()
+        assert len(app.heard) == 2, "there is nothing older than event 0"
+
+
+async def test_an_idle_transcript_draws_nothing() -> None:
+    app = ChatApp(dialogue(100))
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot, app.view)
+        app.view.drawn = 0
+        for _ in range(5):
+            await pilot.pause()
+        assert app.view.drawn == 0
+
+
+async def test_what_grows_below_the_reader_draws_the_chip_at_most() -> None:
+    model = dialogue(100)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.go("page_up")
+        await settled(pilot, app.view)
+        app.view.drawn = 0
+        for i in range(20):
+            model.apply_frame(TokenDelta(99, f"word {i}\n\n"))
+            await settled(pilot, app.view)
+        assert app.view.drawn == 0
+
+
+async def test_streaming_into_the_last_paragraph_draws_only_that() -> None:
+    model = dialogue(100)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        model.apply_frame(TokenDelta(99, "A paragraph.\n\nAnother"))
+        await settled(pilot, app.view)
+        app.view.drawn = 0
+        model.apply_frame(TokenDelta(99, " word"))
+        await settled(pilot, app.view)
+        assert app.view.drawn == 3, "the paragraph, and the blank lines around it"
+        assert "Another word" in rows(app.view)[-2]
+
+
+async def test_frames_are_drawn_at_most_20_times_a_second() -> None:
+    model = dialogue(10)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot, app.view)
+        flushes = 0
+        flush = app.view.flush
+
+        def counted() -> None:
+            nonlocal flushes
+            flushes += 1
+            flush()
+
+        app.view.flush = counted  # type: ignore[method-assign]
+        for i in range(1000):
+            model.apply_frame(TokenDelta(9, f"{i} "))
+        await settled(pilot, app.view)
+        assert flushes <= 2
+        assert "999" in " ".join(rows(app.view))
+
+
+async def test_an_answer_that_becomes_its_event_does_not_change_on_the_screen() -> None:
+    model = dialogue(3)
+    text = "# Head\n\nwords and `code`\n\n- one\n- two\n\n```python\ndef f():\n    return 1\n```\n\nend"
+    app = ChatApp(model)
+    async with app.run_test(size=(80, 60)) as pilot:
+        model.apply_frame(TokenDelta(2, text))
+        await settled(pilot, app.view)
+        seen = rows(app.view)
+        say(model, 3, text)
+        await settled(pilot, app.view)
+        assert rows(app.view) == seen
+
+
+async def test_the_block_cursor_unfolds_and_folds_a_block_in_place() -> None:
+    app = ChatApp(with_output(200))
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("up")
+        assert app.view.cursor is not None
+        assert app.view.cursor.title == "$ make"
+        title = next(y for y, row in enumerate(rows(app.view)) if "$ make" in row)
+        folded = [row for row in rows(app.view) if row]
+        await pilot.press("space")
+        await settled(pilot, app.view)
+        assert "$ make" in rows(app.view)[title]
+        assert "output 0" in rows(app.view)[title + 1]
+        await pilot.press("space")
+        await settled(pilot, app.view)
+        assert [row for row in rows(app.view) if row] == folded
+
+
+async def test_a_block_longer_than_the_screen_is_read_through_before_the_next() -> None:
+    app = ChatApp(with_output(200))
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("up", "space")
+        await settled(pilot, app.view)
+        app.view._select(app.view.cursor)  # type: ignore[arg-type]
+        shown = set()
+        for _ in range(30):
+            shown |= {row.strip() for row in rows(app.view)}
+            await pilot.press("down")
+        assert {f"output {i}" for i in range(200)} <= {row.replace("▎", "").strip() for row in shown}
+
+
+async def test_c_copies_the_block_under_the_cursor() -> None:
+    app = ChatApp(with_output(20))
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("up", "c")
+        await pilot.pause()
+        text = "$ make\n" + "\n".join(f"output {i}" for i in range(20))
+        assert app.clipboard == text
+        assert [message.text for message in app.heard if isinstance(message, ChatView.Copied)] == [text]
+
+
+async def test_a_click_puts_the_block_cursor_there() -> None:
+    model = dialogue(100)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        y = next(y for y, row in enumerate(rows(app.view)) if "message 98 line 0" in row)
+        await pilot.click(app.view, offset=(5, y))
+        assert app.view.cursor is model.blocks[98]
+
+
+async def test_the_mouse_selects_text_across_blocks() -> None:
+    app = ChatApp(dialogue(100))
+    async with app.run_test(size=SIZE) as pilot:
+        shown = rows(app.view)
+        first = next(y for y, row in enumerate(shown) if "message 98 line 0" in row)
+        x = shown[first].index("98")
+        await pilot.mouse_down(app.view, offset=(x, first))
+        await pilot.hover(app.view, offset=(x + 8, first + 2))
+        await pilot.mouse_up(app.view, offset=(x + 8, first + 2))
+        await pilot.pause()
+        text = app.screen.get_selected_text()
+        assert text is not None
+        assert text.startswith("98 line 0\n\nmessage 98")
+
+
+async def test_each_conversation_is_found_where_it_was_left() -> None:
+    first, second = dialogue(100), dialogue(50)
+    app = ChatApp(first)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.go("page_up")
+        app.view.go("page_up")
+        seen = rows(app.view)
+        app.view.attach(second)
+        assert app.view.follows
+        say(first, 100, "while away")
+        assert first.changed is None
+        app.view.attach(first)
+        await pilot.pause()
+        assert rows(app.view)[:-1] == seen[:-1]
+        assert app.view.unseen == 1
+
+
+async def test_markup_and_html_are_shown_as_they_are_written() -> None:
+    model = ChatModel()
+    say(model, 0, "[red]no[/red] [@click=app.quit]x[/] <b>bold</b> List<String>")
+    say(model, 1, "[/nonsense] **stars**", EventSource.USER)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE):
+        shown = "\n".join(rows(app.view))
+        assert "[red]no[/red] [@click=app.quit]x[/] <b>bold</b> List<String>" in shown
+        assert "[/nonsense] **stars**" in shown
+
+
+async def test_a_conversation_of_100_000_blocks_draws_only_what_is_in_sight() -> None:
+    app = ChatApp(dialogue(100_000))
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot, app.view)
+        for row in (0, 50_000, 123_456):
+            app.view.go_to_row(row)
+        await pilot.pause()
+        assert app.view.renderer is not None
+        assert app.view.renderer.renders < 200
+
+
+async def test_an_unfolded_line_of_10_mb_is_cut_and_drawn() -> None:
+    model = ChatModel()
+    model.apply(envelope(0, CmdRunAction(command="x")))
+    huge = CmdOutputObservation(
+        command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0)
+    )
+    model.apply(envelope(1, huge, EventSource.AGENT, 0))
+    model.toggle(model.blocks[0])
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE):
+        assert app.view.virtual_size.height < 500
+        assert any("more characters" in row for row in rows(app.view))
+
+
+async def test_any_size_of_the_terminal_is_survived() -> None:
+    model = with_output(100)
+    say(model, 6, "| a | b |\n|---|---|\n| 漢字 | long words here |\n\n- x\n\n```py\nx = '漢字'\n```")
+    app = ChatApp(model)
+    sizes = [(1, 1), (500, 200), (2, 3), (3, 50), (7, 2), (80, 24)]
+    generator = random.Random(1)
+    sizes += [(generator.randint(1, 200), generator.randint(1, 60)) for _ in range(30)]
+    async with app.run_test(size=SIZE) as pilot:
+        for size in [*sizes, SIZE]:
+            await pilot.resize_terminal(*size)
+            for y in range(app.view.size.height):
+                assert app.view.render_line(y).cell_length == app.view.scrollable_content_region.width
+        assert any("long words here" in row for row in rows(app.view))
+
+
+async def test_the_row_that_is_read_stays_on_top_when_the_width_changes() -> None:
+    app = ChatApp(dialogue(200))
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.go("page_up")
+        app.view.go("page_up")
+        top = next(row for row in rows(app.view) if row)
+        await pilot.resize_terminal(50, 20)
+        assert top.strip() in [row.strip() for row in rows(app.view)][:2]
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "nord", "ansi-dark"])
+async def test_another_theme_draws_everything_anew(theme: str) -> None:
+    app = ChatApp(with_output(3))
+    async with app.run_test(size=SIZE) as pilot:
+        text, styles = rows(app.view), [segment.style for segment in app.view.render_line(0)]
+        app.theme = theme
+        await pilot.pause()
+        await settled(pilot, app.view)
+        assert rows(app.view) == text
+        assert [segment.style for segment in app.view.render_line(0)] != styles
+
+
+async def test_the_reading_column_is_100_cells_and_stands_in_the_middle() -> None:
+    model = ChatModel()
+    say(model, 0, "word " * 100)
+    app = ChatApp(model)
+    async with app.run_test(size=(161, 10)):
+        row = app.view.render_line(0).text
+        assert row[:30].strip() == ""
+        assert row[30:130].strip().startswith("word")
+        assert row[130:].strip() == ""
+
+
+async def test_wide_characters_are_never_cut_in_half() -> None:
+    model = ChatModel()
+    say(model, 0, "漢字" * 200)
+    say(model, 1, "a" + "漢字" * 200, EventSource.USER)
+    app = ChatApp(model)
+    async with app.run_test(size=(43, 60)):
+        shown = "".join(rows(app.view))
+        assert shown.count("漢") == shown.count("字") == 400
+
+
+async def test_the_wheel_scrolls_and_leaves_the_end() -> None:
+    app = ChatApp(dialogue(100))
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.post_message(MouseScrollUp(app.view, 5, 5, 0, -1, 0, False, False, False, 5, 5))
+        await pilot.pause()
+        assert not app.view.follows
