@@ -1,0 +1,42 @@
+"""The agent system: one durable stream of events a conversation, and everything that reads and writes it.
+
+Knows no screen and no sandbox. This facade is what the workspace and the command line use; its names are loaded when
+they are first asked for (PEP 562), so that importing `core` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from core.manager import ConversationManager
+    from core.session import AgentSession
+    from core.store import ConversationInfo, EventFilter, EventStore
+    from core.stream import EventStream, EventStreamSubscriber
+
+_PLACES = {
+    "AgentSession": "core.session",
+    "ConversationInfo": "core.store",
+    "ConversationManager": "core.manager",
+    "EventFilter": "core.store",
+    "EventStore": "core.store",
+    "EventStream": "core.stream",
+    "EventStreamSubscriber": "core.stream",
+}
+
+__all__ = [
+    "AgentSession",
+    "ConversationInfo",
+    "ConversationManager",
+    "EventFilter",
+    "EventStore",
+    "EventStream",
+    "EventStreamSubscriber",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"core has no {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

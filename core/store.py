@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ from core.errors import LeaseLostError, StoreBusyError, StoreError, UsageError
 from core.events import Action, Envelope, Event, EventSource, envelope_from_dict, envelope_to_dict, to_json
 from core.locks import FileLock, ProcessMark
 from core.sqlite import aiosqlite, can_be_shared, sqlite3, version
+
+log = logging.getLogger(__name__)
 
 MAX_BATCH = 1000
 """Events in one commit at most, so that a burst does not hold the database from other processes for long."""
@@ -107,25 +110,36 @@ class EventStore:
         self._closing = False
 
     async def __aenter__(self) -> Self:
-        try:
+        async with AsyncExitStack() as stack:
             await asyncio.to_thread(self._prepare_files)
-            self._write = await self._connect()
-            self._read = await self._connect(reader=True)
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"{self.path} cannot be opened: {error}. {_remedy(error)}") from error
-        self._writer = asyncio.create_task(self._write_batches(), name="event store writer")
+            stack.callback(self._share.release)
+            stack.callback(self.mark.release)
+            try:
+                self._write = await self._connect()
+                stack.push_async_callback(self._close_writer)
+                self._read = await self._connect(reader=True)
+            except sqlite3.Error as error:
+                raise StoreError(f"{self.path} cannot be opened: {error}. {_remedy(error)}") from error
+            stack.push_async_callback(self._read.close)
+            self._writer = asyncio.create_task(self._write_batches(), name="event store writer")
+            stack.push_async_callback(self._end_writer)
+            self._exit = stack.pop_all()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        await self._exit.aclose()
+
+    async def _end_writer(self) -> None:
+        """Write what waits, then give every conversation free."""
         self._closing = True
         self._wake.set()
         await self._writer
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error, ValueError):
             await self._write.execute("UPDATE leases SET owner = NULL WHERE owner = ?", (self.mark.name,))
-        await self._read.close()
-        await self._write.close()
-        self.mark.release()
-        self._share.release()
+
+    async def _close_writer(self) -> None:
+        with suppress(sqlite3.Error, ValueError):
+            await self._write.close()
 
     # -- opening -------------------------------------------------------------------------------------------------
 
@@ -138,11 +152,17 @@ class EventStore:
                 folder.chmod(0o700)
             self._share = FileLock(locks / "share.lock")
             self._take_share()
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self.path.chmod(0o600)
-            with FileLock(locks / "schema.lock"):
-                schema.upgrade(self.path)
-            self.mark = ProcessMark(locks)
+            try:
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                self.path.chmod(0o600)
+                with FileLock(locks / "schema.lock"):
+                    schema.upgrade(self.path)
+                self.mark = ProcessMark(locks)
+            except BaseException:
+                self._share.release()
+                raise
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}. {_remedy(error)}") from error
         except OSError as error:
             raise StoreError(
                 f"The data folder {self.home} cannot be used: {error.strerror or error}. "
@@ -296,8 +316,10 @@ class EventStore:
 
     async def _commit(self, batch: list[_Request]) -> None:
         """Write a batch in one transaction; where the database refuses one request, each in its own."""
+        batch = self._number(batch)
+        if not batch:
+            return
         try:
-            self._number(batch)
             await self._insert([row for request in batch for row in request.rows])
         except sqlite3.IntegrityError as error:
             if len(batch) == 1:
@@ -309,11 +331,10 @@ class EventStore:
             for request in batch:
                 await self._commit([request])
             return
-        except (sqlite3.Error, ValueError, RecursionError) as error:
+        except (sqlite3.Error, ValueError) as error:  # ValueError: the connection was closed and could not be reopened
             for request in batch:
                 _fail(request, StoreError(f"The event could not be stored: {error}. {_remedy(error)}"))
-            if isinstance(error, sqlite3.Error):
-                await self._reopen_writer()
+            await self._reopen_writer()
             return
         for request in batch:
             request.lease.next_id += len(request.envelopes)
@@ -321,38 +342,41 @@ class EventStore:
             if not request.done.done():
                 request.done.set_result(request.envelopes)
 
-    def _number(self, batch: Iterable[_Request]) -> None:
-        """Give ids and time to a batch's drafts, and make their rows."""
+    def _number(self, batch: Iterable[_Request]) -> list[_Request]:
+        """Give ids and time to a batch's drafts, and make their rows. What cannot be written as JSON is refused."""
         now = self._clock()
-        taken: dict[int, int] = {}
+        next_ids: dict[int, int] = {}
+        numbered = []
         for request in batch:
             lease = request.lease
-            first = taken.get(lease.key, lease.next_id)
-            taken[lease.key] = first + len(request.drafts)
-            request.envelopes, request.rows = [], []
-            for event_id, draft in enumerate(request.drafts, first):
-                envelope = Envelope.model_construct(
-                    conversation_id=lease.conversation_id,
-                    id=event_id,
-                    timestamp=now,
-                    source=draft.source,
-                    cause=draft.cause,
-                    event=draft.event,
-                    carried={},
-                )
-                request.envelopes.append(envelope)
-                request.rows.append(
-                    (
-                        lease.key,
-                        event_id,
-                        now.isoformat(),
-                        draft.source.value,
-                        draft.cause,
-                        kind_of(draft.event),
-                        lease.token,
-                        _storable(to_json(envelope_to_dict(envelope))),
-                    )
-                )
+            first = next_ids.get(lease.key, lease.next_id)
+            try:
+                self._make_rows(request, first, now)
+            except Exception as error:  # the boundary to whoever made the event: the writer must outlive every event
+                log.exception("an event of conversation %s cannot be stored", lease.conversation_id)
+                _fail(request, StoreError(f"The event cannot be stored: {type(error).__name__}: {error}"))
+                continue
+            next_ids[lease.key] = first + len(request.drafts)
+            numbered.append(request)
+        return numbered
+
+    def _make_rows(self, request: _Request, first: int, now: datetime) -> None:
+        lease, timestamp = request.lease, now.isoformat()
+        request.envelopes, request.rows = [], []
+        for event_id, draft in enumerate(request.drafts, first):
+            envelope = Envelope.model_construct(
+                conversation_id=lease.conversation_id,
+                id=event_id,
+                timestamp=now,
+                source=draft.source,
+                cause=draft.cause,
+                event=draft.event,
+                carried={},
+            )
+            body = _storable(to_json(envelope_to_dict(envelope)))
+            place = (lease.key, event_id, timestamp, draft.source.value, draft.cause)
+            request.envelopes.append(envelope)
+            request.rows.append((*place, kind_of(draft.event), lease.token, body))
 
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
@@ -374,8 +398,7 @@ class EventStore:
 
     async def _reopen_writer(self) -> None:
         """After a failed write the connection is not trusted: SQLite would go on as if nothing had been lost."""
-        with suppress(sqlite3.Error, ValueError):
-            await self._write.close()
+        await self._close_writer()
         with suppress(sqlite3.Error):
             self._write = await self._connect()
 

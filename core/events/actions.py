@@ -69,6 +69,10 @@ class FileReadSource(StrEnum):
     DEFAULT = "default"
 
 
+_CONFIRMATION = frozenset({"confirmation_state"})
+"""V0 never asks before these; here every action that acts can wait for the user's yes."""
+
+
 class NullAction(Action):
     """Nothing is wanted. Kept so that old trajectories load."""
 
@@ -154,11 +158,13 @@ class FileReadAction(Action):
 
     kind: ClassVar[str] = "read"
     runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION
 
     path: str
     start: int = 0
     end: int = -1
     thought: str = ""
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     impl_source: FileReadSource = FileReadSource.DEFAULT
     view_range: list[int] | None = None
@@ -173,6 +179,7 @@ class FileWriteAction(Action):
 
     kind: ClassVar[str] = "write"
     runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION
 
     path: str
     content: str
@@ -192,6 +199,7 @@ class FileEditAction(Action):
 
     kind: ClassVar[str] = "edit"
     runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION
 
     path: str
     command: str = ""
@@ -217,6 +225,7 @@ class BrowseURLAction(Action):
 
     kind: ClassVar[str] = "browse"
     runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION
 
     url: str
     thought: str = ""
@@ -234,6 +243,7 @@ class BrowseInteractiveAction(Action):
 
     kind: ClassVar[str] = "browse_interactive"
     runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION
 
     browser_actions: str
     thought: str = ""
@@ -252,6 +262,7 @@ class MCPAction(Action):
 
     kind: ClassVar[str] = "call_tool_mcp"
     runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION
 
     name: str
     arguments: dict[str, JsonValue] = {}

@@ -97,6 +97,9 @@ class Action(Event):
     runnable: ClassVar[bool] = False
     """Whether a runtime carries it out. Every runnable action gets exactly one observation."""
 
+    ours: ClassVar[frozenset[str]] = frozenset()
+    """Fields that V0 does not have: left out of the stored form while they have their defaults."""
+
     timeout: float | None = None
     """Seconds until the runtime gives up; None leaves it to the runtime."""
 

@@ -50,6 +50,9 @@ def event_to_dict(event: Event) -> JsonObject:
     fields = event.model_dump(mode="json", exclude=_NOT_INNER)
     data: JsonObject = {"message": event.message}
     if isinstance(event, Action):
+        for name in event.ours:
+            if fields[name] == type(event).model_fields[name].default:
+                del fields[name]
         data["action"] = event.kind
         data["args"] = fields
         if event.timeout is not None:

@@ -7,7 +7,7 @@ They have the shape of `core.manager` and `core.session` and none of their work:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -254,5 +254,5 @@ class ManagerDouble:
     async def aclose(self) -> None:
         self.is_closed = True
 
-    def offers(self) -> list[OfferDouble]:
+    def offers(self) -> Sequence[OfferDouble]:
         return self.models

@@ -22,6 +22,6 @@ def help_text(width: int) -> Content:
             parts.append((f"  {shown:<{keys}} ", "bold"))
             parts.append((f"{command.title}{where}\n", ""))
             indent = " " * (keys + 3)
-            lines = textwrap.wrap(command.help, max(20, width - keys - 12))
+            lines = textwrap.wrap(command.help, max(16, width - keys - 3))
             parts += [(f"{indent}{line}\n", "$text-muted") for line in lines]
     return Content.assemble(*parts)

@@ -42,6 +42,16 @@ class Running:
         assert self.app.current is not None
         return cast(SessionDouble, self.app.current.session)
 
+    @property
+    def shows_the_workspace(self) -> bool:
+        """Whether no dialog is up."""
+        return self.app.screen is self.app.workspace
+
+    @property
+    def prompt_has_focus(self) -> bool:
+        """Whether what is typed goes into the prompt."""
+        return self.app.focused is self.app.workspace.prompt
+
     async def press(self, *keys: str) -> None:
         """Press keys and let everything that follows happen."""
         await self.pilot.press(*keys)

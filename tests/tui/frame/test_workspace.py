@@ -90,7 +90,7 @@ async def test_quitting_asks_while_an_agent_works(key: str) -> None:
         await it.press(key)
         assert isinstance(it.app.screen, SureScreen)
         await it.press("enter")
-        assert it.app.screen is it.app.workspace
+        assert it.shows_the_workspace
         await it.press(key)
         await it.pilot.press("y")
     assert it.manager.is_closed
@@ -142,7 +142,7 @@ async def test_escape_restores_a_pane_and_then_returns_to_the_prompt() -> None:
         await it.press("f4", "f4", "escape")
         assert it.app.workspace.chat.display
         await it.press("escape")
-        assert it.app.focused is it.app.workspace.prompt
+        assert it.prompt_has_focus
 
 
 async def test_ctrl_o_unfolds_and_folds_output() -> None:
@@ -187,7 +187,7 @@ async def test_help_shows_the_keys(keys: list[str]) -> None:
         assert isinstance(it.app.screen, TextScreen)
         assert "Command palette" in it.screen_text()
         await it.press("escape")
-        assert it.app.screen is it.app.workspace
+        assert it.shows_the_workspace
 
 
 async def test_a_question_mark_in_a_message_is_a_question_mark() -> None:
@@ -371,7 +371,7 @@ async def test_an_action_is_shown_whole_with_hidden_characters_visible_and_y_all
         await it.press("y")
         assert it.session.wishes == [("confirm",)]
         assert it.app.workspace.card is None
-        assert it.app.focused is it.app.workspace.prompt
+        assert it.prompt_has_focus
 
 
 async def test_keys_pressed_right_after_the_question_appeared_answer_nothing() -> None:

@@ -85,11 +85,7 @@ class Block:
         """Whether folding makes a difference."""
         if self.kind is Kind.TOOL:
             return self._line_count() > self.shown or "\n" in self.title or len(self.title) > THOUGHT_CHARS
-        return (
-            self.kind is Kind.THOUGHT
-            and self.open is None
-            and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
-        )
+        return self.kind is Kind.THOUGHT and self.open is None and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
 
     def plain(self) -> str:
         """All of it as text, for the clipboard."""
@@ -106,9 +102,7 @@ class Block:
                 found = markdown(self.text)
             case Kind.FINISH | Kind.ERROR:
                 found = [Piece(PieceKind.TITLE_WHOLE, self.title, self.mark, meta=self.meta)]
-                found += (
-                    markdown(self.text) if self.kind is Kind.FINISH else self._literal(self.text.split("\n"))
-                )
+                found += markdown(self.text) if self.kind is Kind.FINISH else self._literal(self.text.split("\n"))
             case Kind.THOUGHT if self.folded and self.can_fold:
                 found = [Piece(PieceKind.TITLE, self.text.strip(), self.kind)]
             case Kind.NOTE | Kind.STATUS | Kind.DETAIL:

@@ -152,11 +152,7 @@ class Column:
         self.heights = Heights(heights + [block.lines + block.chars // width for block in self._tail])
         for block, layout in self._layouts.items():
             index = block.serial - self._base
-            if (
-                0 <= index < self._durable
-                and self.model.blocks[index] is block
-                and layout.version == block.version
-            ):
+            if 0 <= index < self._durable and self.model.blocks[index] is block and layout.version == block.version:
                 self.heights[index] = layout.height
 
     def _guess(self, block: Block) -> int:
@@ -203,9 +199,7 @@ class Column:
         layout = self._layout(self.block(index))
         self._settle_height(index)
         piece = min(anchor.piece, len(layout.heights) - 1)
-        within = (
-            layout.ends[piece] - layout.heights[piece] + min(anchor.row, max(0, layout.heights[piece] - 1))
-        )
+        within = layout.ends[piece] - layout.heights[piece] + min(anchor.row, max(0, layout.heights[piece] - 1))
         return self.heights.top(index) + within
 
     def settle(self, anchor: Anchor | None, height: int) -> int:

@@ -276,9 +276,7 @@ class ChatModel(PaneModel):
             case ErrorObservation():
                 self._error(event.content)
             case LoopDetectionObservation():
-                self._add(
-                    Block(Kind.ERROR, "The agent runs in a circle", output(event.content), Mark.INTERRUPTED)
-                )
+                self._add(Block(Kind.ERROR, "The agent runs in a circle", output(event.content), Mark.INTERRUPTED))
             case FileDownloadObservation():
                 self._detail(event.message)
             case UnknownObservation():
@@ -331,12 +329,7 @@ class ChatModel(PaneModel):
             self._drop_stream()
         mark = Mark.FAILED if state is AgentState.ERROR else Mark.INTERRUPTED
         text = clean(reason).strip()
-        if (
-            self.blocks
-            and text
-            and text.startswith(self.blocks[-1].title)
-            and self.blocks[-1].kind is Kind.ERROR
-        ):
+        if self.blocks and text and text.startswith(self.blocks[-1].title) and self.blocks[-1].kind is Kind.ERROR:
             return  # the error itself has just been told
         self._add(Block(Kind.NOTE, STATE_NOTES[state], mark=mark, meta=text))
 

@@ -20,9 +20,7 @@ def with_cursor(strip: Strip, x: int, style: Style) -> Strip:
 def with_selection(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
     """The row with the characters of `span` marked; an end of -1 is the end of the row."""
     text = strip.text
-    left, right = (
-        strip.index_to_cell_position(at) if 0 <= at < len(text) else strip.cell_length for at in span
-    )
+    left, right = (strip.index_to_cell_position(at) if 0 <= at < len(text) else strip.cell_length for at in span)
     return Strip.join([strip.crop(0, left), strip.crop(left, right).apply_style(style), strip.crop(right)])
 
 

@@ -130,9 +130,7 @@ class MarkdownSplitter:
     def _piece(self, kind: PieceKind, lines: list[str]) -> Piece:
         text = "\n".join(lines)
         language = self._language if kind in (PieceKind.CODE, PieceKind.CODE_OPEN) else ""
-        return Piece(
-            kind, text.rstrip() if kind is PieceKind.MARKDOWN else text, self._tone, self._gap, language
-        )
+        return Piece(kind, text.rstrip() if kind is PieceKind.MARKDOWN else text, self._tone, self._gap, language)
 
     def _close(self, gap: bool) -> None:
         """End the piece at hand; `gap` is whether a blank line stands before the next one."""
@@ -196,9 +194,7 @@ class MarkdownSplitter:
         self._add(line)
 
     def _is_table(self) -> bool:
-        return (
-            len(self._lines) > 1 and "|" in self._lines[0] and _TABLE_RULE.match(self._lines[1]) is not None
-        )
+        return len(self._lines) > 1 and "|" in self._lines[0] and _TABLE_RULE.match(self._lines[1]) is not None
 
     def _add(self, line: str) -> None:
         self._lines.append(line)

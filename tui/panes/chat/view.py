@@ -385,11 +385,10 @@ class ChatView(ScrollView, can_focus=True):
             self.go("end")
             return
         found = place.column.strip(self.scroll_offset.y + offset.y)
-        if found is not None and 0 <= (index := found[1] - place.column.base) < len(
-            place.column.model.blocks
-        ):
+        if found is not None and 0 <= (index := found[1] - place.column.base) < len(place.column.model.blocks):
             place.cursor = place.column.model.blocks[index]
             self.refresh(self.size.region)
 
     def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
         self.refresh(self.size.region)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -216,5 +217,6 @@ class EventsView(ScrollView, can_focus=True):
         failed = base + self.get_component_rich_style("events--failed", partial=True)
         segments.append(Segment("  " * row.depth + mark, failed if row.failed else muted))
         segments.append(Segment(sanitize_line(row.kind, 24) + " ", base + Style(bold=row.is_action)))
-        segments.append(Segment(" " + sanitize_line(row.summary, width), muted if not row.failed else failed))
+        room = width - sum(cell_len(segment.text) for segment in segments) - 1
+        segments.append(Segment(" " + sanitize_line(row.summary, room), failed if row.failed else muted))
         return segments

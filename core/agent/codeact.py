@@ -1,0 +1,58 @@
+"""CodeActAgent: works by shell commands and file edits, one model call a step.
+
+Named as in OpenHands V0. A step is a function of the history: what a call needs is built from it anew each
+time, so that a conversation opened again goes on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+from pydantic import JsonValue
+
+from core.agent.answers import events_of, used_ids
+from core.agent.tools import CODEACT_TOOLS
+from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
+from core.llm.metrics import add_response
+from core.memory.prompt import build_messages
+from core.memory.texts import last_observation_text
+from core.ports import LLM, FrameSink, LLMRequest
+
+
+@cache
+def system_prompt() -> str:
+    """The agent's instructions, as they stand in `prompts/codeact.md`."""
+    return resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
+
+
+class CodeActAgent:
+    """The agent for work with code."""
+
+    name = "CodeActAgent"
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+        self._tools = {tool.name: tool for tool in CODEACT_TOOLS}
+        self._schemas = [tool.schema() for tool in CODEACT_TOOLS]
+
+    def system_message(self) -> SystemMessageAction:
+        """What a conversation begins with: instructions, and the tools as the model is told of them."""
+        tools: list[JsonValue] = list(self._schemas)
+        return SystemMessageAction(content=system_prompt(), tools=tools, agent_class=self.name)
+
+    async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
+        """Ask the model once; one or more events come back.
+
+        Raises ModelError; cancelling cancels the call.
+        """
+        messages = build_messages(history)
+        if not messages or messages[0]["role"] != "system":
+            # A trajectory from elsewhere may begin without instructions; the model cannot.
+            messages.insert(0, {"role": "system", "content": system_prompt()})
+        request = LLMRequest(messages, self._schemas, last_observation_text(history))
+        cause = history[-1].id if history else 0
+        response = await self._llm.complete(request, on_frame, cause)
+        spent = add_response(metrics, response)
+        return events_of(response, self._tools, used_ids(history), step=cause, metrics=spent)

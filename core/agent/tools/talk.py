@@ -1,0 +1,35 @@
+"""think and finish: what the agent says to itself, and that it is done."""
+
+from __future__ import annotations
+
+from core.agent.tools.tool import Tool
+from core.events import AgentFinishAction, AgentThinkAction
+
+THINK = Tool(
+    name="think",
+    description=(
+        "Write a thought down. Nothing is looked up and nothing is changed. Use it before a difficult "
+        "decision: to weigh causes of a bug, ways to a change, or what a failed test tells."
+    ),
+    parameters={"thought": {"type": "string", "description": "The thought."}},
+    required=("thought",),
+    actions=(AgentThinkAction,),
+    to_action=lambda arguments: AgentThinkAction(thought=arguments["thought"]),
+)
+
+FINISH = Tool(
+    name="finish",
+    description=(
+        "Say that the task is done, or that you can go no further. Call it alone, as the last thing, after "
+        "you have checked your work."
+    ),
+    parameters={
+        "message": {
+            "type": "string",
+            "description": "What the user reads, in Markdown: what was done and checked, and what is left.",
+        }
+    },
+    required=("message",),
+    actions=(AgentFinishAction,),
+    to_action=lambda arguments: AgentFinishAction(final_thought=arguments["message"]),
+)

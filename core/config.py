@@ -1,0 +1,126 @@
+"""The settings: one field each with its docstring, from option, environment, user file, default, in that order.
+
+`config.toml` lies in HANDLOOM_HOME; any field is also `HANDLOOM__SECTION__FIELD` in the environment, and the two that
+are used most are `HANDLOOM_MODEL` and `HANDLOOM_RUNTIME`. Unknown or wrong settings are refused by name. Files of the
+current folder are never read. API keys do not belong here: the model host alone reads them, from its environment.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from platformdirs import user_data_path
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from core.errors import ConfigurationError
+from core.llm.settings import LLMSettings
+from core.security.confirmation import ConfirmMode
+
+PREFIX = "HANDLOOM__"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AgentSettings(_Section):
+    """The agent and how far it goes by itself."""
+
+    name: str = "CodeActAgent"
+    """The agent's class."""
+    max_iterations: int = Field(default=500, ge=1)
+    """Answers of the model before it asks to go on."""
+    max_budget: float | None = Field(default=None, gt=0)
+    """US dollars that a conversation may cost before it asks to go on."""
+    confirm: ConfirmMode = ConfirmMode.ALWAYS
+    """Which actions wait for the user's yes in the workspace: always, risky or never."""
+
+
+class Settings(_Section):
+    """All settings of one Handloom."""
+
+    model: str = ""
+    """The model that new conversations start with; empty asks."""
+    runtime: Literal["local"] = "local"
+    """Where actions are carried out."""
+    agent: AgentSettings = AgentSettings()
+    llm: LLMSettings = LLMSettings()
+
+
+def home_folder(environ: Mapping[str, str]) -> Path:
+    """Where conversations, settings and logs are kept: HANDLOOM_HOME, or the platform's data folder."""
+    named = environ.get("HANDLOOM_HOME")
+    return Path(named).expanduser().absolute() if named else user_data_path("handloom", appauthor=False)
+
+
+def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
+    """The settings from all their places. `options` win; those that are None do not count.
+
+    Raises ConfigurationError that names the place, the field and what it may be.
+    """
+    file = home / "config.toml"
+    merged = _read_file(file)
+    for name, value in environ.items():
+        if name.startswith(PREFIX):
+            _put(merged, name[len(PREFIX) :].lower().split("__"), value)
+    for field in ("model", "runtime"):
+        if environ.get(f"HANDLOOM_{field.upper()}"):
+            merged[field] = environ[f"HANDLOOM_{field.upper()}"]
+    for name, value in options.items():
+        if value is not None:
+            _put(merged, name.split("__"), value)
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(
+            f"The setting {field} cannot be {first['input']!r}: {first['msg']}. "
+            f"Correct it in {file}, in the environment (HANDLOOM__...) or on the command line."
+        ) from error
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {error}. Correct it or move it away.") from error
+
+
+def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise ConfigurationError(f"The setting {'.'.join(path)} lies in {part}, which is no section.")
+    tree[path[-1]] = value
+
+
+def remember_model(home: Path, name: str) -> None:
+    """Write the model that new conversations start with into the user's file, leaving the rest of it as it is.
+
+    Raises ConfigurationError where the file cannot be written.
+    """
+    file = home / "config.toml"
+    try:
+        lines = file.read_text("utf-8").splitlines() if file.exists() else []
+        section = next((n for n, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+        top = [line for line in lines[:section] if line.split("=")[0].strip() != "model"]
+        text = "\n".join([f"model = {_toml_string(name)}", *top, *lines[section:]]) + "\n"
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=home, delete=False, encoding="utf-8") as new:  # 0600 by itself
+            new.write(text)
+        os.replace(new.name, file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be written: {error}.") from error
+
+
+def _toml_string(text: str) -> str:
+    escaped = "".join(char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08X}" for char in text)
+    return f'"{escaped}"'

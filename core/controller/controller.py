@@ -1,0 +1,210 @@
+"""AgentController: performs what the decisions ask for, and decides nothing.
+
+It listens to the stream, folds each event into its State, and carries out the effects: it asks the agent, hands
+actions to the runtime, cancels both, and appends events. Model calls and actions are tasks of the session's task
+group; each action has exactly one task, which answers for it with exactly one observation, whatever happens. What a
+runtime raises is an observation; what a model raises is one too. A full disk pauses the work until there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from core.controller import decide
+from core.controller.state import State
+from core.errors import LeaseLostError, ModelError, RuntimeUnavailableError, StoreError
+from core.events import (
+    Action,
+    ActionConfirmationStatus,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    Frame,
+    Observation,
+    Status,
+    TerminalOutput,
+    ToolCallMetadata,
+)
+from core.events.output import OutputBuffer
+from core.live import Frames
+from core.ports import Agent, Runtime
+from core.store import Draft
+from core.stream import EventStream, EventStreamSubscriber
+
+log = logging.getLogger(__name__)
+
+INTERRUPTED = "\n[The command was interrupted by the user.]"
+STORE_STATUS = "STATUS$ERROR_STORE"
+STORE_RETRY_S = 1.0
+"""How often a full or broken disk is tried again: soon enough that work goes on by itself once there is room."""
+
+ConfirmationPolicy = Callable[[Action], bool]
+"""Whether an action needs the user's yes before it is carried out."""
+
+
+class AgentController:
+    """Drives one conversation. `spawn` starts a task in the session's task group."""
+
+    def __init__(
+        self,
+        *,
+        stream: EventStream,
+        agent: Agent,
+        runtime: Runtime,
+        frames: Frames,
+        history: list[Envelope],
+        state: State,
+        needs_confirmation: ConfirmationPolicy,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self.stream = stream
+        self.agent = agent
+        self.runtime = runtime
+        self.frames = frames
+        self.history = history
+        self.state = state
+        self.needs_confirmation = needs_confirmation
+        self.changed = asyncio.Event()
+        """Set after every change of state; whoever waits for one clears it."""
+        self._spawn = spawn
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        """Listen from now on, and settle what the last owner of the conversation left open."""
+        self.stream.subscribe(EventStreamSubscriber.AGENT_CONTROLLER, self.on_event, "controller")
+        for effect in decide.resume(self.state):
+            await self._perform(effect)
+
+    async def on_event(self, envelope: Envelope) -> None:
+        """Take one event of the stream: fold it, then perform what follows."""
+        before, after = self.state, decide.evolve(self.state, envelope)
+        self.history.append(envelope)
+        self.state = after
+        self.changed.set()
+        for effect in decide.react(before, after, envelope):
+            await self._perform(effect)
+
+    async def _perform(self, effect: decide.Effect) -> None:
+        match effect:
+            case decide.AskAgent(cause=cause):
+                self._start(cause, self._ask(cause, tuple(self.history)))
+            case decide.Execute(action_id=action_id):
+                self._start(action_id, self._execute(self.history[action_id]))
+            case decide.Cancel(id=id):
+                if (task := self._tasks.get(id)) is not None:
+                    task.cancel()
+            case decide.Emit(event=event, source=source, cause=cause):
+                await self._append([Draft(event, source, cause)])
+
+    def _start(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+        task = self._spawn(work)
+        self._tasks[id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(id, None))
+
+    # -- asking the agent ------------------------------------------------------------------------------------------
+
+    async def _ask(self, cause: int, history: Sequence[Envelope]) -> None:
+        """One model call; its events answer `cause`. Cancelled, it leaves nothing behind."""
+        try:
+            events = await self.agent.step(history, self.state.metrics, self.frames.publish)
+            drafts = [Draft(self._with_confirmation(event), EventSource.AGENT, cause) for event in events]
+            _check_answer(events)
+        except ModelError as error:
+            drafts = [_model_failed(str(error), cause)]
+        except Exception as error:  # the boundary to the agent: its bug must not leave the conversation hanging
+            log.exception("the agent failed")
+            text = f"There was an unexpected error while running the agent: {type(error).__name__}: {error}."
+            drafts = [_model_failed(text + " Send a message to try again.", cause)]
+        await self._append(drafts)
+
+    def _with_confirmation(self, event: Event) -> Event:
+        """The same action, marked where it has to wait for the user's yes."""
+        if isinstance(event, Action) and event.runnable and self.needs_confirmation(event):
+            return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.AWAITING_CONFIRMATION})
+        return event
+
+    # -- carrying out actions --------------------------------------------------------------------------------------
+
+    async def _execute(self, envelope: Envelope) -> None:
+        """Have the runtime carry out one action, and append the one observation that answers it."""
+        action, seen = envelope.event, OutputBuffer()
+        assert isinstance(action, Action)
+
+        def publish(frame: Frame) -> None:
+            if isinstance(frame, TerminalOutput):
+                seen.feed(frame.data)
+            self.frames.publish(frame)
+
+        try:
+            await self.runtime.start()
+            observation = await self.runtime.execute(action, envelope.id, publish)
+        except asyncio.CancelledError:
+            observation = _interrupted(action, seen)
+        except RuntimeUnavailableError as error:
+            observation = ErrorObservation(content=str(error), error_id=decide.RUNTIME_UNAVAILABLE)
+        except Exception as error:  # the boundary to the runtime: an action always gets its observation
+            log.exception("the runtime failed on action %s", envelope.id)
+            observation = ErrorObservation(content=f"{type(error).__name__}: {error}", error_id="RUNTIME$FAILED")
+        metadata = action.tool_call_metadata
+        if metadata is not None:
+            observation = observation.model_copy(update={"tool_call_metadata": _short(metadata)})
+        await self._append([Draft(observation, EventSource.AGENT, envelope.id)])
+
+    # -- appending -------------------------------------------------------------------------------------------------
+
+    async def _append(self, drafts: Sequence[Draft]) -> None:
+        """Append, and where the disk does not take it, say so and try until it does.
+
+        What the model answered or an action did is not to be had again, so it is not given up while we run.
+        """
+        troubled = False
+        while True:
+            try:
+                await self.stream.append_all(drafts)
+            except LeaseLostError as error:
+                self.frames.publish(Status("error", STORE_STATUS, str(error)))
+                return
+            except StoreError as error:
+                troubled = True
+                self.frames.publish(Status("error", STORE_STATUS, str(error)))
+                await asyncio.sleep(STORE_RETRY_S)
+            else:
+                if troubled:
+                    self.frames.publish(Status("info", STORE_STATUS, ""))
+                return
+
+
+def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
+    """What the agent reads of an action that the user stopped: what had been seen of it until then."""
+    if isinstance(action, CmdRunAction):
+        return CmdOutputObservation(
+            command=action.command, content=seen.take(), metadata=CmdOutputMetadata(suffix=INTERRUPTED)
+        )
+    return ErrorObservation(content="The user interrupted this action.", error_id="AGENT_ERROR$INTERRUPTED")
+
+
+def _model_failed(text: str, cause: int) -> Draft:
+    event = ErrorObservation(content=text, error_id=decide.MODEL_FAILED)
+    return Draft(event, EventSource.ENVIRONMENT, cause)
+
+
+def _short(metadata: ToolCallMetadata) -> ToolCallMetadata:
+    """Which call it was, without repeating the model's answer."""
+    return metadata.model_copy(update={"model_response": {"id": metadata.model_response.get("id", "")}})
+
+
+def _check_answer(events: Sequence[Event]) -> None:
+    """The machine counts an answer's events; a count that is wrong would let it wait for ever."""
+    if not events:
+        raise ValueError("the agent answered with no event")
+    for event in events:
+        total = event.tool_call_metadata.total_calls_in_response if event.tool_call_metadata else 1
+        if total != len(events):
+            raise ValueError(f"the agent answered with {len(events)} events, and one of them says {total}")

@@ -1,0 +1,109 @@
+"""One task without a screen: the same session, its events to a callback, its end as an exit status.
+
+Who asks and who prints is the caller's business: `ask` answers confirmations, `on_event` sees each event after it is
+durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import IntEnum
+
+from core.controller.controller import STORE_STATUS
+from core.events import AgentState, Envelope, Frame, Status
+from core.session import AgentSession
+from core.stream import EventStreamSubscriber
+
+
+class ExitStatus(IntEnum):
+    """How `handloom run` ends."""
+
+    FINISHED = 0
+    ERROR = 1
+    """The agent, the model, the sandbox or the disk failed."""
+    USAGE = 2
+    """The command line or the configuration is wrong."""
+    STUCK = 3
+    LIMIT = 4
+    INTERRUPTED = 130
+
+
+async def run_task(
+    session: AgentSession,
+    task: str,
+    *,
+    on_event: Callable[[Envelope], Awaitable[None]],
+    on_notice: Callable[[str], None],
+    ask: Callable[[Envelope], Awaitable[str | None]],
+    interrupted: asyncio.Event,
+) -> ExitStatus:
+    """Say `task` and see it through until the agent rests, a limit is reached or `interrupted` is set.
+
+    `ask` answers None for yes, or why not: with a reason the agent goes on, with an empty one it stops. Raises
+    StoreError where the task itself could not be stored.
+    """
+    trouble: list[str] = []
+    store_failed = asyncio.Event()
+
+    def watch(frame: Frame) -> None:
+        if isinstance(frame, Status) and frame.message:
+            on_notice(frame.message)
+            if frame.id == STORE_STATUS:
+                trouble.append(frame.message)
+                store_failed.set()
+
+    stop_watching = session.frames.watch(watch)
+    session.stream.subscribe(EventStreamSubscriber.MAIN, on_event, "headless")
+    try:
+        await session.send(task)
+        async with asyncio.TaskGroup() as group:
+            waits = {
+                group.create_task(_see_through(session, ask)): "done",
+                group.create_task(interrupted.wait()): "interrupted",
+                group.create_task(store_failed.wait()): "trouble",
+            }
+            ended, rest = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task_ in rest:
+                task_.cancel()
+        how = {waits[task_] for task_ in ended}
+        if "trouble" in how:
+            return ExitStatus.ERROR
+        if "interrupted" in how:
+            await session.interrupt()
+            await session.settled()
+            return ExitStatus.INTERRUPTED
+        return _exit_status(session, on_notice)
+    finally:
+        stop_watching()
+
+
+async def _see_through(session: AgentSession, ask: Callable[[Envelope], Awaitable[str | None]]) -> None:
+    """Wait until the agent rests, answering its confirmations on the way."""
+    while True:
+        await session.settled()
+        awaiting = session.state.awaiting
+        if awaiting is None:
+            return
+        (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
+        refusal = await ask(envelope)
+        if refusal is None:
+            await session.confirm()
+        else:
+            await session.reject(refusal)
+
+
+def _exit_status(session: AgentSession, on_notice: Callable[[str], None]) -> ExitStatus:
+    state = session.state
+    if state.reason:
+        on_notice(state.reason)
+    if state.limit is not None:
+        flag = "--max-iterations" if state.limit == "iterations" else "--max-budget"
+        on_notice(f"Go on with: handloom run --resume {session.info.id} 'go on' {flag} N")
+        return ExitStatus.LIMIT
+    match state.agent_state:
+        case AgentState.FINISHED | AgentState.AWAITING_USER_INPUT:
+            return ExitStatus.FINISHED
+        case AgentState.STOPPED:
+            return ExitStatus.INTERRUPTED
+    return ExitStatus.ERROR

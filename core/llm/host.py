@@ -1,0 +1,137 @@
+"""The model host: a child process that holds litellm and the provider keys, and calls models for all
+conversations.
+
+`python -m core.llm.host` reads the lines of `wire` from standard input and answers on standard output. It
+ends when its input does, and so never outlives Handloom. What it keeps to itself: its output is for lines
+alone, whatever a library prints; litellm logs nowhere, calls back to nobody, reads no `.env` of the folder
+and fetches no price list; keys are taken out of every text that leaves; no core file is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+from core.llm.call import complete
+from core.llm.failures import clean, failure_of, secrets_in
+from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
+
+_SET_BEFORE_IMPORT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no look-up for prices on the network
+    "LITELLM_MODE": "PRODUCTION",  # no .env of the working folder, which a cloned repository may bring
+    "LITELLM_LOG": "CRITICAL",
+    "DO_NOT_TRACK": "1",
+}
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    output = _take_output()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.environ.update(_SET_BEFORE_IMPORT)
+    try:
+        litellm = _load()
+    except Exception as error:  # noqa: BLE001  # boundary: whatever keeps litellm from loading is told, and is the end
+        output.write(encode({"type": "broken", "message": clean(repr(error), secrets_in(os.environ))}))
+        output.flush()
+        os._exit(1)
+    with suppress(BrokenPipeError, KeyboardInterrupt):
+        asyncio.run(_Host(litellm, output).serve())
+    # litellm's own threads may still be at work, and nobody waits for what they do.
+    os._exit(0)
+
+
+def _take_output() -> BinaryIO:
+    """Standard output for lines alone: what libraries print goes to standard error from now on."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return output
+
+
+def _load() -> Any:
+    """litellm, made quiet."""
+    logging.disable(logging.CRITICAL)
+    import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.drop_params = True
+    litellm.turn_off_message_logging = True
+    litellm.disable_streaming_logging = True
+    litellm.num_retries = 0
+    litellm.callbacks = []
+    litellm.success_callback = []
+    litellm.failure_callback = []
+    return litellm
+
+
+class _Host:
+    """The serving side: one task a call, ended by a cancel line or by the end of the input."""
+
+    def __init__(self, litellm: Any, output: BinaryIO) -> None:
+        self._litellm = litellm
+        self._output = output
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._secrets = secrets_in(os.environ)
+
+    async def serve(self) -> None:
+        """Take lines until there are no more; then every call that is under way is ended."""
+        reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        self._say({"type": "ready"})
+        async with asyncio.TaskGroup() as group:
+            while data := await reader.readline():
+                line = decode(data)
+                number = line.get("id", 0)
+                match line.get("type"):
+                    case "complete":
+                        self._calls[number] = group.create_task(self._answer(line))
+                    case "cancel" if number in self._calls:
+                        self._calls[number].cancel()
+                    case "ping":
+                        self._say({"type": "pong", "id": number})
+            for task in self._calls.values():
+                task.cancel()
+
+    async def _answer(self, order: Line) -> None:
+        """Carry out one call and say how it ended. Says nothing of a call that was cancelled."""
+        number = order["id"]
+
+        def on_delta(text: str, channel: str) -> None:
+            self._say({"type": "delta", "id": number, "text": text, "channel": channel})
+
+        try:
+            done = await complete(self._litellm, order, on_delta)
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # boundary: whatever a provider's code raises becomes an error line
+            failure = failure_of(error, order["model"], self._secrets, datetime.now(UTC))
+            wait = failure.retry_after_s
+            self._say(
+                {
+                    "type": "error",
+                    "id": number,
+                    "kind": failure.kind,
+                    "message": failure.message,
+                    "retry_after_s": wait,
+                }
+            )
+        else:
+            self._say({"type": "done", "id": number, **done})
+        finally:
+            del self._calls[number]
+
+    def _say(self, line: Line) -> None:
+        """Write a line. Blocks while Handloom does not read, which holds back the providers' streams too."""
+        self._output.write(encode(line))
+        self._output.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""ConversationManager: the conversations that this process has open, and what they share.
+
+They share one event store, one model host and one set of settings. A conversation is open in one place at a time: the
+lease in the store says where. Use as an async context manager; leaving it closes every conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from core.agent.registry import create_agent
+from core.config import Settings
+from core.controller.state import Limits
+from core.errors import UsageError
+from core.llm.hosted import ModelHost
+from core.llm.registry import ModelOffer, create_llm, offers
+from core.ports import LLM, Runtime
+from core.secrets import Masker, from_environment
+from core.security.confirmation import ConfirmMode
+from core.session import AgentSession
+from core.store import ConversationInfo, EventStore, Lease
+
+DEMO = "demo"
+"""The model that needs neither key nor network; it works in a scratch folder of its own."""
+MakeRuntime = Callable[[str], Runtime]
+"""A runtime that works in the folder of this name, not started yet."""
+
+
+class ConversationManager:
+    """All open conversations of one process. `environ` is read for names of models and values of secrets."""
+
+    def __init__(
+        self, home: Path, settings: Settings, *, make_runtime: MakeRuntime, environ: Mapping[str, str]
+    ) -> None:
+        self.settings = settings
+        self.store = EventStore(home)
+        self._host = ModelHost()
+        self._make_runtime = make_runtime
+        self._environ = environ
+        self._masker = Masker(from_environment(environ))
+        self._sessions: dict[str, AgentSession] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.store.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every conversation, then the model host, then the store. May be called twice."""
+        await asyncio.gather(*(session.aclose() for session in self._sessions.values()))
+        self._sessions.clear()
+        await self._host.aclose()
+        await self.store.__aexit__()
+
+    def offers(self) -> list[ModelOffer]:
+        """The models that can be used here as things stand; the demo always."""
+        return offers(self._environ)
+
+    async def list(self) -> list[ConversationInfo]:
+        """Every conversation of this home, the newest first."""
+        return await self.store.conversations()
+
+    async def create(self, *, workspace: str, model: str = "", title: str = "") -> AgentSession:
+        """A new conversation, started. Raises ConfigurationError, UsageError or StoreError."""
+        model = model or self.settings.model
+        if model == DEMO:
+            workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
+        workspace = _folder(workspace)
+        llm = self._make_llm(model, workspace)
+        conversation_id = uuid.uuid4().hex
+        lease = await self.store.create_conversation(conversation_id, title=title, workspace=workspace, model=model)
+        return await self._start(lease, llm)
+
+    async def open(self, conversation_id: str, *, model: str = "") -> AgentSession:
+        """A conversation as it was left, started; the same session where it is open here already.
+
+        Raises UsageError for an unknown one, StoreBusyError where another process has it.
+        """
+        if (known := self._sessions.get(conversation_id)) is not None:
+            return known
+        lease = await self.store.acquire(conversation_id)
+        try:
+            (info,) = await self.store.conversations(conversation_id=conversation_id)
+            llm = self._make_llm(model or info.model, _folder(info.workspace))
+        except BaseException:
+            await self.store.release(lease)
+            raise
+        return await self._start(lease, llm)
+
+    async def _start(self, lease: Lease, llm: LLM) -> AgentSession:
+        (info,) = await self.store.conversations(conversation_id=lease.conversation_id)
+        agent_settings = self.settings.agent
+        session = AgentSession(
+            store=self.store,
+            lease=lease,
+            info=info,
+            runtime=self._make_runtime(info.workspace),
+            llm=llm,
+            make_llm=lambda name: self._make_llm(name, info.workspace),
+            make_agent=lambda llm: create_agent(agent_settings.name, llm),
+            limits=Limits(agent_settings.max_iterations, agent_settings.max_budget),
+            confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
+            masker=self._masker,
+        )
+        try:
+            await session.start()
+        except BaseException:
+            await session.aclose()
+            raise
+        self._sessions[lease.conversation_id] = session
+        return session
+
+    def _make_llm(self, name: str, workspace: str) -> LLM:
+        return create_llm(name, workspace=workspace, host=self._host, settings=self.settings.llm, environ=self._environ)
+
+    async def close(self, conversation_id: str) -> None:
+        """Close a conversation; an unknown one is closed already."""
+        if (session := self._sessions.pop(conversation_id, None)) is not None:
+            await session.aclose()
+
+
+def _folder(path: str) -> str:
+    """The folder in which the agent works, absolute. Raises UsageError where it cannot be used."""
+    folder = Path(path).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(f"The workspace {folder} is no folder. Make it, or name another with --workspace.")
+    try:
+        next(folder.iterdir(), None)
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"The workspace {folder} cannot be read: {why}. Name another with --workspace.") from error
+    return str(folder)

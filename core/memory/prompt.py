@@ -1,0 +1,246 @@
+"""The history of a conversation as the messages that a model is sent, in OpenAI's chat form.
+
+`build_messages` is a pure function of the events, called once a step with all of them. What it keeps,
+whatever the history is: every tool call has exactly one result, results follow their call at once and in its
+order, nobody speaks twice in a row as the user, and adding events changes nothing of what stands before the
+last answer, so that providers can cache it.
+
+An answer of the model is one assistant message, however many events it became. They share the `id` in
+`tool_call_metadata.model_response`, and the first one carries the whole answer. Source of the rules: the
+message building of OpenHands V0 (`openhands/memory/conversation_memory.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from core.events import (
+    Action,
+    AgentFinishAction,
+    AgentStateChangedObservation,
+    ChangeAgentStateAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
+    Envelope,
+    Event,
+    EventSource,
+    LoopDetectionObservation,
+    LoopRecoveryAction,
+    MessageAction,
+    NullAction,
+    NullObservation,
+    Observation,
+    RecallAction,
+    SystemMessageAction,
+    ToolCallMetadata,
+    UnknownAction,
+    UnknownObservation,
+)
+from core.memory.texts import observation_text
+
+Message = dict[str, Any]
+
+NOT_EXECUTED = "This tool call was not executed: it was interrupted, or given up, before it ran."
+FINISHED = "The user has been told that the task is done."
+
+_UNSEEN: frozenset[type[Event]] = frozenset(
+    {
+        AgentStateChangedObservation,
+        ChangeAgentStateAction,
+        CondensationAction,
+        CondensationRequestAction,
+        LoopDetectionObservation,
+        LoopRecoveryAction,
+        NullAction,
+        NullObservation,
+        RecallAction,
+        UnknownAction,
+        UnknownObservation,
+    }
+)
+"""What is said between the controller, the memory and the user, and never to the model."""
+
+
+class _Answer(NamedTuple):
+    """An answer with tool calls, as it stands in its first event."""
+
+    id: str
+    text: str
+    calls: list[Message]
+
+
+def build_messages(history: Sequence[Envelope]) -> list[Message]:
+    """What the model is sent for this history: the system's message, then user, assistant and tool in turn.
+
+    Text content is a string, or a list of parts where there are images. Unknown and hidden events are left
+    out. The messages share parts with the events: they are for sending, not for changing.
+    """
+    builder = _Builder()
+    for envelope in history:
+        builder.add(envelope)
+    return builder.messages()
+
+
+class _Builder:
+    """Goes over the history once, in order. Lives for one call of build_messages.
+
+    A call is known by its answer's id and its own, as one string: histories are long, and each object counts.
+    """
+
+    def __init__(self) -> None:
+        self._items: list[Message | _Answer] = []
+        self._told: set[str] = set()
+        """The ids of the answers that are among the items."""
+        self._call_of: dict[int, str] = {}
+        """By the id of an action, the call that it carries out. Its arguments are known to be sound."""
+        self._results: dict[str, str] = {}
+        """By call."""
+
+    def add(self, envelope: Envelope) -> None:
+        event = envelope.event
+        if type(event) in _UNSEEN:
+            return
+        metadata = event.tool_call_metadata
+        if isinstance(event, Observation):
+            self._add_observation(envelope, event, metadata)
+        elif metadata is not None:
+            call = self._call(metadata)
+            if call:
+                self._call_of[envelope.id] = call
+                if type(event) is AgentFinishAction:
+                    self._results[call] = FINISHED
+        elif isinstance(event, MessageAction):
+            self._add_message(envelope.source, event)
+        elif isinstance(event, SystemMessageAction):
+            self._items.append({"role": "system", "content": event.content})
+        elif isinstance(event, Action):
+            self._add_bare_action(envelope.source, event)
+
+    def _call(self, metadata: ToolCallMetadata) -> str:
+        """The call that an event belongs to; empty where the event that tells its answer is not there."""
+        answer_id = metadata.model_response.get("id")
+        if not isinstance(answer_id, str):
+            return ""
+        if answer_id not in self._told:
+            message = _message_of(metadata.model_response)
+            calls = message.get("tool_calls")
+            if not isinstance(calls, list) or not calls:
+                return ""
+            self._told.add(answer_id)
+            self._items.append(_Answer(answer_id, message.get("content") or "", calls))
+        return _key(answer_id, metadata.tool_call_id)
+
+    def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
+        call = (
+            self._call(metadata)
+            if metadata
+            else self._call_of.get(-1 if envelope.cause is None else envelope.cause, "")
+        )
+        if call:
+            self._results.setdefault(call, observation_text(event))
+        if call or metadata:
+            return
+        if getattr(event, "hidden", False):
+            return
+        text = observation_text(event)
+        if isinstance(event, CmdOutputObservation):
+            text = f"Observed result of command executed by user:\n{text}"
+        self._say("user", text)
+
+    def _add_message(self, source: EventSource, event: MessageAction) -> None:
+        self._say("assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ())
+
+    def _add_bare_action(self, source: EventSource, event: Action) -> None:
+        """An action outside of any tool call: the user's own command, or one of an imported trajectory."""
+        if isinstance(event, CmdRunAction) and event.hidden:
+            return
+        if source is EventSource.USER:
+            if isinstance(event, CmdRunAction):
+                self._say("user", f"User executed the command:\n{event.command}")
+            return
+        self._say("assistant", event.thought_text if isinstance(event, AgentFinishAction) else event.message)
+
+    def _say(self, role: str, text: str, image_urls: Sequence[str] = ()) -> None:
+        """Add a message, or join it to the one before where the user goes on speaking."""
+        if not text and not image_urls:
+            return
+        content: str | list[Message] = text
+        if image_urls:
+            content = [{"type": "text", "text": text}] if text else []
+            content += [{"type": "image_url", "image_url": {"url": url}} for url in image_urls]
+        last = self._items[-1] if self._items else None
+        if role == "user" and isinstance(last, dict) and last["role"] == "user":
+            last["content"] = _joined(last["content"], content)
+        else:
+            self._items.append({"role": role, "content": content})
+
+    def messages(self) -> list[Message]:
+        """All of it, each answer followed by its results."""
+        messages: list[Message] = []
+        understood = set(self._call_of.values())
+        for item in self._items:
+            if isinstance(item, dict):
+                messages.append(item)
+            else:
+                messages.extend(self._answer_messages(item, understood))
+        return messages
+
+    def _answer_messages(self, answer: _Answer, understood: set[str]) -> list[Message]:
+        """The assistant's message with its calls, then one result for each.
+
+        Arguments go back as the model wrote them, or as an empty object where they are no object.
+        """
+        calls: list[Message] = []
+        results: list[Message] = []
+        for call in answer.calls:
+            match call:
+                case {"id": str() as call_id, "function": {"name": str() as name, "arguments": arguments}}:
+                    key = _key(answer.id, call_id)
+                    sound = key in understood or _is_json_object(arguments)
+                    calls.append(call if sound else _without_arguments(call_id, name))
+                    text = self._results.get(key, NOT_EXECUTED)
+                    results.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": text})
+        message: Message = {"role": "assistant", "content": answer.text}
+        if calls:
+            message["tool_calls"] = calls
+        return [message, *results]
+
+
+def _key(answer_id: str, call_id: str) -> str:
+    return f"{answer_id}\n{call_id}"
+
+
+def _message_of(model_response: dict[str, Any]) -> Message:
+    """The assistant's message in a stored answer; empty where that is not whole, or of another shape."""
+    match model_response:
+        case {"choices": [{"message": dict() as message}, *_]}:
+            return message
+        case _:
+            return {}
+
+
+def _without_arguments(call_id: str, name: str) -> Message:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
+
+
+def _is_json_object(arguments: object) -> bool:
+    """Whether a provider takes these arguments back: some refuse the whole request for one broken call."""
+    try:
+        return isinstance(arguments, str) and isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _joined(before: str | list[Message], after: str | list[Message]) -> str | list[Message]:
+    """Two contents as one: texts with a blank line between them, parts one after the other."""
+    if isinstance(before, str) and isinstance(after, str):
+        return f"{before}\n\n{after}"
+    return [*_parts(before), *_parts(after)]
+
+
+def _parts(content: str | list[Message]) -> list[Message]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

@@ -1,0 +1,242 @@
+"""AgentSession: everything of one open conversation, from its first task to its last.
+
+It folds the log, starts the controller and the memory, and ends them in the right order: what is in flight is
+interrupted and answered, then the runtime goes, then the stream, then the lease. The user's wishes enter the
+conversation here and nowhere else, each as one event. Used by the conversation manager's callers: the workspace and the
+headless command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from core.controller.controller import AgentController
+from core.controller.decide import fold
+from core.controller.state import Limits, State
+from core.errors import RuntimeUnavailableError, StoreError
+from core.events import (
+    AgentState,
+    ChangeAgentStateAction,
+    Envelope,
+    EventSource,
+    MessageAction,
+    RecallAction,
+    Status,
+)
+from core.live import Frames
+from core.memory.memory import recall
+from core.ports import LLM, Agent, Runtime
+from core.secrets import Masker
+from core.security.confirmation import ConfirmMode, needs_confirmation
+from core.store import ConversationInfo, EventStore, Lease
+from core.stream import EventStream, EventStreamSubscriber
+
+log = logging.getLogger(__name__)
+
+CLOSE_S = 5.0
+"""How long what is in flight may take to end when a conversation is closed; then it is dropped."""
+TITLE_CHARS = 50
+PAGE = 500
+"""Events folded between two turns of the event loop: about 10 ms of work."""
+RUNTIME_STATUS = "STATUS$STARTING_RUNTIME"
+
+
+class AgentSession:
+    """One open conversation. Made by the manager; `start` it, `aclose` it."""
+
+    def __init__(
+        self,
+        *,
+        store: EventStore,
+        lease: Lease,
+        info: ConversationInfo,
+        runtime: Runtime,
+        llm: LLM,
+        make_llm: Callable[[str], LLM],
+        make_agent: Callable[[LLM], Agent],
+        limits: Limits,
+        confirm: ConfirmMode,
+        masker: Masker,
+    ) -> None:
+        self.info = info
+        self.stream = EventStream(store, lease, masker)
+        self.frames = Frames()
+        self.runtime = runtime
+        self.confirm_mode = confirm
+        self._store = store
+        self._lease = lease
+        self._llm = llm
+        self._make_llm = make_llm
+        self._make_agent = make_agent
+        self._limits = limits
+        self._controller: AgentController | None = None
+        self._closing = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self._group: asyncio.TaskGroup | None = None
+
+    @property
+    def state(self) -> State:
+        """The controller's state now; LOADING until `start` is through."""
+        return self._controller.state if self._controller else State.initial(self._limits)
+
+    @property
+    def model_name(self) -> str:
+        return self._llm.name
+
+    @property
+    def isolation(self) -> str:
+        """What separates the agent's commands from the user's machine; `none` has to be said all the time."""
+        return self.runtime.isolation
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Fold the log, listen, and settle what a dead owner left open. Raises StoreError."""
+        history: list[Envelope] = []
+        while page := await self.stream.read(after=len(history) - 1, limit=PAGE):
+            history += page
+        state = fold(history, self._limits)
+        opened = asyncio.Event()
+        self._life = asyncio.create_task(self._live(opened), name=f"session {self.info.id}")
+        await opened.wait()
+        agent = self._make_agent(self._llm)
+        self._controller = AgentController(
+            stream=self.stream,
+            agent=agent,
+            runtime=self.runtime,
+            frames=self.frames,
+            history=history,
+            state=state,
+            needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
+            spawn=self._spawn,
+        )
+        self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
+        await self._controller.start()
+        if not history:
+            await self.stream.append(agent.system_message(), EventSource.AGENT)
+
+    async def _live(self, opened: asyncio.Event) -> None:
+        """The task group in which everything of this conversation runs."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            opened.set()
+            await self._closing.wait()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._group is not None
+        return self._group.create_task(work)
+
+    async def aclose(self) -> None:
+        """Interrupt what is in flight, wait until it has answered, and let go of runtime, stream and lease."""
+        if self._closing.is_set():
+            return
+        if self._controller is not None:
+            await self._stop("The conversation was closed.")
+        self._closing.set()
+        if self._life is not None:
+            _, late = await asyncio.wait([self._life], timeout=CLOSE_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(self._life, return_exceptions=True)
+        await self.runtime.aclose()
+        await self._llm.aclose()
+        await self.stream.aclose()
+
+    async def _stop(self, why: str) -> None:
+        """Interrupt, and see it through: the controller's tasks end only when their last words are stored."""
+        try:
+            if self.state.is_busy or self.state.agent_state is AgentState.RUNNING:
+                stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=why)
+                await self.stream.append(stop, EventSource.ENVIRONMENT)
+            async with asyncio.timeout(CLOSE_S):
+                await self.stream.settle()
+        except (StoreError, TimeoutError) as error:  # the next start settles it from the log
+            log.warning("conversation %s was closed in the middle of its work: %s", self.info.id, error)
+
+    async def settled(self) -> None:
+        """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
+        assert self._controller is not None
+        while True:
+            self._controller.changed.clear()
+            await self.stream.settle()
+            if not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING:
+                return
+            await self._controller.changed.wait()
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    async def _recall(self, envelope: Envelope) -> None:
+        assert isinstance(envelope.event, RecallAction)
+        found = recall(envelope.event, workspace=self.runtime.working_dir, now=datetime.now(UTC))
+        await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
+
+    # -- the user's wishes -------------------------------------------------------------------------------------------
+
+    async def send(self, text: str) -> Envelope:
+        """Say something to the agent; it is stored when this returns. Raises StoreError, and then nothing was said."""
+        envelope = await self.stream.append(MessageAction(content=text), EventSource.USER)
+        if not self.info.title:
+            first_line = text.strip().split("\n")[0][:TITLE_CHARS]
+            await self.set_title(first_line or "Untitled")
+        self._spawn(self._start_runtime())
+        return envelope
+
+    async def _start_runtime(self) -> None:
+        """Start the sandbox while the model still thinks; a failure is told again by the action that needs it."""
+        try:
+            await self.runtime.start()
+        except RuntimeUnavailableError as error:
+            self.frames.publish(Status("error", RUNTIME_STATUS, str(error)))
+
+    async def interrupt(self) -> None:
+        """Stop what is going on, now: the model's answer, the running command, what waits behind it."""
+        await self._wish(AgentState.STOPPED)
+
+    async def pause(self) -> None:
+        """Let the running action end, and do nothing after it."""
+        await self._wish(AgentState.PAUSED)
+
+    async def resume(self) -> None:
+        """Go on after a pause, an interrupt or an error; past a limit, extend it by the same amount again."""
+        await self._wish(AgentState.RUNNING)
+
+    async def extend_limit(self) -> None:
+        """Go on past the limit that was reached."""
+        await self._wish(AgentState.RUNNING)
+
+    async def confirm(self) -> None:
+        """Let the action that waits be carried out."""
+        await self._wish(AgentState.USER_CONFIRMED, cause=self.state.awaiting)
+
+    async def reject(self, reason: str = "") -> None:
+        """Do not let the action that waits be carried out. With a reason the agent goes on and reads it."""
+        await self._wish(AgentState.USER_REJECTED, cause=self.state.awaiting, thought=reason)
+
+    async def _wish(self, wish: AgentState, *, cause: int | None = None, thought: str = "") -> None:
+        await self.stream.append(ChangeAgentStateAction(agent_state=wish, thought=thought), EventSource.USER, cause)
+
+    # -- what may change while it goes on -----------------------------------------------------------------------------
+
+    def set_confirm_mode(self, mode: ConfirmMode | str) -> None:
+        """From the next answer on, ask for this much."""
+        self.confirm_mode = ConfirmMode(mode)
+
+    async def set_model(self, name: str) -> None:
+        """From the next answer on, another model answers. Raises ConfigurationError."""
+        assert self._controller is not None
+        llm = self._make_llm(name)
+        old, self._llm = self._llm, llm
+        self._controller.agent = self._make_agent(llm)
+        await self._store.update_conversation(self._lease, model=name)
+        self.info = replace(self.info, model=name)
+        await old.aclose()
+
+    async def set_title(self, title: str) -> None:
+        """What the lists call this conversation."""
+        self.info = replace(self.info, title=title)
+        await self._store.update_conversation(self._lease, title=title)

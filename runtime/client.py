@@ -1,0 +1,109 @@
+"""ActionExecutionClient: one action over the wire. The same for every sandbox; only the way to it differs.
+
+What the sandbox says is decoded by `protocol`; what cannot be reached, breaks off or makes no sense is a
+RuntimeUnavailableError that says what to do next. There is no time limit here but the one to connect: an
+action ends by its own, in the sandbox.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from core.errors import RuntimeUnavailableError
+from core.events import Action, Frame, Observation
+from runtime.protocol import (
+    JSON_TYPE,
+    KEY_HEADER,
+    NDJSON_TYPE,
+    LineSplitter,
+    ProtocolError,
+    decode_line,
+    encode_request,
+)
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 10.0
+_GONE = "The sandbox is gone ({reason}). Send a message to start a new one; files in the workspace are kept."
+
+
+class ActionExecutionClient:
+    """Talks to one action server. Belongs to the running loop.
+
+    `uds` is the path of its socket; without it, `url` is its address.
+    """
+
+    def __init__(self, key: str, *, uds: str | None = None, url: str = "http://localhost") -> None:
+        connector = aiohttp.UnixConnector(uds) if uds is not None else aiohttp.TCPConnector()
+        self._url = url.rstrip("/")
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers={KEY_HEADER: key},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def alive(self) -> bool:
+        """Whether the server answers and takes our key."""
+        try:
+            async with self._session.get(f"{self._url}/alive") as response:
+                return response.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def server_info(self) -> dict[str, Any]:
+        """Uptime, idle time, resources, version of the protocol. Raises RuntimeUnavailableError."""
+        try:
+            async with self._session.get(f"{self._url}/server_info", raise_for_status=True) as response:
+                info: dict[str, Any] = await response.json()
+                return info
+        except (aiohttp.ClientError, ValueError) as error:
+            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
+
+    async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
+        """Have one action carried out; frames go to `on_frame` as they come.
+
+        Cancelling closes the response at once, which interrupts the action. Raises RuntimeUnavailableError.
+        """
+        headers = {"Accept": NDJSON_TYPE, "Content-Type": JSON_TYPE}
+        body = encode_request(action, action_id)
+        lines = LineSplitter()
+        try:
+            async with self._session.post(f"{self._url}/execute_action", data=body, headers=headers) as response:
+                if response.status != 200:
+                    raise RuntimeUnavailableError(await _refusal(response))
+                try:
+                    async for data in response.content.iter_any():
+                        for line in lines.feed(data):
+                            said = decode_line(line)
+                            if isinstance(said, Observation):
+                                return said
+                            on_frame(said)
+                except BaseException:
+                    response.close()
+                    raise
+        except (aiohttp.ClientError, ProtocolError) as error:
+            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
+        raise RuntimeUnavailableError(_GONE.format(reason="its answer ended without an observation"))
+
+    async def aclose(self) -> None:
+        """Let go of the connections. May be called twice."""
+        await self._session.close()
+
+
+async def _refusal(response: aiohttp.ClientResponse) -> str:
+    detail = (await response.text())[:500]
+    return f"The sandbox refused the action with status {response.status}: {detail}. Restart the runtime."

@@ -1,0 +1,146 @@
+"""LocalRuntime: the action server as a child process, on the user's own machine and with his rights.
+
+It separates nothing: `isolation` is `none`. What it promises is an end: the server holds the read side of a
+pipe whose other side is ours, so it and everything that it started end when we do, however we end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from core.errors import RuntimeUnavailableError
+from core.events import Action, Frame, Observation
+from runtime.client import ActionExecutionClient
+from runtime.environment import without_secrets
+
+START_TIMEOUT_S = 20.0
+"""A cold disk can take seconds; a server that is well is ready in a third of one."""
+END_TIMEOUT_S = 3.0
+"""The server gives itself two seconds."""
+SOCKET_PATH_BYTES = 100
+"""macOS takes 104 for the path of a socket, Linux 108."""
+
+
+class LocalRuntime:
+    """Carries out actions on this machine. Implements core.ports.Runtime.
+
+    `options` go to the server as they are, such as `--no-change-timeout`.
+    """
+
+    def __init__(self, working_dir: str | Path, *, options: tuple[str, ...] = ()) -> None:
+        self._working_dir = Path(working_dir).resolve()
+        self._options = options
+        self._starting = asyncio.Lock()
+        self._folder: Path | None = None
+        self._server: asyncio.subprocess.Process | None = None
+        self._client: ActionExecutionClient | None = None
+
+    @property
+    def isolation(self) -> str:
+        return "none"
+
+    @property
+    def working_dir(self) -> str:
+        return str(self._working_dir)
+
+    @property
+    def server_pid(self) -> int | None:
+        """The server's process while there is one."""
+        return self._server.pid if self._server is not None else None
+
+    async def start(self) -> None:
+        """Start the server unless it runs. Raises RuntimeUnavailableError; may be called again then."""
+        async with self._starting:
+            if self._server is not None and self._server.returncode is None:
+                return
+            await self._end()
+            try:
+                await self._start()
+            except BaseException:
+                await self._end()
+                raise
+
+    async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
+        """Carry out one action. Raises RuntimeUnavailableError where the server is not there; see `start`."""
+        if self._client is None:
+            raise RuntimeUnavailableError("The local runtime is not started. Start it first.")
+        return await self._client.execute(action, action_id, on_frame)
+
+    async def aclose(self) -> None:
+        """End the server and everything that it started. May be called twice."""
+        async with self._starting:
+            await self._end()
+
+    async def _start(self) -> None:
+        if not self._working_dir.is_dir():
+            raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
+        self._folder = _private_folder()
+        key = secrets.token_hex(32)
+        key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
+        key_file.touch(0o600)
+        key_file.write_text(key, "ascii")
+        with log.open("wb") as stderr:
+            self._server = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
+                *("--working-dir", str(self._working_dir), "--uds", str(socket), "--key-file", str(key_file)),
+                *self._options,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=stderr,
+                cwd="/",
+                env=without_secrets(os.environ),
+                start_new_session=True,
+            )
+        assert self._server.stdout is not None
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                ready = await self._server.stdout.readline()
+        except TimeoutError:
+            ready = b""
+        if not ready:
+            said = log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
+            raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
+        self._client = ActionExecutionClient(key, uds=str(socket))
+
+    async def _end(self) -> None:
+        client, self._client = self._client, None
+        server, self._server = self._server, None
+        folder, self._folder = self._folder, None
+        if client is not None:
+            await client.aclose()
+        if server is not None:
+            await _end_process(server)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _end_process(server: asyncio.subprocess.Process) -> None:
+    """SIGTERM, upon which the server kills what it started; SIGKILL for one that does not end."""
+    assert server.stdin is not None
+    server.stdin.close()
+    with suppress(ProcessLookupError):
+        server.terminate()
+    try:
+        async with asyncio.timeout(END_TIMEOUT_S):
+            await server.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            server.kill()
+        await server.wait()
+
+
+def _private_folder() -> Path:
+    """A new folder for its owner alone, in which a socket's path is short enough."""
+    folder = Path(tempfile.mkdtemp(prefix="handloom-"))
+    if len(os.fsencode(folder / "s")) > SOCKET_PATH_BYTES:
+        folder.rmdir()
+        folder = Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))  # mkdtemp makes it private
+    return folder

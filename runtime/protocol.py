@@ -1,0 +1,156 @@
+"""The wire between Handloom and a sandbox. Pure functions of bytes and events: no sockets, no clock.
+
+`POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`. The
+answer is one observation in V0 form as JSON; where the caller accepts `application/x-ndjson`, it is frames
+while the action runs, one JSON object a line, and the observation as the last line. Closing the response is
+the interrupt.
+
+Everything that is decoded here was written by the other side and may be hostile: what does not fit raises
+ProtocolError and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from core.events import (
+    Action,
+    EventFormatError,
+    Frame,
+    Observation,
+    Status,
+    TerminalOutput,
+    TokenDelta,
+    UnknownAction,
+    UnknownObservation,
+    event_from_dict,
+    event_to_dict,
+)
+
+PROTOCOL_VERSION = 1
+KEY_HEADER = "X-Session-API-Key"
+JSON_TYPE = "application/json"
+NDJSON_TYPE = "application/x-ndjson"
+
+MAX_REQUEST_BYTES = 8 * 1024 * 1024
+"""An action is text that a model wrote; more is a mistake or an attack."""
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""The longest line of an answer: the observation of an edit carries a file twice, a page carries pictures."""
+
+NO_ACTION_ID = -1
+"""Stands for the id of an action that has none: the caller keeps no stream of events."""
+
+
+class ProtocolError(ValueError):
+    """Bytes that are not of this protocol; the text says which part is wrong."""
+
+
+def encode_request(action: Action, action_id: int) -> bytes:
+    """The body of `POST /execute_action`."""
+    return _encode({"action": {**event_to_dict(action), "id": action_id}})
+
+
+def decode_request(body: bytes) -> tuple[Action, int]:
+    """The action of a request and its id, NO_ACTION_ID where it has none. Raises ProtocolError."""
+    data = _decode(body).get("action")
+    if not isinstance(data, dict):
+        raise ProtocolError("the body is a JSON object with the key 'action', and an object under it")
+    event = _event(data)
+    if isinstance(event, UnknownAction) or not isinstance(event, Action):
+        raise ProtocolError(f"{data.get('action')!r} is no action that this server knows")
+    action_id = data.get("id", NO_ACTION_ID)
+    if not isinstance(action_id, int) or isinstance(action_id, bool):
+        raise ProtocolError("'id' is an integer")
+    return event, action_id
+
+
+def encode_observation(observation: Observation) -> bytes:
+    """An observation in V0 form: the whole answer, or the last line of a stream."""
+    return _encode(event_to_dict(observation))
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """One line of a stream, without its end."""
+    match frame:
+        case TerminalOutput(cause, data):
+            text = base64.b64encode(data).decode("ascii")
+            return _encode({"frame": "terminal_output", "cause": cause, "data": text})
+        case Status(level, id_, message):
+            return _encode({"frame": "status", "level": level, "id": id_, "message": message})
+        case TokenDelta(cause, text, channel):
+            return _encode({"frame": "token_delta", "cause": cause, "text": text, "channel": channel})
+
+
+def decode_line(line: bytes) -> Frame | Observation:
+    """What one line of an answer says. Raises ProtocolError."""
+    data = _decode(line)
+    if "observation" in data:
+        return decode_observation(data)
+    try:
+        match data["frame"]:
+            case "terminal_output":
+                return TerminalOutput(int(data["cause"]), base64.b64decode(data["data"], validate=True))
+            case "status":
+                is_error = data["level"] == "error"
+                return Status("error" if is_error else "info", str(data["id"]), str(data["message"]))
+            case "token_delta":
+                is_reasoning = data.get("channel") == "reasoning"
+                return TokenDelta(int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer")
+            case kind:
+                raise ProtocolError(f"no frame is called {kind!r}")
+    except (KeyError, TypeError, binascii.Error) as error:
+        raise ProtocolError(f"a frame is incomplete or of the wrong shape: {error!r}") from error
+
+
+def decode_observation(data: Mapping[str, Any]) -> Observation:
+    """The observation of a V0 form. Raises ProtocolError."""
+    event = _event(data)
+    if isinstance(event, UnknownObservation) or not isinstance(event, Observation):
+        raise ProtocolError(f"{data.get('observation')!r} is no observation that this version knows")
+    return event
+
+
+class LineSplitter:
+    """Puts the pieces in which an answer arrives together into lines."""
+
+    def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that `data` completes, without their ends. Raises ProtocolError where one is too long."""
+        searched = len(self._rest)
+        self._rest += data
+        while (end := self._rest.find(b"\n", searched)) >= 0:
+            line = bytes(self._rest[:end])
+            del self._rest[: end + 1]
+            searched = 0
+            yield line
+        if len(self._rest) > self._limit:
+            raise ProtocolError(f"a line is longer than {self._limit} bytes")
+
+
+def _event(data: Mapping[str, Any]) -> Any:
+    try:
+        return event_from_dict(data)[0]
+    except EventFormatError as error:
+        raise ProtocolError(str(error)) from error
+
+
+def _encode(data: Mapping[str, Any]) -> bytes:
+    """ASCII only, so that lone surrogates in hostile text survive the way as escapes."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _decode(line: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ProtocolError(f"a JSON object was expected, not {type(data).__name__}")
+    return data

@@ -1,0 +1,161 @@
+"""Reading, writing and editing files: the rows of the executor's table.
+
+File work happens in a thread, one edit at a time; it waits neither for the shell nor on the loop. Texts are
+those of OpenHands V0 (`openhands/runtime/action_execution_server.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from core.events import (
+    ErrorObservation,
+    FileEditAction,
+    FileEditObservation,
+    FileEditSource,
+    FileReadAction,
+    FileReadObservation,
+    FileReadSource,
+    FileWriteAction,
+    FileWriteObservation,
+    Observation,
+)
+from runtime.server import textfile
+from runtime.server.editor import Edit, Editor, EditorError, check_path, unified_diff
+from runtime.server.executor import Emit, Table
+from runtime.server.textfile import BinaryFileError, FileError, TextFile
+
+MAX_WHOLE_CONTENT_BYTES = 1024 * 1024
+"""An observation carries a file before and after an edit up to this size; of a larger one, the diff alone."""
+
+
+class Files:
+    """Reads, writes and edits. `cwd` says where relative paths begin; `umask` is the user's."""
+
+    def __init__(self, cwd: Callable[[], str], umask: int = 0o022) -> None:
+        self._cwd = cwd
+        self._umask = umask
+        self._editor = Editor(umask)
+        self._turn = asyncio.Lock()
+
+    @property
+    def table(self) -> Table:
+        return {FileReadAction: self.read, FileWriteAction: self.write, FileEditAction: self.edit}
+
+    async def read(self, action: FileReadAction, action_id: int, emit: Emit) -> Observation:
+        """A file's text, or the editor's view where the action asks for it."""
+        if action.impl_source is FileReadSource.OH_ACI:
+            return await asyncio.to_thread(self._view, action.path, action.view_range)
+        return await asyncio.to_thread(self._read, action)
+
+    async def write(self, action: FileWriteAction, action_id: int, emit: Emit) -> Observation:
+        """Write a file whole, or put lines in the place of others."""
+        async with self._turn:
+            return await asyncio.to_thread(self._write, action)
+
+    async def edit(self, action: FileEditAction, action_id: int, emit: Emit) -> Observation:
+        """One command of the editor."""
+        if action.impl_source is not FileEditSource.OH_ACI:
+            return ErrorObservation(content="ERROR:\nEdits by a model are not supported. Use the editor's commands.")
+        if action.command == "view":
+            return await asyncio.to_thread(self._view, action.path, None)
+        async with self._turn:
+            return await asyncio.to_thread(self._edit, action)
+
+    def _read(self, action: FileReadAction) -> Observation:
+        path = self._resolve(action.path)
+        try:
+            text = textfile.read(path).text
+        except OSError as error:
+            return self._refused(error, path, "read files")
+        except BinaryFileError:
+            return ErrorObservation(content="ERROR_BINARY_FILE")
+        except FileError as error:
+            return ErrorObservation(content=str(error))
+        if (action.start, action.end) != (0, -1):
+            lines = text.splitlines(keepends=True)
+            text = "".join(lines[max(action.start, 0) : None if action.end == -1 else max(action.end, 0)])
+        return FileReadObservation(path=path, content=text)
+
+    def _write(self, action: FileWriteAction) -> Observation:
+        path = self._resolve(action.path)
+        content = action.content if not action.content or action.content.endswith("\n") else action.content + "\n"
+        try:
+            before = TextFile("") if not os.path.exists(path) else self._readable(path, action)
+            if (action.start, action.end) != (0, -1):
+                lines = before.text.splitlines(keepends=True)
+                after = [] if action.end == -1 else lines[action.end :]
+                content = "".join([*lines[: action.start], content, *after])
+            file = TextFile(content, before.encoding, before.line_end)
+            textfile.write(path, file.encode(), self._umask)
+        except OSError as error:
+            return self._refused(error, path, "write to files")
+        except FileError as error:
+            return ErrorObservation(content=str(error))
+        return FileWriteObservation(path=action.path)
+
+    def _readable(self, path: str, action: FileWriteAction) -> TextFile:
+        """What is there now. A whole write may take the place of anything, also of what is no text."""
+        try:
+            return textfile.read(path)
+        except FileError:
+            if (action.start, action.end) == (0, -1):
+                return TextFile("")
+            raise
+
+    def _view(self, path: str, view_range: list[int] | None) -> Observation:
+        try:
+            check_path("view", path, self._cwd())
+            content = self._editor.view(path, view_range)
+        except (EditorError, FileError) as error:
+            return ErrorObservation(content=f"ERROR:\n{error}")
+        except OSError as error:
+            return ErrorObservation(content=f"ERROR:\nRan into {error} while trying to read {path}")
+        return FileReadObservation(path=path, content=content, impl_source=FileReadSource.OH_ACI)
+
+    def _edit(self, action: FileEditAction) -> Observation:
+        try:
+            check_path(action.command, action.path, self._cwd())
+            edit = self._command(action)
+        except (EditorError, FileError) as error:
+            return ErrorObservation(content=f"ERROR:\n{error}")
+        except OSError as error:
+            return ErrorObservation(content=f"ERROR:\nRan into {error} while trying to write to {action.path}")
+        is_small = max(len(edit.old or ""), len(edit.new)) <= MAX_WHOLE_CONTENT_BYTES
+        return FileEditObservation(
+            content=edit.output,
+            path=action.path,
+            prev_exist=edit.old is not None,
+            old_content=edit.old if is_small else None,
+            new_content=edit.new if is_small else None,
+            impl_source=FileEditSource.OH_ACI,
+            diff=unified_diff(edit.old or "", edit.new, action.path),
+        )
+
+    def _command(self, action: FileEditAction) -> Edit:
+        match action.command:
+            case "create":
+                return self._editor.create(action.path, action.file_text)
+            case "str_replace":
+                return self._editor.str_replace(action.path, action.old_str, action.new_str)
+            case "insert":
+                return self._editor.insert(action.path, action.insert_line, action.new_str)
+            case _:
+                return self._editor.undo_edit(action.path)
+
+    def _resolve(self, path: str) -> str:
+        return os.path.normpath(os.path.join(self._cwd(), path))
+
+    def _refused(self, error: OSError, path: str, what: str) -> ErrorObservation:
+        match error:
+            case FileNotFoundError():
+                text = f"File not found: {path}. Your current working directory is {self._cwd()}."
+            case IsADirectoryError():
+                text = f"Path is a directory: {path}. You can only {what}"
+            case PermissionError():
+                text = f"Permission denied: {path}. Choose another path."
+            case _:
+                text = f"{error.strerror or error}: {path}"
+        return ErrorObservation(content=text)

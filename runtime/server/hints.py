@@ -1,0 +1,55 @@
+"""What the model is told about its commands: V0's hints, word for word, since models are tuned to them. Pure.
+
+Source: `openhands/runtime/utils/bash.py`. What is added to them, on a shell that ended, stands behind them
+in a line of its own.
+"""
+
+from __future__ import annotations
+
+HELP = (
+    "You may wait longer to see additional output by sending empty command '', "
+    "send other commands to interact with the current process, "
+    'send keys ("C-c", "C-z", "C-d") to interrupt/kill the previous command before sending your new command, '
+    "or use the timeout parameter in execute_bash for future commands."
+)
+CONTINUED = "[Below is the output of the previous command.]\n"
+NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from."
+NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
+
+
+def completed(exit_code: int, command: str) -> str:
+    """The suffix of a command that ended; `command` may be a special key."""
+    sent = f" CTRL+{command.strip()[-1].upper()} was sent." if special_key(command) is not None else ""
+    return f"\n[The command completed with exit code {exit_code}.{sent}]"
+
+
+def no_new_output(seconds: float) -> str:
+    """The suffix of a command that is silent."""
+    return f"\n[The command has no new output after {seconds:g} seconds. {HELP}]"
+
+
+def timed_out(seconds: float) -> str:
+    """The suffix of a command that has had its time."""
+    return f"\n[The command timed out after {seconds:g} seconds. {HELP}]"
+
+
+def not_executed(command: str) -> str:
+    """The suffix for a command that came while another one ran."""
+    return (
+        f'\n[Your command "{command.strip()}" is NOT executed. '
+        "The previous command is still running - You CANNOT send new commands until the previous command is "
+        "completed. By setting `is_input` to `true`, you can interact with the current process: "
+        f"{HELP}]"
+    )
+
+
+def fresh_shell(folder: str) -> str:
+    """What happened to a shell that ended."""
+    return f"A fresh shell was started in {folder}; the old one's variables, functions and aliases are gone."
+
+
+def special_key(command: str) -> bytes | None:
+    """The control character of `C-c` and its like, None for anything else."""
+    key = command.strip()
+    is_key = len(key) == 3 and key.startswith("C-") and "@" <= key[2].upper() <= "_"
+    return bytes([ord(key[2].upper()) & 0x1F]) if is_key else None

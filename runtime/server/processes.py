@@ -1,0 +1,125 @@
+"""Who descends from whom, and the end of all of them.
+
+A command can leave its session (`setsid`), its parent (`&` in a subshell) and its terminal (`nohup`). On
+Linux the server makes itself the one to whom orphans are given, so that everything that was ever started
+stays below it in the tree of processes and can be found at the end. Elsewhere what has left both session
+and parent is out of reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+KILL_ROUNDS = 50
+"""A process that forks while it is being killed leaves a child for the next round; each takes about a
+millisecond."""
+
+_awaited: set[int] = set()
+"""Children whose end somebody here waits for: their exit status is his."""
+
+
+class _Entry(NamedTuple):
+    parent: int
+    session: int
+    is_zombie: bool
+
+
+def descendants(root: int) -> set[int]:
+    """Every living process below `root`, `root` not included."""
+    table = _table()
+    found: set[int] = set()
+    fresh = {root}
+    while fresh:
+        fresh = {pid for pid, entry in table.items() if entry.parent in fresh} - found
+        found |= fresh
+    return {pid for pid in found if not table[pid].is_zombie}
+
+
+def session_members(session: int) -> set[int]:
+    """Every living process of a terminal session."""
+    return {pid for pid, entry in _table().items() if entry.session == session and not entry.is_zombie}
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """SIGKILL to each; who is gone already is gone."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def kill_descendants(root: int) -> None:
+    """End everything below `root`, also what is forked meanwhile. Blocks for milliseconds; for the server's
+    end."""
+    for _ in range(KILL_ROUNDS):
+        below = descendants(root)
+        if not below:
+            return
+        kill_all(below)
+
+
+def reap_orphans() -> None:
+    """Take away the ended processes that were given to us, but not those that `wait_for_exit` waits for."""
+    me = os.getpid()
+    for pid, entry in _table().items():
+        if entry.parent == me and entry.is_zombie and pid not in _awaited:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
+    """Wait without polling and without blocking the loop; the exit status as Popen says it.
+
+    On Linux by a pidfd; elsewhere by a thread that waits.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return await asyncio.to_thread(process.wait)
+    _awaited.add(process.pid)
+    try:
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        _awaited.discard(process.pid)
+        return process.wait()
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(fd, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+        _awaited.discard(process.pid)
+    return process.wait()
+
+
+def _table() -> dict[int, _Entry]:
+    return dict(_from_proc() if sys.platform == "linux" else _from_ps())
+
+
+def _from_proc() -> Iterator[tuple[int, _Entry]]:
+    for folder in _PROC.iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_bytes()
+            except OSError:
+                continue
+            # The name stands in brackets and may hold anything, brackets and blanks included.
+            fields = stat[stat.rindex(b")") + 2 :].split()
+            yield int(folder.name), _Entry(int(fields[1]), int(fields[3]), fields[0] in (b"Z", b"X"))
+
+
+def _from_ps() -> Iterator[tuple[int, _Entry]]:
+    listing = subprocess.run(
+        ["ps", "-axo", "pid=,ppid=,sess=,stat="], capture_output=True, text=True, check=False, timeout=5
+    ).stdout
+    for line in listing.splitlines():
+        pid, parent, session, state = line.split(None, 3)
+        yield int(pid), _Entry(int(parent), int(session, 16), state.startswith("Z"))

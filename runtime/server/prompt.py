@@ -1,0 +1,133 @@
+"""Where a command ends: the shell's prompt as a block of JSON among its output. No IO.
+
+As in OpenHands V0 (`openhands/events/observation/commands.py`), PS1 prints JSON between two markers, with
+exit code, folder and interpreter. Ours also carries a nonce of the session behind the first marker, so that
+a program cannot pretend that it ended by printing the markers; and it begins with a control character that
+hardly any program prints, so that a half-arrived marker never holds back what a program shows.
+
+Nothing in it forks: `$(pwd)` and `$(which python)` would double the time of `true`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from core.events import CmdOutputMetadata
+
+PS1_BEGIN = "###PS1JSON###"
+PS1_END = "###PS1END###"
+_LEAD = "\x1e"
+
+INIT_SCRIPT = r"""
+unset HISTFILE MAILCHECK
+set +o history +H
+__handloom_nonce=@NONCE@
+__handloom_number=0
+__handloom_begin() {
+    set -- $? "$1"
+    __handloom_number=$2
+    [[ $- == *e* ]] || return $1
+}
+__handloom_prompt() {
+    __handloom_status=$?
+    if [[ $- == *u* ]]; then set +u; __handloom_pid=$!; set -u; else __handloom_pid=$!; fi
+    __handloom_dir=${PWD//\\/\\\\}
+    __handloom_dir=${__handloom_dir//\"/\\\"}
+    hash python || :
+    __handloom_python=${BASH_CMDS[python]-}
+    PS2= PROMPT_COMMAND='{ __handloom_prompt; } 3>&2 2>/dev/null'
+    PS1='@LEAD@@BEGIN@${__handloom_nonce}
+{"number": "${__handloom_number}", "pid": "${__handloom_pid}", "exit_code": "${__handloom_status}",
+"username": "\u", "hostname": "\h", "working_dir": "${__handloom_dir}",
+"py_interpreter_path": "${__handloom_python}"}
+@END@'
+    [[ -t 3 ]] || printf %s "${PS1@P}" >/dev/tty
+    [[ $- == *e* ]] || return $__handloom_status
+}
+PROMPT_COMMAND='{ __handloom_prompt; } 3>&2 2>/dev/null'
+"""
+"""What the shell runs before its first prompt.
+
+`__handloom_prompt` sets PS1 and PROMPT_COMMAND anew each time, since commands such as `. ~/.bashrc` or a
+virtual environment's `activate` change them. Its own standard error is put away, or `set -x` would trace
+it; where the shell's is no terminal (`exec 2>log`), bash would print the prompt there, so the function
+prints it to the terminal. Under `set -e` a status of the command before would end the shell, so it is not
+handed on.
+"""
+
+
+def init_script(nonce: str) -> str:
+    """The shell's init file for a session with this nonce."""
+    script = INIT_SCRIPT.replace("@NONCE@", nonce).replace("@LEAD@", _LEAD)
+    return script.replace("@BEGIN@", PS1_BEGIN).replace("@END@", PS1_END)
+
+
+def command_line(path: str, number: int) -> bytes:
+    """What is typed to run the commands in the file `path`; far below the 4,096 bytes that a terminal takes.
+
+    The prompts after it carry `number`, so that none that was on its way is taken for the end of this
+    command. The command still finds `$?` of the one before.
+    """
+    begin, end = f"{{ __handloom_begin {number}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
+    return f" {begin}; . {shlex.quote(path)}; {end}\n".encode()
+
+
+class Prompt(NamedTuple):
+    """The shell is ready: after which command, and what it said about it."""
+
+    number: int
+    metadata: CmdOutputMetadata
+
+
+class PromptFilter:
+    """Divides what the terminal says into output and prompts."""
+
+    def __init__(self, nonce: str) -> None:
+        self._begin = (_LEAD + PS1_BEGIN + nonce).encode()
+        self._end = PS1_END.encode()
+        self._held = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes | Prompt]:
+        """Output and prompts, in order. A begun block is held back until its end arrives."""
+        data = self._held + data
+        self._held = b""
+        while (begin := data.find(self._begin)) >= 0:
+            if begin:
+                yield data[:begin]
+            end = data.find(self._end, begin)
+            if end < 0:
+                self._held = data[begin:]
+                return
+            yield parse_prompt(data[begin + len(self._begin) : end])
+            data = data[end + len(self._end) :]
+        lead = data.rfind(self._begin[:1], max(0, len(data) - len(self._begin) + 1))
+        if lead >= 0 and self._begin.startswith(data[lead:]):
+            self._held, data = data[lead:], data[:lead]
+        if data:
+            yield data
+
+
+def parse_prompt(block: bytes) -> Prompt:
+    """A prompt of its JSON; what cannot be read of it stays at its default."""
+    text = block.decode("utf-8", "replace").replace("\r\n", "\n")
+    try:
+        data = json.loads(text, strict=False)
+    except ValueError:
+        data = {}
+    metadata = CmdOutputMetadata(
+        exit_code=_number(data.get("exit_code")),
+        pid=_number(data.get("pid")),
+        username=data.get("username") or None,
+        hostname=data.get("hostname") or None,
+        working_dir=data.get("working_dir") or None,
+        py_interpreter_path=data.get("py_interpreter_path") or None,
+    )
+    return Prompt(_number(data.get("number")), metadata)
+
+
+def _number(text: object) -> int:
+    return int(text) if isinstance(text, str) and re.fullmatch(r"\d{1,9}", text) else -1

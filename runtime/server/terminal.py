@@ -1,0 +1,186 @@
+"""A process on a pseudo-terminal, by events: bytes as they come, and its end.
+
+The terminal does not echo and turns `\n` into `\r\n`, as programs expect. Nothing here polls: the loop
+watches the terminal for bytes and the process for its end. Whoever reads too slowly pauses the terminal,
+and the kernel then makes the program wait: no queue grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Mapping
+
+from runtime.server import processes
+
+ROWS, COLUMNS = 30, 120
+READ_BYTES = 64 * 1024
+READS_PER_TURN = 16
+"""The kernel gives some 4 KiB a read; so many reads become one piece before the loop serves others."""
+CANONICAL_BYTES = 4000
+"""In line mode the kernel cuts a line at 4,096 bytes without a word; longer input is handed over in such
+pieces."""
+
+_ECHO = termios.ECHO | termios.ECHONL | termios.ECHOCTL
+_LFLAG, _CC = 3, 6
+"""Where tcgetattr's list holds the local modes and the control characters."""
+
+
+class Terminal:
+    """One process with its own session and terminal. Belongs to the running loop.
+
+    `on_output` gets every piece of output; `on_exit` gets the exit status, once, after the last output.
+    """
+
+    def __init__(self, on_output: Callable[[bytes], None], on_exit: Callable[[int], None]) -> None:
+        self._on_output = on_output
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._unsent = bytearray()
+        self._reads = False
+        self._writes = False
+        self._master = -1
+
+    def start(self, argv: list[str], *, cwd: str, env: Mapping[str, str], umask: int) -> None:
+        """Start the process. Raises OSError.
+
+        A shell of one line opens the terminal as leader of the new session, which makes it the controlling
+        one; doing that between fork and exec in Python would need `preexec_fn`, which is not safe beside
+        threads.
+        """
+        self._master, slave = pty.openpty()
+        try:
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+            attributes = termios.tcgetattr(slave)
+            attributes[_LFLAG] &= ~_ECHO
+            termios.tcsetattr(slave, termios.TCSANOW, attributes)
+            self._attributes = attributes
+            open_terminal = 'exec "$@" <>"$0" >&0 2>&1'
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", open_terminal, os.ttyname(slave), *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd=cwd,
+                env=dict(env),
+                umask=umask,
+            )
+            self._slave = slave
+        except BaseException:
+            os.close(slave)
+            os.close(self._master)
+            raise
+        os.set_blocking(self._master, False)
+        self.resume()
+        self._exit = self._loop.create_task(self._watch(), name=f"exit of {argv[0]}")
+
+    @property
+    def pid(self) -> int:
+        """The process, which is also its session and its first process group."""
+        return self._process.pid
+
+    @property
+    def foreground_group(self) -> int:
+        """The process group that gets the terminal's keys; the session's own where nothing else runs."""
+        try:
+            return os.tcgetpgrp(self._master) or self.pid
+        except OSError:
+            return self.pid
+
+    def calm(self) -> None:
+        """Put the terminal's modes back to those of the start, whatever a program left behind."""
+        with contextlib.suppress(termios.error):
+            if termios.tcgetattr(self._master) != self._attributes:
+                termios.tcsetattr(self._master, termios.TCSANOW, self._attributes)
+
+    def send_line(self, text: bytes) -> None:
+        """Input for the program, and Enter. In line mode a long line goes in pieces, each pushed by
+        end-of-file."""
+        attributes = termios.tcgetattr(self._master)
+        if attributes[_LFLAG] & termios.ICANON and len(text) > CANONICAL_BYTES:
+            push = attributes[_CC][termios.VEOF]
+            pieces = [text[at : at + CANONICAL_BYTES] for at in range(0, len(text), CANONICAL_BYTES)]
+            text = push.join(pieces)
+        self.send(text + b"\n")
+
+    def send(self, data: bytes) -> None:
+        """Keys for the program. Never blocks; what the terminal does not take yet waits in order."""
+        self._unsent += data
+        self._write()
+
+    def pause(self) -> None:
+        """Read no more, so that the program has to wait, until `resume`."""
+        if self._reads:
+            self._loop.remove_reader(self._master)
+            self._reads = False
+
+    def resume(self) -> None:
+        """Read again."""
+        if not self._reads and self._master >= 0:
+            self._loop.add_reader(self._master, self._read)
+            self._reads = True
+
+    async def aclose(self) -> None:
+        """End the process and its session, and let go of the terminal. May be called twice."""
+        processes.kill_all({self.pid} | processes.descendants(self.pid) | processes.session_members(self.pid))
+        await self._exit
+
+    def _read(self) -> None:
+        if data := self._read_some():
+            self._on_output(data)
+
+    def _read_some(self) -> bytes:
+        """What is there, in one piece of bounded size; empty where nothing is, or nobody has the other side
+        open."""
+        pieces = []
+        for _ in range(READS_PER_TURN):
+            try:
+                data = os.read(self._master, READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                self.pause()  # for good: nobody has the other side open any more
+                break
+            pieces.append(data)
+        return b"".join(pieces)
+
+    def _write(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            try:
+                sent = os.write(self._master, self._unsent)
+                del self._unsent[:sent]
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                self._unsent.clear()
+        if self._unsent and not self._writes:
+            self._loop.add_writer(self._master, self._write)
+        elif not self._unsent and self._writes:
+            self._loop.remove_writer(self._master)
+        self._writes = bool(self._unsent)
+
+    async def _watch(self) -> None:
+        """Wait for the end, read what is left, and say so.
+
+        The slave is held open until then: the master would read an end before the process has opened it.
+        """
+        status = await processes.wait_for_exit(self._process)
+        os.close(self._slave)
+        if self._writes:
+            self._loop.remove_writer(self._master)
+        while data := self._read_some():
+            self._on_output(data)
+        self.pause()
+        os.close(self._master)
+        self._master = -1
+        self._on_exit(status)

@@ -1,0 +1,138 @@
+"""CodeActAgent, step by step with a scripted model."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from core.agent.codeact import system_prompt
+from core.agent.registry import AGENTS, create_agent
+from core.errors import ConfigurationError, ModelError
+from core.events import (
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    Event,
+    EventSource,
+    Frame,
+    LLMMetrics,
+    MessageAction,
+    SystemMessageAction,
+    TokenDelta,
+)
+from core.llm.scripted import ScriptedLLM
+from core.ports import Agent, FrameSink, LLMRequest, LLMResponse
+
+SCRIPT = """
+version: 1
+turns:
+  - text: I will look.
+    tool_calls: [{name: execute_bash, arguments: {command: ls}}]
+    usage: {prompt_tokens: 100, completion_tokens: 20, cost: 0.25}
+  - expect: 'x\\.py\\n.*exit code 0'
+    text: There is x.py.
+    usage: {prompt_tokens: 200, completion_tokens: 10, cost: 0.5}
+"""
+
+
+class RecordingLLM:
+    """A scripted model that keeps what it was asked."""
+
+    def __init__(self, script: Path) -> None:
+        self._llm = ScriptedLLM(script)
+        self.name = self._llm.name
+        self.asked: list[LLMRequest] = []
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        self.asked.append(request)
+        return await self._llm.complete(request, on_frame, cause)
+
+    async def aclose(self) -> None:
+        await self._llm.aclose()
+
+
+@pytest.fixture
+def llm(tmp_path: Path) -> RecordingLLM:
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    return RecordingLLM(tmp_path / "script.yaml")
+
+
+def at(number: int, source: EventSource, event: Event, cause: int | None = None) -> Envelope:
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    return Envelope(conversation_id="c", id=number, timestamp=now, source=source, cause=cause, event=event)
+
+
+async def test_a_task_is_done_in_steps_and_its_cost_adds_up(llm: RecordingLLM) -> None:
+    agent = create_agent("CodeActAgent", llm)
+    frames: list[Frame] = []
+    history = [
+        at(0, EventSource.AGENT, agent.system_message()),
+        at(1, EventSource.USER, MessageAction(content="What is here?")),
+    ]
+    (run,) = await agent.step(history, LLMMetrics(), frames.append)
+    assert isinstance(run, CmdRunAction)
+    assert (run.command, run.thought) == ("ls", "I will look.")
+    assert frames == [TokenDelta(1, "I will look.")]
+
+    history += [
+        at(2, EventSource.AGENT, run),
+        at(
+            3,
+            EventSource.ENVIRONMENT,
+            CmdOutputObservation(content="x.py", command="ls", metadata=CmdOutputMetadata(exit_code=0)),
+            cause=2,
+        ),
+    ]
+    assert run.llm_metrics is not None
+    (answer,) = await agent.step(history, run.llm_metrics, frames.append)
+    assert isinstance(answer, MessageAction)
+    assert (answer.content, answer.wait_for_response) == ("There is x.py.", True)
+    assert answer.llm_metrics is not None
+    assert answer.llm_metrics.accumulated_cost == 0.75
+    assert answer.llm_metrics.accumulated_token_usage.prompt_tokens == 300
+    assert [message["role"] for message in llm.asked[1].messages] == ["system", "user", "assistant", "tool"]
+
+
+async def test_the_model_gets_instructions_and_tools(llm: RecordingLLM) -> None:
+    agent = create_agent("CodeActAgent", llm)
+    system = agent.system_message()
+    assert isinstance(system, SystemMessageAction)
+    assert system.agent_class == "CodeActAgent"
+    history = [at(0, EventSource.AGENT, system), at(1, EventSource.USER, MessageAction(content="Hi"))]
+    await agent.step(history, LLMMetrics(), lambda frame: None)
+    assert llm.asked[0].messages[0] == {"role": "system", "content": system.content}
+    assert list(llm.asked[0].tools) == system.tools
+
+
+async def test_a_history_from_elsewhere_gets_instructions_all_the_same(llm: RecordingLLM) -> None:
+    agent = create_agent("CodeActAgent", llm)
+    await agent.step([at(0, EventSource.USER, MessageAction(content="Hi"))], LLMMetrics(), lambda frame: None)
+    assert [message["role"] for message in llm.asked[0].messages] == ["system", "user"]
+
+
+async def test_a_model_that_fails_is_an_error_and_no_event(llm: RecordingLLM) -> None:
+    agent = create_agent("CodeActAgent", llm)
+    history = [at(n, EventSource.AGENT, MessageAction(content="said")) for n in range(2)]
+    with pytest.raises(ModelError, match="All 2 turns"):
+        await agent.step(history, LLMMetrics(), lambda frame: None)
+
+
+def test_the_instructions_speak_of_what_matters() -> None:
+    text = system_prompt()
+    for word in ("finish", "C-c", "timeout", "security_risk", "secrets", "git"):
+        assert word in text
+    assert 40 <= len(text.splitlines()) <= 80
+
+
+def test_an_agent_that_does_not_exist_is_refused_with_those_that_do(llm: RecordingLLM) -> None:
+    with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: CodeActAgent"):
+        create_agent("Nobody", llm)
+
+
+def test_every_agent_is_known_by_its_own_name(llm: RecordingLLM) -> None:
+    for name in AGENTS:
+        agent: Agent = create_agent(name, llm)
+        assert agent.name == name

@@ -1,0 +1,165 @@
+"""What the tools take, and which actions they become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.agent.tools import CODEACT_TOOLS, InvalidCall, Tool
+from core.events import (
+    Action,
+    ActionSecurityRisk,
+    AgentFinishAction,
+    AgentThinkAction,
+    CmdRunAction,
+    FileEditAction,
+    FileEditSource,
+    FileReadAction,
+    FileReadSource,
+)
+
+TOOLS = {tool.name: tool for tool in CODEACT_TOOLS}
+BASH, EDITOR = TOOLS["execute_bash"], TOOLS["str_replace_editor"]
+
+
+def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
+    shape = {
+        name: (sorted(schema["properties"]), sorted(schema["required"]))
+        for name, schema in ((tool.name, tool.schema()["function"]["parameters"]) for tool in CODEACT_TOOLS)
+    }
+    assert shape == {
+        "execute_bash": (["command", "is_input", "security_risk", "timeout"], ["command", "security_risk"]),
+        "think": (["thought"], ["thought"]),
+        "finish": (["message"], ["message"]),
+        "str_replace_editor": (
+            [
+                "command",
+                "file_text",
+                "insert_line",
+                "new_str",
+                "old_str",
+                "path",
+                "security_risk",
+                "view_range",
+            ],
+            ["command", "path", "security_risk"],
+        ),
+    }
+
+
+@pytest.mark.parametrize("tool", CODEACT_TOOLS, ids=lambda tool: tool.name)
+def test_a_tool_becomes_something_that_is_carried_out_or_ends_the_task(tool: Tool) -> None:
+    assert all(action.runnable or action is AgentFinishAction for action in tool.actions)
+    assert all(parameter["description"] for parameter in tool.parameters.values())
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "action"),
+    [
+        (BASH, {"command": "ls"}, CmdRunAction(command="ls")),
+        (
+            BASH,
+            {"command": "C-c", "is_input": "true", "security_risk": "LOW"},
+            CmdRunAction(command="C-c", is_input=True, security_risk=ActionSecurityRisk.LOW),
+        ),
+        (BASH, {"command": "", "is_input": True}, CmdRunAction(command="", is_input=True)),
+        (BASH, {"command": "x", "timeout": 5}, CmdRunAction(command="x", timeout=5.0, blocking=True)),
+        (BASH, {"command": "x", "timeout": "2.5"}, CmdRunAction(command="x", timeout=2.5, blocking=True)),
+        (BASH, {"command": "x", "timeout": None, "security_risk": "?"}, CmdRunAction(command="x")),
+        (TOOLS["think"], {"thought": "hm"}, AgentThinkAction(thought="hm")),
+        (TOOLS["finish"], {"message": "done"}, AgentFinishAction(final_thought="done")),
+        (
+            EDITOR,
+            {"command": "view", "path": "/a", "view_range": [1, -1], "security_risk": "HIGH"},
+            FileReadAction(
+                path="/a",
+                view_range=[1, -1],
+                impl_source=FileReadSource.OH_ACI,
+                security_risk=ActionSecurityRisk.HIGH,
+            ),
+        ),
+        (
+            EDITOR,
+            {"command": "view", "path": "/a", "view_range": "[3, 4]"},
+            FileReadAction(path="/a", view_range=[3, 4], impl_source=FileReadSource.OH_ACI),
+        ),
+        (
+            EDITOR,
+            {"command": "create", "path": "/a", "file_text": "text"},
+            FileEditAction(path="/a", command="create", file_text="text", impl_source=FileEditSource.OH_ACI),
+        ),
+        (
+            EDITOR,
+            {"command": "str_replace", "path": "/a", "old_str": "x", "new_str": ""},
+            FileEditAction(path="/a", command="str_replace", old_str="x", new_str=""),
+        ),
+        (
+            EDITOR,
+            {"command": "insert", "path": "/a", "insert_line": 0, "new_str": "x"},
+            FileEditAction(path="/a", command="insert", insert_line=0, new_str="x"),
+        ),
+        (EDITOR, {"command": "undo_edit", "path": "/a"}, FileEditAction(path="/a", command="undo_edit")),
+    ],
+)
+def test_a_good_call_becomes_its_action(tool: Tool, arguments: dict[str, Any], action: Action) -> None:
+    assert tool.action_of(arguments) == action
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "complaint"),
+    [
+        (BASH, {}, 'Missing required argument "command" in tool call execute_bash'),
+        (EDITOR, {"path": "/a"}, 'Missing required argument "command" in tool call str_replace_editor'),
+        (EDITOR, {"command": "view"}, 'Missing required argument "path" in tool call str_replace_editor'),
+        (BASH, {"command": 5}, 'Argument "command" in tool call execute_bash must be a string'),
+        (BASH, {"command": None}, 'Argument "command" in tool call execute_bash must be a string'),
+        (
+            BASH,
+            {"command": "x", "timeout": "soon"},
+            'Argument "timeout" in tool call execute_bash must be a number',
+        ),
+        (
+            BASH,
+            {"command": "x", "timeout": True},
+            'Argument "timeout" in tool call execute_bash must be a number',
+        ),
+        (
+            BASH,
+            {"command": "x", "timeout": "NaN"},
+            'Argument "timeout" in tool call execute_bash must be a number',
+        ),
+        (BASH, {"command": "x", "timeout": -1}, "Invalid float passed to 'timeout' argument: -1"),
+        (
+            BASH,
+            {"command": "x", "cwd": "/"},
+            "Unexpected argument cwd in tool call execute_bash. "
+            "Allowed arguments are: command, is_input, security_risk, timeout",
+        ),
+        (
+            BASH,
+            {"command": "x", "is_input": "yes"},
+            'Argument "is_input" in tool call execute_bash must be one of: true, false',
+        ),
+        (
+            EDITOR,
+            {"command": "delete", "path": "/a"},
+            'Argument "command" in tool call str_replace_editor must be one of: '
+            "view, create, str_replace, insert, undo_edit",
+        ),
+        (
+            EDITOR,
+            {"command": "view", "path": "/a", "view_range": ["a", "b"]},
+            'Argument "view_range" in tool call str_replace_editor must be a list of integers',
+        ),
+        (
+            EDITOR,
+            {"command": "insert", "path": "/a", "insert_line": 1.5},
+            'Argument "insert_line" in tool call str_replace_editor must be an integer',
+        ),
+    ],
+)
+def test_a_wrong_call_is_refused_in_words_for_the_model(tool: Tool, arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidCall) as caught:
+        tool.action_of(arguments)
+    assert str(caught.value) == complaint

@@ -1,0 +1,37 @@
+"""Secrets are masked in every string at every depth, and harmless text is left alone."""
+
+from __future__ import annotations
+
+from core.secrets import PLACEHOLDER, Masker, from_environment
+
+SECRET = "sk-very-secret-123"
+
+
+def test_a_secret_is_masked_at_every_depth_lists_and_keys_included() -> None:
+    masked = Masker([SECRET]).mask({"a": [{"b": f"x {SECRET} y"}, (SECRET,)], f"k{SECRET}": 1})
+    assert masked == {"a": [{"b": f"x {PLACEHOLDER} y"}, [PLACEHOLDER]], f"k{PLACEHOLDER}": 1}
+
+
+def test_values_under_eight_characters_are_never_patterns() -> None:
+    assert Masker(["18", "true", "1234567"]).mask_text("18 is true 1234567") == "18 is true 1234567"
+
+
+def test_of_two_secrets_the_longer_one_wins() -> None:
+    assert Masker(["password", "password-extended"]).mask_text("password-extended") == PLACEHOLDER
+
+
+def test_a_value_without_secrets_comes_back_as_the_same_object() -> None:
+    value = {"a": ["b", {"c": 1}]}
+    assert Masker([SECRET]).mask(value) is value
+
+
+def test_fields_with_values_of_our_own_are_not_touched() -> None:
+    data = {"args": {"agent_state": "awaiting_user_input", "note": "awaiting_user_input"}}
+    assert Masker(["awaiting_user_input"]).mask(data) == {
+        "args": {"agent_state": "awaiting_user_input", "note": PLACEHOLDER}
+    }
+
+
+def test_secrets_of_the_environment_are_known_by_the_names_of_their_variables() -> None:
+    environ = {"OPENAI_API_KEY": "a", "GH_TOKEN": "b", "DB_PASSWORD": "c", "HOME": "/root", "KEYBOARD": "us"}
+    assert from_environment(environ) == ["a", "b", "c"]

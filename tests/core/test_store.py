@@ -1,0 +1,286 @@
+"""The store keeps what it acknowledges, in order, without gaps, for one owner at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from core import schema
+from core import store as store_module
+from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersionError, UsageError
+from core.events import CmdRunAction, EventSource, MessageAction, NullObservation
+from core.locks import FileLock
+from core.sqlite import can_be_shared, sqlite3, version
+from core.store import Draft, EventFilter, EventStore, Lease, kind_of
+
+USER, AGENT = EventSource.USER, EventSource.AGENT
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EventStore]:
+    async with EventStore(tmp_path / "home") as opened:
+        yield opened
+
+
+async def conversation(store: EventStore, name: str = "c") -> Lease:
+    return await store.create_conversation(name, title="t", workspace="/w", model="m")
+
+
+def said(text: str) -> Draft:
+    return Draft(MessageAction(content=text), USER)
+
+
+async def test_events_come_back_as_they_went_in(store: EventStore) -> None:
+    lease = await conversation(store)
+    stored = await store.append(lease, [said("hi"), Draft(CmdRunAction(command="ls"), AGENT, cause=0)])
+    assert [e.id for e in stored] == [0, 1]
+    assert await store.read("c") == list(stored)
+
+
+async def test_ids_have_no_gaps_when_many_append_at_once(store: EventStore) -> None:
+    lease = await conversation(store)
+    await asyncio.gather(*(store.append(lease, [said(str(n))] * (1 + n % 3)) for n in range(300)))
+    assert [e.id for e in await store.read("c")] == list(range(600))
+
+
+async def test_a_refused_event_uses_no_id_and_what_follows_is_stored(store: EventStore) -> None:
+    lease = await conversation(store)
+    with pytest.raises(StoreError, match="cannot be stored"):
+        await store.append(lease, [Draft(CmdRunAction.model_construct(command=float("nan")), AGENT)])  # type: ignore[arg-type]
+    await store.append(lease, [said("after")])
+    assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_text_that_utf8_cannot_hold_is_stored_all_the_same(store: EventStore) -> None:
+    lease = await conversation(store)
+    text = "nul \x00 lone \ud800 bidi \u202e"
+    await store.append(lease, [said(text)])
+    assert (await store.read("c"))[0].event == MessageAction(content=text)
+
+
+async def test_pages_are_read_from_either_end(store: EventStore) -> None:
+    lease = await conversation(store)
+    await store.append(lease, [said(str(n)) for n in range(10)])
+    ids = lambda events: [e.id for e in events]  # noqa: E731
+    assert ids(await store.read("c", limit=3)) == [0, 1, 2]
+    assert ids(await store.read("c", limit=3, newest=True)) == [7, 8, 9]
+    assert ids(await store.read("c", before=7, limit=3, newest=True)) == [4, 5, 6]
+    assert ids(await store.read("c", after=2, before=5)) == [3, 4]
+
+
+async def test_filters_choose_by_kind_source_text_and_time(store: EventStore) -> None:
+    lease = await conversation(store)
+    await store.append(lease, [said("find Me"), Draft(CmdRunAction(command="%_'\""), AGENT)])
+
+    async def ids(where: EventFilter) -> list[int]:
+        return [e.id for e in await store.read("c", where=where)]
+
+    assert await ids(EventFilter(kinds=frozenset({"action:run"}))) == [1]
+    assert await ids(EventFilter(sources=frozenset({USER}))) == [0]
+    assert await ids(EventFilter(query="find me")) == [0]
+    assert await ids(EventFilter(query="' OR 1=1 --")) == []
+    assert await ids(EventFilter(since=datetime(2999, 1, 1, tzinfo=UTC))) == []
+    assert await ids(EventFilter(until=datetime(2999, 1, 1, tzinfo=UTC))) == [0, 1]
+
+
+async def test_the_event_is_durable_before_it_is_visible(store: EventStore) -> None:
+    lease = await conversation(store)
+    seen: list[int] = []
+
+    def deliver(envelopes: object) -> None:
+        with sqlite3.connect(store.path) as other:
+            seen.append(other.execute("SELECT count(*) FROM events").fetchone()[0])
+        other.close()
+
+    await store.append(lease, [said("x")], deliver)
+    assert seen == [1]
+
+
+async def test_folders_and_files_are_for_the_owner_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        async with EventStore(tmp_path / "home") as store:
+            await store.append(await conversation(store), [said("x")])
+            modes = {p: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "home").rglob("*")}
+    finally:
+        os.umask(old)
+    assert modes
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+async def test_the_database_is_in_wal_mode_and_syncs_fully(store: EventStore) -> None:
+    rows = await store._write.execute_fetchall("PRAGMA synchronous")
+    assert [tuple(row) for row in rows] == [(2,)]
+    rows = await store._write.execute_fetchall("PRAGMA journal_mode")
+    assert [tuple(row) for row in rows] == [("wal",)]
+
+
+def test_the_sqlite_in_use_has_the_fix_of_the_wal_reset_bug() -> None:
+    assert can_be_shared(version())
+    assert not can_be_shared((3, 51, 2))
+    assert can_be_shared((3, 51, 3))
+
+
+async def test_a_conversation_is_owned_by_one_process(store: EventStore, tmp_path: Path) -> None:
+    await conversation(store)
+    async with EventStore(tmp_path / "home") as other:
+        with pytest.raises(StoreBusyError, match=f"another Handloom \\(process {os.getpid()}\\)"):
+            await other.acquire("c")
+
+
+async def test_a_lease_is_taken_over_from_a_dead_owner_at_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    owner = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import asyncio, sys\n"
+            "from pathlib import Path\n"
+            "from tests.core.test_store import EventStore, conversation, said\n"
+            "async def main():\n"
+            "    async with EventStore(Path(sys.argv[1])) as store:\n"
+            "        await store.append(await conversation(store), [said('mine')])\n"
+            "        print('owned', flush=True)\n"
+            "        await asyncio.Event().wait()\n"
+            "asyncio.run(main())\n",
+            str(home),
+        ],
+        stdout=subprocess.PIPE,
+    )
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"owned\n"
+    async with EventStore(home) as store:
+        with pytest.raises(StoreBusyError):
+            await store.acquire("c")
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        owner.stdout.close()
+        lease = await store.acquire("c")
+        assert (lease.next_id, lease.token) == (1, 2)
+        await store.append(lease, [said("now mine")])
+
+
+async def test_who_lost_the_lease_writes_nothing(store: EventStore) -> None:
+    lease = await conversation(store)
+    other = await conversation(store, "other")
+    await store._write.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
+    results = await asyncio.gather(
+        store.append(lease, [said("late")]), store.append(other, [said("fine")]), return_exceptions=True
+    )
+    assert isinstance(results[0], LeaseLostError)
+    assert await store.read("c") == []
+    assert len(await store.read("other")) == 1
+
+
+async def test_an_unknown_or_taken_id_is_said(store: EventStore) -> None:
+    await conversation(store)
+    with pytest.raises(UsageError, match="no conversation nope"):
+        await store.acquire("nope")
+    with pytest.raises(UsageError, match="already"):
+        await conversation(store)
+
+
+async def test_the_list_shows_the_newest_first(store: EventStore) -> None:
+    first, second = await conversation(store, "first"), await conversation(store, "second")
+    await store.append(second, [said("x")])
+    await store.append(first, [said("y"), said("z")])
+    assert [(c.id, c.event_count) for c in await store.conversations()] == [("first", 2), ("second", 1)]
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with EventStore(home):
+        pass
+    with sqlite3.connect(home / "handloom.db") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = (home / "handloom.db").read_bytes()
+    with pytest.raises(StoreVersionError, match="newer Handloom"):
+        async with EventStore(home):
+            pass
+    assert (home / "handloom.db").read_bytes() == before
+
+
+def test_an_upgrade_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    schema.upgrade(path)
+    broken = (*schema.MIGRATIONS, ("CREATE TABLE extra (x)", "CREATE TABLE no good"))
+    with pytest.raises(sqlite3.OperationalError):
+        schema.upgrade(path, broken)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION
+        assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'extra'").fetchone()[0] == 0
+    connection.close()
+
+
+async def test_a_file_that_is_no_database_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "handloom.db").write_text("this is no database, but it is long enough to be looked at" * 20)
+    with pytest.raises(StoreError, match="damaged"):
+        async with EventStore(home):
+            pass
+
+
+async def test_with_an_older_sqlite_only_one_process_at_a_time_may_use_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with EventStore(tmp_path / "home"):
+        monkeypatch.setattr(store_module, "can_be_shared", lambda: False)
+        with pytest.raises(StoreBusyError, match="only one at a time"):
+            async with EventStore(tmp_path / "home"):
+                pass
+
+
+async def test_an_unusable_home_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    with pytest.raises(StoreError, match="set HANDLOOM_HOME"):
+        async with EventStore(blocker / "home"):
+            pass
+
+
+async def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(store: EventStore) -> None:
+    lease = await conversation(store)
+    rows = await store._write.execute_fetchall("PRAGMA page_count")
+    pages = next(iter(rows))[0]
+    await store._write.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(StoreError, match="disk is full"):
+        await store.append(lease, [said("x" * 100_000)])
+    await store.append(lease, [said("room again")])  # the failed connection was replaced, and its limit is gone
+    assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_a_cancelled_append_is_written_all_the_same(store: EventStore) -> None:
+    lease = await conversation(store)
+    task = asyncio.create_task(store.append(lease, [said("x")]))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await store.append(lease, [said("y")])
+    assert len(await store.read("c")) == 2
+
+
+def test_a_process_lock_file_is_locked_for_others(tmp_path: Path) -> None:
+    mine, theirs = FileLock(tmp_path / "l"), FileLock(tmp_path / "l")
+    assert mine.try_acquire()
+    assert not theirs.try_acquire()
+    mine.release()
+    assert theirs.try_acquire()
+    theirs.release()
+
+
+def test_kinds_are_named_by_branch() -> None:
+    assert kind_of(CmdRunAction(command="x")) == "action:run"
+    assert kind_of(NullObservation()) == "observation:null"

@@ -1,0 +1,39 @@
+"""What a conversation has spent."""
+
+from __future__ import annotations
+
+from core.events import LLMMetrics, TokenUsage
+from core.llm.metrics import add_response
+from core.ports import LLMResponse
+
+
+def response(cost: float | None, prompt: int = 10, window: int = 0) -> LLMResponse:
+    usage = TokenUsage(
+        model="a/b", prompt_tokens=prompt, completion_tokens=5, cache_read_tokens=3, context_window=window
+    )
+    return LLMResponse("r1", "text", (), usage, cost)
+
+
+def test_answers_add_up_and_the_latest_call_stands_alone() -> None:
+    metrics = add_response(add_response(LLMMetrics(), response(0.25, window=1000)), response(0.5, prompt=100))
+    assert metrics == LLMMetrics(
+        accumulated_cost=0.75,
+        accumulated_token_usage=TokenUsage(
+            model="a/b",
+            prompt_tokens=110,
+            completion_tokens=10,
+            cache_read_tokens=6,
+            context_window=1000,
+            per_turn_token=105,
+            response_id="r1",
+        ),
+    )
+
+
+def test_a_cost_that_was_unknown_once_stays_unknown() -> None:
+    metrics = add_response(add_response(LLMMetrics(), response(None)), response(0.5))
+    assert metrics.accumulated_cost is None
+
+
+def test_limits_are_kept() -> None:
+    assert add_response(LLMMetrics(max_budget_per_task=3.0), response(1.0)).max_budget_per_task == 3.0

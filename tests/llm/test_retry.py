@@ -1,0 +1,126 @@
+"""When a failed call is made again, and how long that may take."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import ModelError, ModelErrorKind
+from core.events import Frame, Status
+from core.llm.failures import MAX_RETRY_AFTER_S
+from core.llm.retry import RETRY_STATUS, RETRYABLE, FailedCall, RetryPolicy, with_retries
+
+POLICY = RetryPolicy()
+
+
+class Calls:
+    """A call that fails as listed, then answers; and a sleep that only notes how long."""
+
+    def __init__(self, *failures: FailedCall) -> None:
+        self.failures = list(failures)
+        self.made = 0
+        self.slept: list[float] = []
+        self.frames: list[Frame] = []
+
+    async def call(self) -> str:
+        self.made += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return "answer"
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    async def run(self, policy: RetryPolicy = POLICY, seed: int = 1) -> str:
+        return await with_retries(self.call, policy, self.frames.append, Random(seed), self.sleep)
+
+
+def failed(kind: ModelErrorKind, *, wait_s: float | None = None, shown: bool = False) -> FailedCall:
+    return FailedCall(kind, "It failed.", retry_after_s=wait_s, shown=shown)
+
+
+async def test_a_call_that_works_is_made_once_and_announces_nothing() -> None:
+    calls = Calls()
+    assert await calls.run() == "answer"
+    assert (calls.made, calls.slept, calls.frames) == (1, [], [])
+
+
+@pytest.mark.parametrize("kind", sorted(RETRYABLE))
+async def test_what_may_pass_is_tried_again_and_announced(kind: ModelErrorKind) -> None:
+    calls = Calls(failed(kind), failed(kind))
+    assert await calls.run() == "answer"
+    assert calls.made == 3
+    notices = [frame.message for frame in calls.frames if isinstance(frame, Status) and frame.id == RETRY_STATUS]
+    assert len(notices) == len(calls.frames) == 3
+    assert notices[0].startswith("Retrying LLM request, 2 / 5 in ")
+    assert notices[1].startswith("Retrying LLM request, 3 / 5 in ")
+    assert notices[2] == ""
+
+
+@pytest.mark.parametrize("kind", sorted(set(ModelErrorKind) - RETRYABLE))
+async def test_what_will_not_pass_is_not_tried_again(kind: ModelErrorKind) -> None:
+    calls = Calls(failed(kind))
+    with pytest.raises(ModelError) as caught:
+        await calls.run()
+    assert (caught.value.kind, calls.made, calls.frames) == (kind, 1, [])
+
+
+async def test_an_answer_that_was_shown_in_part_is_not_asked_for_again() -> None:
+    calls = Calls(failed(ModelErrorKind.CONNECTION, shown=True))
+    with pytest.raises(ModelError):
+        await calls.run()
+    assert calls.made == 1
+
+
+async def test_tries_are_bounded_and_counted_in_the_error() -> None:
+    calls = Calls(*[failed(ModelErrorKind.SERVER) for _ in range(20)])
+    with pytest.raises(ModelError, match=r"It failed\. Tried 5 times\.") as caught:
+        await calls.run()
+    assert (caught.value.kind, calls.made, len(calls.slept)) == (ModelErrorKind.SERVER, 5, 4)
+    assert calls.frames[-1] == Status("info", RETRY_STATUS, "")
+
+
+async def test_the_provider_may_ask_for_a_longer_wait() -> None:
+    calls = Calls(failed(ModelErrorKind.RATE_LIMIT, wait_s=37.0))
+    await calls.run()
+    assert calls.slept == [37.0]
+
+
+async def test_cancelling_ends_a_wait_at_once_and_takes_the_notice_away() -> None:
+    calls = Calls(failed(ModelErrorKind.RATE_LIMIT, wait_s=300.0))
+    waiting = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waiting.set()
+        await asyncio.sleep(seconds)
+
+    task = asyncio.create_task(with_retries(calls.call, POLICY, calls.frames.append, Random(1), sleep))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 0.2)
+    assert calls.frames[-1] == Status("info", RETRY_STATUS, "")
+
+
+@given(
+    failures=st.lists(
+        st.tuples(st.sampled_from(ModelErrorKind), st.none() | st.floats(0, MAX_RETRY_AFTER_S)), max_size=30
+    ),
+    seed=st.integers(0, 2**32),
+)
+def test_whatever_fails_tries_and_waits_are_bounded(
+    failures: list[tuple[ModelErrorKind, float | None]], seed: int
+) -> None:
+    calls = Calls(*[failed(kind, wait_s=wait_s) for kind, wait_s in failures])
+    with suppress(ModelError):
+        asyncio.run(calls.run(seed=seed))
+    assert calls.made <= POLICY.attempts
+    for attempt, slept in enumerate(calls.slept, start=1):
+        asked = failures[attempt - 1][1] or 0.0
+        assert slept <= max(min(2.0 ** (attempt - 1), POLICY.max_wait_s), asked)
+        assert slept >= asked

@@ -1,0 +1,96 @@
+"""Real shells, real servers, real sockets; and a way to wait for the end of a process without polling."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
+from runtime.local import LocalRuntime
+from runtime.server.bash import BashSession
+
+NO_CHANGE_TIMEOUT_S = 0.3
+
+
+class Watcher:
+    """Takes live frames, and lets a test wait until something was shown."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self._grown = asyncio.Event()
+
+    def __call__(self, frame: Frame) -> None:
+        self.frames.append(frame)
+        self._grown.set()
+
+    async def emit(self, frame: Frame) -> None:
+        self(frame)
+
+    @property
+    def shown(self) -> bytes:
+        return b"".join(frame.data for frame in self.frames if isinstance(frame, TerminalOutput))
+
+    async def sees(self, text: bytes) -> bytes:
+        """Wait until `text` was shown; the answer is everything that was."""
+        async with asyncio.timeout(10):
+            while text not in self.shown:
+                self._grown.clear()
+                await self._grown.wait()
+        return self.shown
+
+
+class Shell:
+    """A BashSession and what was shown of it."""
+
+    def __init__(self, session: BashSession) -> None:
+        self.session = session
+        self.watcher = Watcher()
+
+    async def run(self, command: str, action_id: int = 7, **fields: Any) -> CmdOutputObservation:
+        action = CmdRunAction(command=command, **fields)
+        return await self.session.carry_out(action, action_id, self.watcher.emit)
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    return Watcher()
+
+
+@pytest.fixture
+async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
+    session = BashSession(str(tmp_path), no_change_timeout_s=NO_CHANGE_TIMEOUT_S)
+    await session.start()
+    yield Shell(session)
+    await session.aclose()
+
+
+@pytest.fixture
+async def local(tmp_path: Path) -> AsyncIterator[LocalRuntime]:
+    """A local runtime that is started."""
+    runtime = LocalRuntime(tmp_path, options=("--no-change-timeout", "1"))
+    await runtime.start()
+    yield runtime
+    await runtime.aclose()
+
+
+def has_ended(pid: int, within_s: float = 2.0) -> bool:
+    """Wait for the end of a process, by the event that the kernel gives; True at once for one that is gone."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], within_s)[0])
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture
+def ended() -> Callable[..., bool]:
+    return has_ended

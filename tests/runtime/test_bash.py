@@ -1,0 +1,444 @@
+"""BashSession against a real bash: what the model reads, what the user sees, and what survives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
+from core.events.observations import TRUNCATION_NOTICE
+from runtime.protocol import NO_ACTION_ID
+from runtime.server import hints
+from runtime.server.bash import BashSession, ShellError
+from runtime.server.terminal import Terminal
+from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, Watcher, has_ended
+
+HELP = (
+    "You may wait longer to see additional output by sending empty command '', send other commands to interact "
+    'with the current process, send keys ("C-c", "C-z", "C-d") to interrupt/kill the previous command before '
+    "sending your new command, or use the timeout parameter in execute_bash for future commands."
+)
+SILENT = f"\n[The command has no new output after {NO_CHANGE_TIMEOUT_S} seconds. {HELP}]"
+COMPLETED = "\n[The command completed with exit code 0.]"
+CONTINUED = "[Below is the output of the previous command.]\n"
+
+
+async def settled(session: BashSession) -> None:
+    """Wait for the end of what runs, without asking the session for anything."""
+    assert await session._ends_within(5)
+
+
+class TestOneCommand:
+    async def test_answers_output_exit_code_and_folder(self, shell: Shell, tmp_path: Path) -> None:
+        observation = await shell.run("echo hi")
+        metadata = observation.metadata
+        assert observation == CmdOutputObservation(
+            command="echo hi",
+            content="hi",
+            metadata=CmdOutputMetadata(
+                exit_code=0,
+                username=metadata.username,
+                hostname=metadata.hostname,
+                working_dir=str(tmp_path),
+                py_interpreter_path=metadata.py_interpreter_path,
+                suffix=COMPLETED,
+            ),
+        )
+        assert metadata.username
+        assert metadata.hostname
+
+    async def test_shows_the_command_dim_and_the_output_as_it_is(self, shell: Shell) -> None:
+        await shell.run("printf '\\033[31mred\\033[0m\\n'", action_id=12)
+        assert {frame.cause for frame in shell.watcher.frames if isinstance(frame, TerminalOutput)} == {12}
+        assert shell.watcher.shown == (
+            b"\x1b[2m$ printf '\\033[31mred\\033[0m\\n'\x1b[0m\r\n" + b"\x1b[31mred\x1b[0m\r\n"
+        )
+
+    async def test_leaves_escape_sequences_out_of_what_the_model_reads(self, shell: Shell) -> None:
+        assert (await shell.run("printf '\\033[31mred\\033[0m\\n'")).content == "red"
+
+    async def test_tells_the_exit_code_of_a_failure(self, shell: Shell) -> None:
+        observation = await shell.run("false")
+        assert observation.metadata.exit_code == 1
+        assert observation.metadata.suffix == "\n[The command completed with exit code 1.]"
+
+    async def test_an_escape_in_a_command_does_not_reach_the_screen(self, shell: Shell) -> None:
+        await shell.run("true '\x1b[2J'")
+        assert b"\x1b[2J" not in shell.watcher.shown
+
+    async def test_replaces_bytes_that_are_no_text(self, shell: Shell) -> None:
+        observation = await shell.run("printf '\\377\\376ok\\n'")
+        assert observation.content == "��ok"
+        assert b"\xff\xfeok" in shell.watcher.shown
+
+    async def test_survives_random_bytes(self, shell: Shell) -> None:
+        await shell.run("head -c 300000 /dev/urandom; stty sane")
+        assert (await shell.run("echo still here")).content == "still here"
+
+
+class TestState:
+    async def test_keeps_folder_variables_and_status(self, shell: Shell) -> None:
+        await shell.run("cd /usr && word=kept && (exit 4)")
+        observation = await shell.run('echo "$? $word $PWD"')
+        assert observation.content == "4 kept /usr"
+        assert observation.metadata.working_dir == "/usr"
+        assert shell.session.cwd == "/usr"
+
+    async def test_a_folder_may_have_any_name(self, shell: Shell, tmp_path: Path) -> None:
+        name = 'a "b" \\n c\n###PS1END'
+        (tmp_path / name).mkdir()
+        observation = await shell.run("cd a*")
+        assert observation.metadata.working_dir == str(tmp_path / name)
+
+    async def test_a_command_may_take_the_prompt_away(self, shell: Shell) -> None:
+        await shell.run("PS1='mine> ' PROMPT_COMMAND='echo never'; PS2=more")
+        assert (await shell.run("echo hi")).content == "hi"
+
+    async def test_a_command_may_redirect_the_shells_own_output(self, shell: Shell, tmp_path: Path) -> None:
+        await shell.run(f"exec 2>{tmp_path}/log")
+        assert (await shell.run("echo hi; ls /nowhere")).content == "hi"
+        assert "/nowhere" in (tmp_path / "log").read_text()
+
+    @pytest.mark.parametrize("option", ["-u", "-e", "-f", "-o pipefail"])
+    async def test_a_command_may_set_options(self, shell: Shell, option: str) -> None:
+        await shell.run(f"set {option}")
+        assert (await shell.run("echo hi")).content == "hi"
+
+    async def test_tracing_shows_the_commands_and_not_our_own(self, shell: Shell) -> None:
+        observation = await shell.run("set -x\necho a\nset +x")
+        assert observation.content == "++ echo a\na\n++ set +x"
+
+    async def test_a_terminal_left_in_disorder_is_put_right(self, shell: Shell) -> None:
+        await shell.run("stty raw echo")
+        assert (await shell.run("echo a; echo b")).content == "a\nb"
+
+    async def test_a_background_job_goes_on_and_its_pid_is_told(self, shell: Shell) -> None:
+        observation = await shell.run("sleep 100 &")
+        assert observation.metadata.exit_code == 0
+        assert os.path.exists(f"/proc/{observation.metadata.pid}")
+        assert "sleep 100" in (await shell.run("jobs")).content
+
+    async def test_what_a_job_prints_between_commands_is_shown(self, shell: Shell) -> None:
+        await shell.run("mkfifo go; { read x <go; echo from the job; } &")
+        await shell.run("echo >go; wait")
+        await shell.run("true")
+        assert b"from the job" in shell.watcher.shown
+
+    async def test_paging_is_off(self, shell: Shell) -> None:
+        assert (await shell.run("echo $TERM $PAGER $GIT_PAGER")).content == "xterm-256color cat cat"
+
+
+class TestAnyText:
+    async def test_several_lines_run_in_order(self, shell: Shell) -> None:
+        observation = await shell.run("x=1\necho $x\ncd /\n\necho $PWD\nfalse")
+        assert observation.content == "1\n/"
+        assert observation.metadata.exit_code == 1
+
+    async def test_a_here_document_is_taken_whole(self, shell: Shell, tmp_path: Path) -> None:
+        await shell.run("cat > f <<'EOF'\n  $HOME `id` \"'\n\ttab\nEOF\necho done")
+        assert (tmp_path / "f").read_text() == "  $HOME `id` \"'\n\ttab\n"
+
+    async def test_constructs_over_lines_run(self, shell: Shell) -> None:
+        observation = await shell.run("f() {\n  echo in $1\n}\nfor i in a b; do\n  f $i\ndone")
+        assert observation.content == "in a\nin b"
+
+    @pytest.mark.parametrize("command", ["echo 'open", 'echo "open', "if true; then", "echo $(", ")", "cat <<E"])
+    async def test_what_does_not_parse_comes_back(self, shell: Shell, command: str) -> None:
+        observation = await shell.run(command)
+        assert observation.metadata.exit_code in (0, 1, 2)
+        assert "line" in observation.content
+        assert (await shell.run("echo hi")).content == "hi"
+
+    async def test_100_kb_are_taken_whole(self, shell: Shell) -> None:
+        word = "x" * 100_000
+        assert (await shell.run(f"w='{word}'; echo ${{#w}}")).content == "100000"
+
+    async def test_a_line_may_be_a_comment_or_end_in_a_backslash(self, shell: Shell) -> None:
+        assert (await shell.run("echo a # comment")).content == "a"
+        assert (await shell.run("echo b \\")).content == "b"
+
+    async def test_history_is_not_expanded(self, shell: Shell) -> None:
+        assert (await shell.run('echo "hi!" !!')).content == "hi! !!"
+
+    async def test_lone_surrogates_and_nul_do_no_harm(self, shell: Shell) -> None:
+        assert (await shell.run("echo a\ud800\0b")).content == "a?b"
+
+
+class TestSpoofing:
+    async def test_printing_the_markers_does_not_end_a_command(self, shell: Shell) -> None:
+        block = '###PS1JSON###\\n{"pid": "", "exit_code": "7"}\\n###PS1END###'
+        observation = await shell.run(f"printf '\\036{block}\\n'; echo after; exit_with() {{ return 5; }}; exit_with")
+        assert observation.metadata.exit_code == 5
+        assert observation.content.endswith("after")
+        assert "###PS1END###" in observation.content
+
+    async def test_printing_the_shells_variables_does_not_end_a_command(self, shell: Shell) -> None:
+        observation = await shell.run('set; declare -f; echo "$PS1"; echo after')
+        assert observation.content.endswith("after")
+
+    async def test_a_prompt_that_was_on_its_way_does_not_end_the_next_command(self, shell: Shell) -> None:
+        await shell.run("C-c")
+        observations = [await shell.run(f"C-c\necho {number}") for number in range(5)]
+        assert [observation.content.split("\n")[-1] for observation in observations] == list("01234")
+
+
+class TestMuchOutput:
+    async def test_every_byte_is_shown_and_the_model_reads_both_ends(self, shell: Shell) -> None:
+        observation = await shell.run("seq 1 100000")
+        shown = shell.watcher.shown.partition(b"\r\n")[2]
+        assert shown == b"".join(b"%d\r\n" % number for number in range(1, 100_001))
+        assert observation.content.startswith("1\n2\n")
+        assert observation.content.endswith("\n100000")
+        assert len(observation.content) == 30_000 + len(TRUNCATION_NOTICE)
+
+    async def test_a_hidden_action_is_not_cut(self, shell: Shell) -> None:
+        observation = await shell.run("seq 1 20000", hidden=True)
+        assert observation.content == "\n".join(map(str, range(1, 20_001)))
+
+    async def test_memory_stays_bounded(self, shell: Shell) -> None:
+        async def forget(frame: Frame) -> None:
+            """Nobody keeps what is shown."""
+
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        action = CmdRunAction(command="head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end", timeout=60)
+        observation = await shell.session.execute(action, 1, forget)
+        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert observation.content.endswith("\nend")
+        assert grown_kib < 50 * 1024
+
+    async def test_a_slow_reader_slows_the_command_down(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        paused = asyncio.Event()
+        pause = Terminal.pause
+
+        def told_pause(terminal: Terminal) -> None:
+            pause(terminal)
+            paused.set()
+
+        async def slow(frame: Frame) -> None:
+            if b"99" in shell.watcher.shown:
+                await paused.wait()
+            shell.watcher(frame)
+
+        monkeypatch.setattr(Terminal, "pause", told_pause)
+        observation = await shell.session.execute(CmdRunAction(command="seq 1 200000"), 1, slow)
+        assert paused.is_set()
+        assert observation.content.endswith("200000")
+        assert shell.watcher.shown.count(b"\n") == 200_001
+
+
+class TestTime:
+    async def test_silence_brings_a_hint_and_the_command_goes_on(self, shell: Shell) -> None:
+        observation = await shell.run("echo a; read x; echo b$x")
+        assert observation.content == "a"
+        assert observation.metadata == CmdOutputMetadata(suffix=SILENT)
+        observation = await shell.run("C-c", is_input=True)
+        assert observation.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
+
+    async def test_the_hard_time_out_is_told_and_the_command_goes_on(self, shell: Shell) -> None:
+        command = "while true; do echo x; read -t 0.05; done"
+        observation = await shell.run(command, timeout=0.5)
+        assert observation.metadata.suffix == f"\n[The command timed out after 0.5 seconds. {HELP}]"
+        assert observation.metadata.exit_code == -1
+        observation = await shell.run("", timeout=0.2)
+        assert observation.metadata.prefix == CONTINUED
+        assert observation.content.startswith("x")
+
+    async def test_a_blocking_action_is_given_all_of_its_time(self, shell: Shell) -> None:
+        began = time.monotonic()
+        observation = await shell.run("sleep 0.6; echo done", blocking=True, timeout=10)
+        assert observation.content == "done"
+        assert time.monotonic() - began > NO_CHANGE_TIMEOUT_S
+        observation = await shell.run("read x", blocking=True, timeout=0.5)
+        assert observation.metadata.suffix.startswith("\n[The command timed out after 0.5 seconds.")
+
+    async def test_output_puts_the_hint_off(self, shell: Shell) -> None:
+        observation = await shell.run("for i in 1 2 3 4 5; do sleep 0.15; echo $i; done")
+        assert observation.content == "1\n2\n3\n4\n5"
+
+    async def test_a_new_command_is_not_executed_while_one_runs(self, shell: Shell) -> None:
+        await shell.run("echo a; read x; echo b; read y")
+        observation = await shell.run("echo new")
+        assert observation.metadata.suffix == (
+            '\n[Your command "echo new" is NOT executed. The previous command is still running - You CANNOT send '
+            "new commands until the previous command is completed. By setting `is_input` to `true`, you can "
+            f"interact with the current process: {HELP}]"
+        )
+        assert observation.metadata.prefix == CONTINUED
+        assert observation.content == ""
+
+    async def test_an_empty_command_waits_on(self, shell: Shell, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "go")
+        await shell.run("echo a; read x <go; echo b")
+        waiting = asyncio.create_task(shell.run(""))
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        observation = await waiting
+        assert (observation.content, observation.metadata.suffix) == ("b", COMPLETED)
+
+    async def test_what_ended_unseen_is_told_with_the_next_command(self, shell: Shell, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "go")
+        await shell.run("echo a; read x <go; echo b; cat <go; (exit 3)")
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        await settled(shell.session)
+        observation = await shell.run("echo next")
+        assert observation.content == "next"
+        assert observation.metadata.prefix == CONTINUED + "b\n[The command completed with exit code 3.]\n"
+
+
+class TestInput:
+    async def test_nothing_runs_to_retrieve_logs_from(self, shell: Shell) -> None:
+        observation = await shell.run("")
+        assert observation == CmdOutputObservation(
+            command="", content="ERROR: No previous running command to retrieve logs from."
+        )
+
+    async def test_nothing_runs_to_interact_with(self, shell: Shell) -> None:
+        observation = await shell.run("y", is_input=True)
+        assert observation.content == "ERROR: No previous running command to interact with."
+
+    async def test_a_line_is_given_to_what_reads_it(self, shell: Shell) -> None:
+        assert (await shell.run('read -p "Name: " name; echo "Hello $name"')).content == "Name:"
+        observation = await shell.run("Ada", is_input=True)
+        assert observation.content == "Hello Ada"
+        assert observation.metadata.suffix == COMPLETED
+        assert b"\x1b[2mAda\x1b[0m\r\n" in shell.watcher.shown
+
+    async def test_a_lone_line_end_is_the_enter_key(self, shell: Shell) -> None:
+        await shell.run("read x; echo got:$x")
+        assert (await shell.run("\n", is_input=True)).content == "got:"
+
+    async def test_a_line_longer_than_the_terminals_limit_arrives_whole(self, shell: Shell) -> None:
+        await shell.run("read x; echo ${#x}")
+        assert (await shell.run("y" * 50_000, is_input=True)).content == "50000"
+
+    async def test_a_python_prompt_can_be_talked_to(self, shell: Shell) -> None:
+        assert (await shell.run("PYTHON_BASIC_REPL=1 python3 -q")).content == ">>>"
+        assert "42" in (await shell.run("print(6 * 7)", is_input=True)).content
+        observation = await shell.run("C-d", is_input=True)
+        assert observation.metadata.exit_code == 0
+        assert observation.metadata.suffix == "\n[The command completed with exit code 0. CTRL+D was sent.]"
+
+    async def test_c_z_stops_and_fg_goes_on(self, shell: Shell) -> None:
+        await shell.run("sleep 100")
+        observation = await shell.run("C-z", is_input=True)
+        assert observation.metadata.exit_code == 148
+        assert "Stopped" in (await shell.run("jobs")).content
+        await shell.run("fg")
+        assert (await shell.run("C-c", is_input=True)).metadata.exit_code == 130
+
+    async def test_c_c_in_an_idle_shell_does_no_harm(self, shell: Shell) -> None:
+        observation = await shell.run("C-c")
+        assert observation.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
+
+
+class TestEndOfTheShell:
+    @pytest.mark.parametrize(
+        ("command", "exit_code"),
+        [("exit 3", 3), ("kill -9 $$", 137), ("set -e; false", 1), ("exec sh -c 'exit 9'", 9), ("C-d", 0)],
+    )
+    async def test_a_fresh_shell_stands_in_the_same_folder(self, shell: Shell, command: str, exit_code: int) -> None:
+        await shell.run("cd /usr")
+        observation = await shell.run(command)
+        assert observation.metadata.exit_code == exit_code
+        assert observation.metadata.suffix == (
+            hints.completed(exit_code, command) + f"\n[The shell ended with it. {hints.fresh_shell('/usr')}]"
+        )
+        assert (await shell.run("echo $PWD")).content == "/usr"
+
+    async def test_the_last_words_before_exit_are_kept(self, shell: Shell) -> None:
+        assert (await shell.run("seq 1 1000; exit 3")).content.endswith("\n1000")
+
+    async def test_a_shell_killed_between_commands_is_replaced(self, shell: Shell) -> None:
+        old = shell.session.pid
+        os.kill(old, 9)
+        assert has_ended(old)
+        await settled(shell.session)
+        observation = await shell.run("echo hi")
+        assert observation.content == "hi"
+        assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
+
+    async def test_a_removed_folder_leads_back_to_the_workspace(self, shell: Shell, tmp_path: Path) -> None:
+        await shell.run("mkdir gone && cd gone && rmdir ../gone")
+        await shell.run("exit")
+        assert (await shell.run("pwd")).content == str(tmp_path)
+
+    async def test_removing_our_temporary_files_does_no_harm(self, shell: Shell) -> None:
+        await shell.run(f"rm -rf {shell.session._folder}")
+        assert (await shell.run("echo hi")).content == "hi"
+
+    async def test_no_bash_says_what_to_do(self, tmp_path: Path) -> None:
+        with pytest.raises(ShellError, match="bash was not found; install it"):
+            await BashSession(str(tmp_path), env={"PATH": str(tmp_path)}).start()
+
+    async def test_closing_ends_the_session_and_its_jobs(self, shell: Shell) -> None:
+        pid = (await shell.run("nohup sleep 100 >/dev/null 2>&1 &")).metadata.pid
+        await shell.session.aclose()
+        assert has_ended(pid)
+
+
+class TestInterrupt:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "sleep 100",
+            "while true; do :; done",
+            "sleep 100\nsleep 100",
+            "bash -c \"trap '' INT; sleep 100; sleep 100\"",
+            "bash -c \"trap '' INT TERM; echo x; sleep 100; sleep 100\"",
+            "trap '' INT TERM; while true; do :; done",
+            "cat",
+            "stty raw -isig; sleep 100",
+        ],
+    )
+    async def test_who_stops_waiting_interrupts_and_the_shell_is_usable(self, shell: Shell, command: str) -> None:
+        running = asyncio.create_task(shell.run(command + "; true", blocking=True))
+        await shell.watcher.sees(b"$ ")
+        running.cancel()
+        began = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await shell.run("echo usable")).content == "usable"
+        assert time.monotonic() - began < 3
+
+    async def test_a_reader_that_is_gone_interrupts_too(self, shell: Shell) -> None:
+        async def gone(frame: Frame) -> None:
+            if isinstance(frame, TerminalOutput) and b"one\r\n" in frame.data:
+                raise ConnectionResetError("gone")
+
+        with pytest.raises(ConnectionResetError):
+            await shell.session.execute(CmdRunAction(command="echo; echo one; sleep 100"), 1, gone)
+        assert (await shell.run("echo usable")).content == "usable"
+
+    async def test_who_waits_for_his_turn_interrupts_nobody(self, shell: Shell) -> None:
+        first = asyncio.create_task(shell.run("read x; echo first"))
+        await shell.watcher.sees(b"read x")
+        second = asyncio.create_task(shell.run("echo second"))
+        await asyncio.sleep(0)
+        second.cancel()
+        observation = await first
+        assert observation.metadata.suffix == SILENT
+        assert (await shell.run("\n", is_input=True)).content == "first"
+
+
+async def test_one_command_at_a_time(shell: Shell) -> None:
+    await asyncio.gather(*(shell.run(f"echo begin {n}; echo end {n}", action_id=n) for n in range(5)))
+    causes = [frame.cause for frame in shell.watcher.frames if isinstance(frame, TerminalOutput)]
+    assert causes == sorted(causes)
+    assert NO_ACTION_ID not in causes
+
+
+async def test_a_static_action_runs_in_a_shell_of_its_own(shell: Shell) -> None:
+    await shell.run("word=kept")
+    observation = await shell.run("cd /; echo static:$word:$PWD", is_static=True, cwd="/usr")
+    assert observation.content == "static::/"
+    assert (await shell.run("echo $word")).content == "kept"
+
+
+async def test_watcher_is_a_public_double(watcher: Watcher) -> None:
+    watcher(TerminalOutput(1, b"a"))
+    assert await watcher.sees(b"a") == b"a"

@@ -1,0 +1,97 @@
+"""The composition root: the command line, the choice of a runtime, and the start of what was asked for.
+
+Imports as little as the first frame needs; everything of `core` and `runtime` is imported by the branch that uses it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from tui.command_line import parser
+
+if TYPE_CHECKING:
+    from core.manager import ConversationManager
+    from core.ports import Runtime
+    from tui.options import StartOptions
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the answer is the exit status. The terminal is left as it was found."""
+    options = parser().parse_args(arguments)
+    if options.version:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"handloom {version('handloom')}\n")
+        return 0
+    if options.command in (None, "demo"):
+        return _workspace(options)
+    return _plain(options)
+
+
+def make_runtime(workspace: str) -> Runtime:
+    """The runtime in which a conversation's actions are carried out."""
+    from runtime.local import LocalRuntime
+
+    return LocalRuntime(workspace)
+
+
+def _plain(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from core.errors import ConfigurationError, HandloomError, UsageError
+    from core.headless import ExitStatus
+    from tui import plain
+
+    try:
+        match options.command:
+            case "run":
+                return int(asyncio.run(plain.run(options, make_runtime)))
+            case "list":
+                return int(asyncio.run(plain.list_conversations(options)))
+            case _:
+                return int(asyncio.run(plain.export(options)))
+    except HandloomError as error:
+        plain.notice(f"handloom: {error}")
+        usage = isinstance(error, UsageError | ConfigurationError) or options.command != "run"
+        return ExitStatus.USAGE if usage else ExitStatus.ERROR
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains once more
+        return ExitStatus.ERROR
+    except KeyboardInterrupt:
+        return ExitStatus.INTERRUPTED
+
+
+def _workspace(options: argparse.Namespace) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        sys.stderr.write("handloom: the workspace needs a terminal. Without one, use: handloom run TASK\n")
+        return 2
+    from tui.app import HandloomApp
+    from tui.options import StartOptions
+
+    start = StartOptions.from_arguments(options)
+    app = HandloomApp(lambda: connect(start), start)
+    app.run()
+    return app.return_code or 0
+
+
+async def connect(options: StartOptions) -> ConversationManager:
+    """The manager behind the workspace, entered. Raises HandloomError with what to do next."""
+    import asyncio
+    from importlib import import_module
+
+    for module in ("core.manager", "runtime.local"):  # off the loop: the first frame is on the screen already
+        await asyncio.to_thread(import_module, module)
+    from core.config import home_folder, load
+    from core.manager import ConversationManager
+
+    home = home_folder(os.environ)
+    settings = await asyncio.to_thread(load, home, os.environ, model=options.model, runtime=options.runtime)
+    manager = ConversationManager(home, settings, make_runtime=make_runtime, environ=os.environ)
+    return await manager.__aenter__()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

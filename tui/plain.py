@@ -1,0 +1,205 @@
+"""The commands that need no screen: run, list, export. Standard output carries what was asked for, and nothing else.
+
+Notices and the log go to standard error. Everything that did not come from our own source passes the sanitiser before
+it reaches a terminal; JSON is escaped by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from core.config import home_folder, load
+from core.errors import ConfigurationError, UsageError
+from core.events import (
+    Action,
+    AgentFinishAction,
+    CmdOutputObservation,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+    SystemMessageAction,
+    drop_for_trajectory,
+    envelope_from_dict,
+    envelope_to_dict,
+    to_json,
+)
+from core.headless import ExitStatus, run_task
+from core.manager import ConversationManager
+from core.store import ConversationInfo, EventStore
+from tui.text import sanitize
+
+if TYPE_CHECKING:
+    from core.manager import MakeRuntime
+
+NOBODY = "Nobody is here to confirm actions, so this one was not carried out."
+
+
+def notice(text: str) -> None:
+    """One line on standard error."""
+    print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def say(text: str) -> None:
+    """One line on standard output."""
+    print(text, flush=True)  # noqa: T201
+
+
+# -- run -----------------------------------------------------------------------------------------------------------
+
+
+async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
+    """`handloom run`: one task, its events, its exit status. Raises HandloomError before anything has happened."""
+    task = sys.stdin.read() if options.task == "-" else options.task
+    if not task.strip():
+        raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+    home = home_folder(os.environ)
+    settings = load(
+        home,
+        os.environ,
+        model=options.model,
+        runtime=options.runtime,
+        agent__max_iterations=options.max_iterations,
+        agent__max_budget=options.max_budget,
+        agent__confirm=options.confirm,
+    )
+    if not settings.model and not options.resume:
+        raise ConfigurationError(
+            "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), "
+            "or set HANDLOOM_MODEL."
+        )
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    async with ConversationManager(home, settings, make_runtime=make_runtime, environ=os.environ) as manager:
+        if options.resume:
+            session = await manager.open(options.resume, model=options.model or "")
+        else:
+            session = await manager.create(workspace=options.workspace, title=options.title)
+        notice(f"conversation {session.info.id}")
+        if session.isolation == "none":
+            notice("No isolation: the agent's commands run as you, on this machine.")
+        if session.stream.latest_id >= 0 and not options.resume:
+            for envelope in await session.stream.read():
+                await (_print_json if options.json else _print_text)(envelope)
+        return await run_task(
+            session,
+            task,
+            on_event=_print_json if options.json else _print_text,
+            on_notice=notice,
+            ask=_ask,
+            interrupted=interrupted,
+        )
+
+
+async def _print_json(envelope: Envelope) -> None:
+    say(to_json(envelope_to_dict(envelope)))
+
+
+async def _print_text(envelope: Envelope) -> None:
+    """What a person wants to follow: what was said, what was run, what came of it."""
+    match envelope.event:
+        case SystemMessageAction():
+            return
+        case MessageAction(content=text) if envelope.source is EventSource.AGENT:
+            say(sanitize(text))
+        case AgentFinishAction(final_thought=text):
+            say(sanitize(text))
+        case Action() as action if action.runnable:
+            if action.thought_text:
+                say(sanitize(action.thought_text))
+            say(sanitize(f"> {action.message}"))
+        case CmdOutputObservation(content=text, metadata=metadata):
+            say(sanitize(text + metadata.suffix))
+        case ErrorObservation(content=text):
+            notice(text)
+
+
+async def _ask(envelope: Envelope) -> str | None:
+    """Ask on the terminal; where there is none, nobody agrees."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return NOBODY
+    notice(f"The agent wants: {envelope.event.message}")
+    sys.stderr.write("Carry it out? [y/N] ")
+    sys.stderr.flush()
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+
+    def read_line() -> None:
+        if not answer.done():
+            answer.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin.fileno(), read_line)
+    try:
+        return None if (await answer).strip().lower() in ("y", "yes") else ""
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+
+
+# -- list and export -----------------------------------------------------------------------------------------------
+
+
+async def list_conversations(options: argparse.Namespace) -> int:
+    """`handloom list`: one line a conversation."""
+    async with EventStore(home_folder(os.environ)) as store:
+        for info in await store.conversations():
+            say(json.dumps(_info_to_dict(info)) if options.json else _info_line(info))
+    return ExitStatus.FINISHED
+
+
+def _info_to_dict(info: ConversationInfo) -> dict[str, Any]:
+    return {
+        "conversation_id": info.id,
+        "title": info.title,
+        "workspace": info.workspace,
+        "model": info.model,
+        "created_at": info.created_at.isoformat(),
+        "updated_at": info.updated_at.isoformat(),
+        "event_count": info.event_count,
+    }
+
+
+def _info_line(info: ConversationInfo) -> str:
+    when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    return sanitize(f"{info.id}  {when}  {info.event_count:5d} events  {info.title or 'Untitled'}  ({info.workspace})")
+
+
+async def export(options: argparse.Namespace) -> int:
+    """`handloom export`: the flat JSON list of OpenHands V0. A file appears whole or not at all."""
+    async with EventStore(home_folder(os.environ)) as store:
+        if not await store.conversations(conversation_id=options.id):
+            raise UsageError(f"There is no conversation {options.id}. `handloom list` shows those that there are.")
+        if options.output is None:
+            await _write_trajectory(store, options.id, sys.stdout.write)
+            return ExitStatus.FINISHED
+        part = f"{options.output}.part"
+        try:
+            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                await _write_trajectory(store, options.id, file.write)
+            os.replace(part, options.output)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(part)
+            raise UsageError(f"{options.output} cannot be written: {error.strerror}. Name another file.") from error
+    return ExitStatus.FINISHED
+
+
+async def _write_trajectory(store: EventStore, conversation_id: str, write: Callable[[str], object]) -> None:
+    after, separator = -1, "[\n"
+    while page := await store.read_json(conversation_id, after=after, limit=500):
+        for body in page:
+            after += 1
+            event = drop_for_trajectory(envelope_to_dict(envelope_from_dict(json.loads(body), conversation_id)))
+            text = json.dumps(event, indent=4)
+            write(separator + "    " + text.replace("\n", "\n    "))
+            separator = ",\n"
+    write("\n]\n" if after >= 0 else "[]\n")
