@@ -18,10 +18,10 @@ from tui.screens.start import StartScreen
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
-    from core.manager import ConversationManager
-    from core.session import AgentSession
     from textual.app import App
 
+    from core.manager import ConversationManager
+    from core.session import AgentSession
     from tui.conversation import ConversationTab
     from tui.options import StartOptions
     from tui.screens.workspace import Workspace
