@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App
@@ -40,6 +40,7 @@ from tui.text import sanitize, sanitize_line
 if TYPE_CHECKING:
     from core.manager import ConversationManager
     from core.session import AgentSession
+
     from tui.conversation import ConversationTab
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class HandloomApp(Handlers, App[None]):
 
     TITLE = "Handloom"
     ENABLE_COMMAND_PALETTE = False  # ours is bound by the table
-    BINDINGS: list[BindingType] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), f"command('{c.id}')", c.title, show=False, priority=True, id=c.id)
         for c in COMMANDS
         if c.keys and not c.native

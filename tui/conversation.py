@@ -48,7 +48,7 @@ class ConversationTab:
         """What stood in the prompt when the user went to another tab."""
         self.running_since: float | None = None
         self._first_said = ""
-        self._wake = lambda: wake(self)
+        self._tell = wake
         self._clock = clock
         self._seen = -1
         self._waiting: list[Envelope] | None = []
@@ -125,6 +125,9 @@ class ConversationTab:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
+
+    def _wake(self) -> None:
+        self._tell(self)
 
     async def _take(self, envelope: Envelope) -> None:
         if self._waiting is not None:

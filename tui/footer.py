@@ -97,9 +97,13 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
         right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))
     if not facts.isolated:
         right.append(Piece("NO ISOLATION", "bold $text-warning", 1))
-    while len(left) + len(right) > 1 and _width(left) + _width(right) + _GAP > width:
+    while _width(left) + _width(right) > width:
         last = max([*left, *right], key=lambda piece: piece.rank)
+        if last.rank <= 1:
+            break
         left, right = ([piece for piece in half if piece is not last] for half in (left, right))
+    if right and _width(left) + _width(right) > width:
+        left = [Piece(facts.mark.glyph, f"bold {facts.mark.colour}", 0)]
     room = width - _width(left) - _width(right) - 2 * _GAP
     path = elide_path(facts.workspace, min(room, 40))
     if path:

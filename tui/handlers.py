@@ -97,7 +97,8 @@ class Handlers(_App):
             self.arm_leader()
 
     def do_app_help(self) -> None:
-        self.push_screen(TextScreen("Keys", help_text(min(self.size.width, 110))))
+        width = min(self.size.width * 9 // 10, 110) - 6  # a dialog without its border, padding and scrollbar
+        self.push_screen(TextScreen("Keys", help_text(width)))
 
     do_list_help = do_app_help
 
@@ -266,7 +267,7 @@ class Handlers(_App):
             return
         chat = self.current.chat
         if self.focused is self.workspace.chat and self.workspace.chat.cursor is not None:
-            self.workspace.chat.action_toggle()
+            self.workspace.chat.action_fold()
             return
         blocks = [block for block in chat.blocks if block.can_fold]
         folded = any(block.folded for block in blocks)
@@ -364,7 +365,7 @@ class Handlers(_App):
         if chosen is None:
             return None
         self.options.remember_model(chosen.model, chosen.base_url)
-        return chosen.model
+        return str(chosen.model)
 
     async def _list_conversations(self) -> None:
         if self.manager is None:

@@ -17,7 +17,7 @@ class WhichKey(Static):
 
     DEFAULT_CSS = """
     WhichKey {
-        display: none; layer: above; dock: bottom; height: auto; padding: 0 1;
+        display: none; layer: above; dock: bottom; height: auto; padding: 0 1; margin-bottom: 2;
         background: $panel; color: $foreground; border-top: solid $accent;
     }
     """

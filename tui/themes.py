@@ -48,13 +48,22 @@ def load(path: Path) -> Theme:
     theme = Theme(
         name=str(data.get("name") or path.stem),
         dark=bool(data.get("dark", True)),
-        variables={f"text-{key}": texts[key] for key in TEXTS},
+        variables=_variables(colours, texts),
         **{key: colours[key] for key in (*COLOURS, *GROUNDS, "foreground")},
     )
     faint = too_faint(theme)
     if faint:
         raise ThemeError(f"{path.name} cannot be read by everyone: " + "; ".join(faint) + ".")
     return theme
+
+
+def _variables(colours: dict[str, str], texts: dict[str, str]) -> dict[str, str]:
+    """What Textual would derive otherwise: the text roles, and scrollbars that keep quiet until they are used."""
+    thumb = Color.parse(colours["panel"]).blend(Color.parse(texts["muted"]), 0.3).hex
+    variables = {f"text-{key}": texts[key] for key in TEXTS}
+    variables |= {"scrollbar": thumb, "scrollbar-hover": colours["primary"], "scrollbar-active": colours["primary"]}
+    grounds = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
+    return variables | dict.fromkeys((*grounds, "scrollbar-corner-color"), colours["background"])
 
 
 def too_faint(theme: Theme) -> list[str]:

@@ -47,6 +47,8 @@ class StartScreen(ModalScreen[ChosenModel | None]):
     }
     """
 
+    AUTO_FOCUS = ""  # nothing has the focus, so that digits choose
+
     def __init__(self, workspace: str, offers: Sequence[ModelOffer]) -> None:
         super().__init__()
         self._workspace = workspace
@@ -76,7 +78,7 @@ class StartScreen(ModalScreen[ChosenModel | None]):
             if not offer.is_complete:
                 note = "Asks for the model's name."
             elif offer.name == "demo":
-                note = "A scripted model in a scratch folder: no key, no network, real commands."
+                note = "Real commands in a scratch folder; no key, no network."
             else:
                 note = f"{sanitize_line(offer.name, 56)}, with the key found in the environment."
             lines.append((offer.label, note))

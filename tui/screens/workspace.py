@@ -31,6 +31,7 @@ from tui.tabs import TabStrip
 if TYPE_CHECKING:
     from tui.conversation import ConversationTab
 
+PLACEHOLDER = "Say what you want done. Enter sends."
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
 
@@ -45,9 +46,9 @@ class Workspace(Screen[None]):
         #side { width: 2fr; }
         #chat { width: 3fr; }
         #chat, #events, #terminal {
-            height: 1fr; background: $background; scrollbar-size-vertical: 1;
+            height: 1fr; background: $background;
             border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
-            padding: 0 1;
+            padding: 0 0 0 1;
         }
         #events, #terminal { border-left: solid $panel; }
         #chat:focus, #events:focus, #terminal:focus {
@@ -59,10 +60,13 @@ class Workspace(Screen[None]):
         &.-one-pane #body > * { width: 1fr; }
         #bottom { height: auto; max-height: 60%; }
         &.-low Hints { display: none; }
+        &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
+        &.-tiny #prompt { border: none; min-height: 1; height: 1; }
         &.-tiny #chat, &.-tiny #events, &.-tiny #terminal { border: none; }
     }
     """
+    AUTO_FOCUS = "#prompt"
     TITLES = {"chat": "Chat", "events": "Events", "terminal": "Terminal"}
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -166,6 +170,8 @@ class Workspace(Screen[None]):
         """Arrange the panes for the new size."""
         self.set_class(event.size.height < LOW, "-low")
         self.set_class(event.size.height < TINY, "-tiny")
+        # Textual 8.2 divides by the width of the text when it lays out a placeholder.
+        self.prompt.placeholder = PLACEHOLDER if event.size.width > len(PLACEHOLDER) else ""
         self.arrange_panes()
 
     def arrange_panes(self) -> None:

@@ -22,6 +22,7 @@ MAX_BACKLOG_BYTES = 512 * 1024
 """About a second of pyte's work; beyond it the screen would lag behind what is going on."""
 TAIL_BYTES = 256 * 1024
 """What is kept for a new width, and of a backlog that grew too large."""
+SKIPPED = b"\x1b[m\r\n[... output that came too fast to show ...]\r\n"
 _SLICE_BYTES = 1024
 """Fed between two looks at the clock: 1 to 3 ms of pyte's work."""
 
@@ -76,8 +77,7 @@ class Emulator:
         if self._backlog_size > MAX_BACKLOG_BYTES:
             waiting = b"".join(self._backlog)
             start = waiting.find(b"\n", len(waiting) - TAIL_BYTES) + 1 or len(waiting) - TAIL_BYTES
-            notice = f"\x1b[m\r\n[... {start:,} bytes were too fast to show ...]\r\n".encode()
-            self._backlog = deque([notice + waiting[start:]])
+            self._backlog = deque([SKIPPED + waiting[start:]])
             self._backlog_size = len(self._backlog[0])
 
     def work(self, budget_s: float = BUDGET_S) -> bool:

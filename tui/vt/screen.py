@@ -6,12 +6,12 @@ of the alternate screen and of scroll regions never get there. pyte's own Histor
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyte
-from pyte.screens import Char, Cursor
+from pyte.screens import Char, Cursor, StaticDefaultDict
 
 MAX_COMBINING = 4
 """Marks that one cell may collect; more are dropped, for nobody's script needs them."""
@@ -88,7 +88,7 @@ class Screen(pyte.Screen):
             modes = tuple(mode for mode in modes if mode != _ORIGIN_MODE)
         if kwargs.get("private") and _ALTERNATE_MODES & set(modes) and not self.alternate:
             self._main = (self.buffer, self.cursor, self.margins)
-            self.buffer = type(self.buffer)(self.buffer.default_factory)
+            self.buffer = defaultdict(lambda: StaticDefaultDict[int, Char](self.default_char))
             self.cursor = Cursor(0, 0)
             self.margins = None
             self.dirty.update(range(self.lines))

@@ -57,9 +57,7 @@ def conversation(*events: Event | tuple[Event, int]) -> list[Envelope]:
         event, cause = item if isinstance(item, tuple) else (item, None)
         source = USER if isinstance(event, MessageAction) else ENVIRONMENT if cause is None else AGENT
         log.append(
-            envelope(
-                event_id, event, AGENT if isinstance(event, Action) and source is not USER else source, cause
-            )
+            envelope(event_id, event, AGENT if isinstance(event, Action) and source is not USER else source, cause)
         )
     return log
 
@@ -76,24 +74,15 @@ def told(model: ChatModel) -> list[tuple[Any, ...]]:
 
 
 def ran(command: str, content: str = "", exit_code: int = 0) -> CmdOutputObservation:
-    return CmdOutputObservation(
-        command=command, content=content, metadata=CmdOutputMetadata(exit_code=exit_code)
-    )
+    return CmdOutputObservation(command=command, content=content, metadata=CmdOutputMetadata(exit_code=exit_code))
 
 
 def lines_shown(block: Block) -> list[str]:
-    return [
-        line
-        for piece in block.pieces()
-        for line in piece.text.split("\n")
-        if piece.kind is not PieceKind.BLANK
-    ]
+    return [line for piece in block.pieces() for line in piece.text.split("\n") if piece.kind is not PieceKind.BLANK]
 
 
 def test_a_command_and_its_output_are_one_block() -> None:
-    model = folded(
-        conversation(MessageAction(content="go"), CmdRunAction(command="ls"), (ran("ls", "a\nb\n"), 1))
-    )
+    model = folded(conversation(MessageAction(content="go"), CmdRunAction(command="ls"), (ran("ls", "a\nb\n"), 1)))
     assert told(model) == [(Kind.USER, "", "go", Mark.NONE, ""), (Kind.TOOL, "$ ls", "a\nb", Mark.OK, "")]
 
 
@@ -176,9 +165,7 @@ def test_a_plan_shows_its_tasks() -> None:
         {"title": "three"},
     ]
     (block,) = folded(
-        conversation(
-            TaskTrackingAction(command="plan", task_list=tasks), (TaskTrackingObservation(task_list=tasks), 0)
-        )
+        conversation(TaskTrackingAction(command="plan", task_list=tasks), (TaskTrackingObservation(task_list=tasks), 0))
     ).blocks
     assert block.text == "✓ one\n→ two\n○ three"
 
@@ -189,9 +176,7 @@ def test_errors_tell_what_to_do() -> None:
 
 
 def test_a_failed_call_is_told_in_its_own_block() -> None:
-    (block,) = folded(
-        conversation(FileReadAction(path="x"), (ErrorObservation(content="No such file"), 0))
-    ).blocks
+    (block,) = folded(conversation(FileReadAction(path="x"), (ErrorObservation(content="No such file"), 0))).blocks
     assert (block.mark, block.text) == (Mark.FAILED, "No such file")
 
 
@@ -215,9 +200,7 @@ def test_a_held_action_that_comes_again_confirmed_stays_one_block() -> None:
 
 
 def test_a_call_that_the_user_rejected_says_so() -> None:
-    (block,) = folded(
-        conversation(CmdRunAction(command="rm x"), (UserRejectObservation(content="no"), 0))
-    ).blocks
+    (block,) = folded(conversation(CmdRunAction(command="rm x"), (UserRejectObservation(content="no"), 0))).blocks
     assert (block.mark, block.meta) == (Mark.REJECTED, "rejected")
 
 
@@ -275,9 +258,7 @@ def test_a_long_thought_is_one_line() -> None:
 
 
 def test_colours_of_a_program_do_not_show() -> None:
-    (block,) = folded(
-        conversation(CmdRunAction(command="x"), (ran("x", "\x1b[31mred\x1b[0m\x1b[2J"), 0))
-    ).blocks
+    (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", "\x1b[31mred\x1b[0m\x1b[2J"), 0))).blocks
     assert block.text == "red␛[2J"
 
 
@@ -436,9 +417,7 @@ def test_a_trajectory_of_openhands_folds_into_a_conversation() -> None:
             "extras": {"agent_state": "finished"},
         },
     ]
-    model = folded(
-        [envelope_from_dict({"timestamp": "2025-01-27T22:44:56", **event}, "c") for event in trajectory]
-    )
+    model = folded([envelope_from_dict({"timestamp": "2025-01-27T22:44:56", **event}, "c") for event in trajectory])
     assert told(model) == [
         (Kind.USER, "", "Create a 2048 game.", Mark.NONE, ""),
         (Kind.AGENT, "", "I'll create it.", Mark.NONE, ""),

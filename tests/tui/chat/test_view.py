@@ -39,9 +39,7 @@ def with_output(lines: int) -> ChatModel:
 
 def said(start: int, stop: int) -> list[Envelope]:
     """An older page."""
-    return [
-        envelope(i, MessageAction(content=f"old {i}\n\nsecond"), EventSource.USER) for i in range(start, stop)
-    ]
+    return [envelope(i, MessageAction(content=f"old {i}\n\nsecond"), EventSource.USER) for i in range(start, stop)]
 
 
 async def test_an_empty_transcript_says_what_will_stand_there() -> None:
@@ -143,9 +141,7 @@ async def test_older_messages_are_asked_for_once_per_page() -> None:
             app.view.go(where)
             await pilot.pause()
         assert [type(message) for message in app.heard] == [ChatView.OlderWanted]
-        model.prepend(
-            [envelope(i, MessageAction(content=f"old {i}"), EventSource.USER) for i in range(20, 40)]
-        )
+        model.prepend([envelope(i, MessageAction(content=f"old {i}"), EventSource.USER) for i in range(20, 40)])
         await settled(pilot, app.view)
         app.view.go("home")
         await pilot.pause()
@@ -336,9 +332,7 @@ async def test_a_conversation_of_100_000_blocks_draws_only_what_is_in_sight() ->
 async def test_an_unfolded_line_of_10_mb_is_cut_and_drawn() -> None:
     model = ChatModel()
     model.apply(envelope(0, CmdRunAction(command="x")))
-    huge = CmdOutputObservation(
-        command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0)
-    )
+    huge = CmdOutputObservation(command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0))
     model.apply(envelope(1, huge, EventSource.AGENT, 0))
     model.toggle(model.blocks[0])
     app = ChatApp(model)

@@ -15,9 +15,7 @@ HOSTILE = (
     "\u202a\u202e\u2060\u2066\u2069\u3164\ufeff\ufe0f\ud800\udfff\U000e0041\U000e0101\u0301\u0336ab漢😀é"
 )
 texts = st.text(alphabet=st.characters() | st.sampled_from(HOSTILE))
-PREPENDED_MARKS = set(
-    "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-)
+PREPENDED_MARKS = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
 """Format characters that have a glyph."""
 
 

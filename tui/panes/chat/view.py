@@ -390,4 +390,5 @@ class ChatView(ScrollView, can_focus=True):
             self.refresh(self.size.region)
 
     def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
         self.refresh(self.size.region)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -28,6 +29,7 @@ _TIME_FROM = 56
 """Columns from which the time fits beside the rest."""
 _SOURCE_FROM = 40
 
+SOURCES = {"environment": "env"}
 ACTIONS = {
     "up": "move(-1)",
     "down": "move(1)",
@@ -46,11 +48,12 @@ class EventsView(ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
     DEFAULT_CSS = """
     EventsView {
+        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
         & > .events--muted { color: $text-muted; }
         & > .events--agent { color: $text-primary; }
         & > .events--user { color: $text-secondary; }
         & > .events--failed { color: $text-error; }
-        & > .events--cursor { background: $primary 25%; }
+        & > .events--cursor { background: $primary-muted; }
     }
     """
     BINDINGS = [
@@ -204,10 +207,16 @@ class EventsView(ScrollView, can_focus=True):
             segments.append(Segment(time.strftime("%H:%M:%S ", time.localtime(row.at)), muted))
         if width >= _SOURCE_FROM:
             name = f"events--{row.source}" if row.source in ("agent", "user") else "events--muted"
-            segments.append(Segment(f"{row.source[:5]:<6}", base + self.get_component_rich_style(name, partial=True)))
+            segments.append(
+                Segment(
+                    f"{SOURCES.get(row.source, row.source):<6}",
+                    base + self.get_component_rich_style(name, partial=True),
+                )
+            )
         mark = "✕ " if row.failed else "→ " if row.is_action else "• "
         failed = base + self.get_component_rich_style("events--failed", partial=True)
         segments.append(Segment("  " * row.depth + mark, failed if row.failed else muted))
         segments.append(Segment(sanitize_line(row.kind, 24) + " ", base + Style(bold=row.is_action)))
-        segments.append(Segment(" " + sanitize_line(row.summary, width), muted if not row.failed else failed))
+        room = width - sum(cell_len(segment.text) for segment in segments) - 1
+        segments.append(Segment(" " + sanitize_line(row.summary, room), failed if row.failed else muted))
         return segments

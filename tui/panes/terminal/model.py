@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from core.events.frames import TerminalOutput
 from tui.panes.pane import PaneModel
 from tui.vt import Emulator
 
@@ -25,7 +26,6 @@ class TerminalModel(PaneModel):
         self.emulator = Emulator()
         self._live: set[int] = set()
         """Actions whose bytes came as frames, so that their observation says nothing new."""
-        self._shell_talks = False
         self._refilled = False
         self.used = False
         """Whether anything was ever printed."""
@@ -39,11 +39,10 @@ class TerminalModel(PaneModel):
 
     def apply_frame(self, frame: Frame) -> None:
         """Take in live bytes; other frames are not for a terminal."""
-        data = getattr(frame, "data", None)
-        if data is not None:
-            if frame.cause is not None and frame.cause >= 0:
+        if isinstance(frame, TerminalOutput):
+            if frame.cause >= 0:
                 self._live.add(frame.cause)
-            self._write(data)
+            self._write(frame.data)
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
         """Fill an empty terminal from the last stored page. Older pages change nothing: a terminal has one end."""

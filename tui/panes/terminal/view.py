@@ -43,7 +43,10 @@ class TerminalView(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES = {"terminal--muted"}
     DEFAULT_CSS = """
-    TerminalView { & > .terminal--muted { color: $text-muted; } }
+    TerminalView {
+        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
+        & > .terminal--muted { color: $text-muted; }
+    }
     """
     BINDINGS = [
         Binding(",".join(BY_ID[f"list.{name}"].keys), action, show=False, id=f"terminal.{name}")
@@ -148,7 +151,8 @@ _ROLES = {
     "black": "panel", "red": "text-error", "green": "text-success", "brown": "text-warning",
     "blue": "text-primary", "magenta": "text-accent", "cyan": "text-secondary", "white": "foreground",
 }  # fmt: skip
-"""The theme's variable for each of the eight colours as pyte names them (bright ones begin with `bright`), so that foreign output belongs to the page."""
+"""The theme's variable for each of the eight colours as pyte names them (bright ones begin with `bright`), so
+that foreign output belongs to the page."""
 
 
 def _colour(name: str, variables: dict[str, str]) -> str | None:

@@ -1,0 +1,258 @@
+"""Public doubles of what the workspace talks to: a manager, its sessions and their streams, all in memory.
+
+They have the shape of `core.manager` and `core.session` and none of their work: a test says what happens
+(`session.say`, `session.publish`, `session.become`), and reads what the user wished (`session.wishes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+from core.errors import UsageError
+from core.events import (
+    AgentState,
+    AgentStateChangedObservation,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    Event,
+    EventSource,
+    Frame,
+    LLMMetrics,
+    MessageAction,
+    TerminalOutput,
+    TokenUsage,
+)
+from core.live import Frames
+from core.store import ConversationInfo
+from core.stream import EventStreamSubscriber
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+METRICS = LLMMetrics(
+    accumulated_cost=0.0123,
+    accumulated_token_usage=TokenUsage(per_turn_token=24_000, context_window=200_000),
+)
+
+
+@dataclass(frozen=True)
+class StateDouble:
+    """The controller's state as far as the screen reads it."""
+
+    agent_state: AgentState = AgentState.AWAITING_USER_INPUT
+    iteration: int = 0
+    max_iterations: int = 100
+    limit: str | None = None
+    awaiting: int | None = None
+    metrics: LLMMetrics = METRICS
+
+
+class StreamDouble:
+    """A stream whose events lie in a list."""
+
+    def __init__(self, conversation_id: str) -> None:
+        self.conversation_id = conversation_id
+        self.events: list[Envelope] = []
+        self.reads = 0
+        self._subscribers: dict[str, Callable[[Envelope], Awaitable[None]]] = {}
+
+    @property
+    def latest_id(self) -> int:
+        return len(self.events) - 1
+
+    def subscribe(
+        self,
+        subscriber: EventStreamSubscriber,
+        callback: Callable[[Envelope], Awaitable[None]],
+        callback_id: str,
+        types: object = None,
+    ) -> None:
+        assert subscriber is EventStreamSubscriber.MAIN
+        self._subscribers[callback_id] = callback
+
+    def unsubscribe(self, subscriber: EventStreamSubscriber, callback_id: str) -> None:
+        self._subscribers.pop(callback_id, None)
+
+    @property
+    def listeners(self) -> int:
+        return len(self._subscribers)
+
+    async def page(self, *, before: int | None = None, limit: int = 100) -> list[Envelope]:
+        self.reads += 1
+        end = len(self.events) if before is None else before
+        return self.events[max(0, end - limit) : end]
+
+    def store(self, event: Event, source: EventSource = EventSource.AGENT, cause: int | None = None) -> Envelope:
+        """Put an event into the log without telling anybody."""
+        number = len(self.events)
+        envelope = Envelope(
+            conversation_id=self.conversation_id,
+            id=number,
+            timestamp=NOW + timedelta(seconds=number),
+            source=source,
+            cause=cause,
+            event=event,
+        )
+        self.events.append(envelope)
+        return envelope
+
+    async def append(self, event: Event, source: EventSource = EventSource.AGENT, cause: int | None = None) -> Envelope:
+        envelope = self.store(event, source, cause)
+        for callback in tuple(self._subscribers.values()):
+            await callback(envelope)
+        return envelope
+
+
+class SessionDouble:
+    """A session that does what the test says."""
+
+    def __init__(self, info: ConversationInfo, isolation: str = "none") -> None:
+        self.info = info
+        self.stream = StreamDouble(info.id)
+        self.frames = Frames()
+        self.state = StateDouble()
+        self.isolation = isolation
+        self.confirm_mode = "always"
+        self.model_name = info.model
+        self.wishes: list[tuple[str, ...]] = []
+        self.wished = asyncio.Event()
+        self.fails_with: Exception | None = None
+
+    def _wish(self, *wish: str) -> None:
+        self.wishes.append(wish)
+        self.wished.set()
+        if self.fails_with is not None:
+            raise self.fails_with
+
+    async def send(self, text: str) -> None:
+        self._wish("send", text)
+        await self.stream.append(MessageAction(content=text), EventSource.USER)
+
+    async def interrupt(self) -> None:
+        self._wish("interrupt")
+        await self.become(agent_state=AgentState.STOPPED, awaiting=None, limit=None)
+
+    async def pause(self) -> None:
+        self._wish("pause")
+        await self.become(agent_state=AgentState.PAUSED)
+
+    async def resume(self) -> None:
+        self._wish("resume")
+        await self.become(agent_state=AgentState.RUNNING)
+
+    async def confirm(self) -> None:
+        self._wish("confirm")
+        await self.become(agent_state=AgentState.RUNNING, awaiting=None)
+
+    async def reject(self, reason: str = "") -> None:
+        self._wish("reject", reason)
+        await self.become(agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None)
+
+    async def extend_limit(self) -> None:
+        self._wish("extend_limit")
+        await self.become(agent_state=AgentState.RUNNING, limit=None)
+
+    def set_confirm_mode(self, mode: str) -> None:
+        self._wish("set_confirm_mode", mode)
+        self.confirm_mode = mode
+
+    async def set_model(self, name: str) -> None:
+        self._wish("set_model", name)
+        self.model_name = name
+
+    # -- what the test says --------------------------------------------------------------------------------------------
+
+    async def become(self, **state: object) -> None:
+        """Be in another state, and say so on the stream as the controller does."""
+        self.state = replace(self.state, **state)  # type: ignore[arg-type]
+        changed = AgentStateChangedObservation(agent_state=self.state.agent_state)
+        await self.stream.append(changed, EventSource.ENVIRONMENT)
+
+    async def say(self, text: str) -> Envelope:
+        """Let the agent say something."""
+        return await self.stream.append(MessageAction(content=text))
+
+    async def run(self, command: str, output: str, exit_code: int = 0) -> None:
+        """Let a command be run, live output and all."""
+        action = await self.stream.append(CmdRunAction(command=command))
+        self.publish(TerminalOutput(action.id, f"$ {command}\r\n{output}".replace("\n", "\r\n").encode()))
+        observation = CmdOutputObservation(
+            command=command, content=output, metadata=CmdOutputMetadata(exit_code=exit_code)
+        )
+        await self.stream.append(observation, EventSource.ENVIRONMENT, action.id)
+
+    async def hold(self, event: Event) -> Envelope:
+        """Let an action wait for the user's yes."""
+        envelope = await self.stream.append(event)
+        await self.become(agent_state=AgentState.AWAITING_USER_CONFIRMATION, awaiting=envelope.id)
+        return envelope
+
+    def publish(self, frame: Frame) -> None:
+        """Send a live frame."""
+        self.frames.publish(frame)
+
+
+@dataclass(frozen=True)
+class OfferDouble:
+    """A model that could be used."""
+
+    name: str
+    label: str
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.name.endswith("/")
+
+
+@dataclass
+class ManagerDouble:
+    """A manager of session doubles."""
+
+    sessions: dict[str, SessionDouble] = field(default_factory=dict)
+    isolation: str = "none"
+    closed: list[str] = field(default_factory=list)
+    settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model=""))
+    is_closed: bool = False
+    fails_with: Exception | None = None
+    models: list[OfferDouble] = field(
+        default_factory=lambda: [
+            OfferDouble("anthropic/claude-test", "Anthropic"),
+            OfferDouble("ollama_chat/", "Ollama"),
+            OfferDouble("demo", "Demo, without a model"),
+        ]
+    )
+
+    def add(self, *, workspace: str = "/work", model: str = "demo", title: str = "") -> SessionDouble:
+        """A conversation that exists already."""
+        number = len(self.sessions)
+        at = NOW + timedelta(minutes=number)
+        info = ConversationInfo(f"c{number}", title, workspace, model, at, at, 0)
+        session = SessionDouble(info, self.isolation)
+        self.sessions[info.id] = session
+        return session
+
+    async def list(self) -> list[ConversationInfo]:
+        return [session.info for session in reversed(self.sessions.values())]
+
+    async def create(self, *, workspace: str, model: str = "", title: str = "") -> SessionDouble:
+        if self.fails_with is not None:
+            raise self.fails_with
+        return self.add(workspace=workspace, model=model, title=title)
+
+    async def open(self, conversation_id: str) -> SessionDouble:
+        if conversation_id not in self.sessions:
+            raise UsageError(f"There is no conversation {conversation_id}. handloom list shows which there are.")
+        return self.sessions[conversation_id]
+
+    async def close(self, conversation_id: str) -> None:
+        self.closed.append(conversation_id)
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+    def offers(self) -> Sequence[OfferDouble]:
+        return self.models

@@ -1,0 +1,107 @@
+"""The app as the tests run it: the real one, on doubles, with a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.pilot import Pilot
+
+from tests.tui.doubles import ManagerDouble, SessionDouble
+from tui.app import HandloomApp
+from tui.options import StartOptions
+
+if TYPE_CHECKING:
+    from core.manager import ConversationManager
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Running:
+    """A running app and everything around it."""
+
+    app: HandloomApp
+    pilot: Pilot[None]
+    manager: ManagerDouble
+    clock: Clock
+
+    @property
+    def session(self) -> SessionDouble:
+        """The session that is shown."""
+        assert self.app.current is not None
+        return cast(SessionDouble, self.app.current.session)
+
+    @property
+    def shows_the_workspace(self) -> bool:
+        """Whether no dialog is up."""
+        return self.app.screen is self.app.workspace
+
+    @property
+    def prompt_has_focus(self) -> bool:
+        """Whether what is typed goes into the prompt."""
+        return self.app.focused is self.app.workspace.prompt
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and let everything that follows happen."""
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way, then have the next frame drawn."""
+        # A dialog's worker lives as long as the dialog, so only workers behind no dialog are waited for.
+        await self.pilot.pause()
+        if self.app.screen is self.app.workspace:
+            await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+        self.app._pump()
+        await self.pilot.pause()
+        if self.app.screen is self.app.workspace:
+            await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+
+    def screen_text(self) -> str:
+        """What the screen shows, as text."""
+        lines = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+
+
+@asynccontextmanager
+async def running(
+    size: tuple[int, int] = (120, 40), manager: ManagerDouble | None = None, **options: Any
+) -> AsyncIterator[Running]:
+    """Run the app until the first conversation (or the start screen) is there."""
+    manager = manager or ManagerDouble()
+    options = {"workspace": "/work", "model": "demo"} | options
+    clock = Clock()
+
+    async def connect() -> ConversationManager:
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(**options), clock)
+    async with app.run_test(size=size) as pilot:
+        started = Running(app, pilot, manager, clock)
+        await until(pilot, lambda: app.manager is not None)
+        await until(pilot, lambda: app.current is not None or app.screen is not app.workspace or _told(app))
+        await started.settle()
+        yield started
+
+
+def _told(app: HandloomApp) -> bool:
+    return app.workspace.notice.display
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Let the app work until something is so; the test's own time limit ends a wait that never ends."""
+    while not condition():
+        await pilot.pause()

@@ -1,0 +1,75 @@
+"""The command table: one source for bindings, palette, help and README."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+
+from tui.app import HandloomApp
+from tui.commands import BY_ID, COMMANDS, NEVER, Command, Scope, all_keys, by_leader, hints, markdown
+
+OVERLAPS = [
+    *({Scope.GLOBAL, scope} for scope in Scope if scope is not Scope.GLOBAL),
+    {Scope.PROMPT, Scope.EMPTY_PROMPT},
+    {Scope.LIST, Scope.CHAT},
+]
+
+
+def test_no_key_is_bound_twice_where_both_would_answer() -> None:
+    for one, other in combinations(COMMANDS, 2):
+        if one.scope is other.scope or {one.scope, other.scope} in OVERLAPS:
+            assert not set(one.keys) & set(other.keys), f"{one.id} and {other.id}"
+
+
+def test_no_leader_key_is_given_twice() -> None:
+    leaders = [command.leader for command in COMMANDS if command.leader]
+    assert len(leaders) == len(set(leaders))
+
+
+def test_no_id_is_given_twice() -> None:
+    assert len(BY_ID) == len(COMMANDS)
+
+
+def test_no_key_is_one_that_terminals_send_as_something_else() -> None:
+    assert not {key for command in COMMANDS for key in command.keys} & NEVER
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
+def test_every_command_can_be_given_and_is_carried_out(command: Command) -> None:
+    assert command.keys or command.leader
+    assert command.native or callable(getattr(HandloomApp, command.method))
+
+
+def test_every_command_that_has_no_widget_of_its_own_is_bound_with_its_id() -> None:
+    bound = {binding.id for binding in HandloomApp.BINDINGS}  # type: ignore[union-attr]
+    assert bound == {command.id for command in COMMANDS if command.keys and not command.native}
+
+
+def test_a_digit_after_the_leader_is_a_tab() -> None:
+    assert by_leader("3") == (BY_ID["conv.goto"], "3")
+    assert by_leader("0") is None
+    assert by_leader("n") == (BY_ID["conv.new"], "")
+    assert by_leader("%") is None
+
+
+def test_keys_are_shown_as_people_write_them() -> None:
+    assert all_keys(BY_ID["conv.next"]) == ["ctrl+PgDn", "ctrl+x ]"]
+    assert all_keys(BY_ID["prompt.help"]) == ["?"]
+    assert all_keys(BY_ID["pane.prev"]) == ["shift+F6"]
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_hints_are_few_and_begin_with_those_of_the_scope(scope: Scope) -> None:
+    shown = hints(scope)
+    assert 0 < len(shown) <= 7
+    if scope is Scope.APPROVAL:
+        assert shown[0] == ("y", "allow")
+
+
+def test_the_readme_table_has_a_row_for_every_command() -> None:
+    printed = subprocess.run([sys.executable, "-m", "tui.commands"], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == markdown()
+    assert len(printed.strip().splitlines()) == len(COMMANDS) + 2

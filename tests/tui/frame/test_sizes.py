@@ -1,0 +1,72 @@
+"""Sizes: useful at 80x24, whole at 160x48, and no crash at 20x5."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import AgentState, CmdRunAction
+from tests.tui.frame.running import running
+from tui.arrangement import Arrangement, arrange
+
+ALL = frozenset({"chat", "events", "terminal"})
+
+
+@pytest.mark.parametrize(
+    ("width", "looked_at", "side", "maximised", "expected"),
+    [
+        (99, "chat", "terminal", False, Arrangement(frozenset({"chat"}), tabs=True)),
+        (99, "events", "events", True, Arrangement(frozenset({"events"}), tabs=True)),
+        (100, "chat", "terminal", False, Arrangement(frozenset({"chat", "terminal"}), tabs=False)),
+        (159, "events", "events", False, Arrangement(frozenset({"chat", "events"}), tabs=False)),
+        (159, "events", "events", True, Arrangement(frozenset({"events"}), tabs=False)),
+        (160, "chat", "terminal", False, Arrangement(ALL, tabs=False)),
+        (160, "terminal", "terminal", True, Arrangement(frozenset({"terminal"}), tabs=False)),
+    ],
+)
+def test_the_panes_that_fit_are_shown(
+    width: int, looked_at: str, side: str, maximised: bool, expected: Arrangement
+) -> None:
+    assert arrange(width, looked_at, side, maximised) == expected
+
+
+@pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (60, 15), (40, 10), (20, 5)])
+async def test_at_every_size_the_prompt_takes_text_and_the_missing_isolation_is_told(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.press(*"hey")
+        prompt = it.app.workspace.prompt
+        assert prompt.region.height >= 1
+        assert it.app.screen.region.contains_region(prompt.region)
+        text = it.screen_text()
+        assert "hey" in text
+        assert "NO ISOLATION" in text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10)])
+async def test_a_question_can_be_read_and_answered_at_small_sizes(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        await it.session.hold(CmdRunAction(command="make all"))
+        await it.settle()
+        assert "make all" in it.screen_text()
+        assert "NO ISOLATION" in it.screen_text()
+        it.clock.now += 1
+        await it.press("y")
+        assert it.session.wishes == [("confirm",)]
+
+
+async def test_a_storm_of_sizes_leaves_the_layout_whole() -> None:
+    async with running(size=(160, 48)) as it:
+        for n in range(30):
+            await it.session.run(f"echo {n}", f"{n}\n")
+        for size in [(1, 1), (500, 200), (20, 5), (99, 29), (3, 40), (200, 2), (100, 30), (160, 48)]:
+            await it.pilot.resize_terminal(*size)
+        await it.settle()
+        assert [it.app.workspace.pane(name).display for name in sorted(ALL)] == [True, True, True]
+        assert "echo 29" in it.screen_text()
+
+
+async def test_an_isolated_runtime_needs_no_warning() -> None:
+    async with running() as it:
+        it.session.isolation = "docker"
+        await it.settle()
+        assert "NO ISOLATION" not in it.screen_text()

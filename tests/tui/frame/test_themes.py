@@ -1,0 +1,49 @@
+"""Themes: ours are readable, a bad file is reported and the rest is loaded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+
+from tui.themes import OURS, ThemeError, contrast_ratio, load, load_all
+
+OUR_FILES = sorted(OURS.glob("*.toml"))
+
+
+def test_there_is_a_dark_and_a_light_one() -> None:
+    themes, problems = load_all([OURS])
+    assert problems == []
+    assert {theme.dark for theme in themes} == {True, False}
+
+
+@pytest.mark.parametrize("path", OUR_FILES, ids=lambda path: path.stem)
+def test_ours_can_be_read(path: Path) -> None:
+    assert load(path).name == path.stem
+
+
+def test_contrast_is_measured_as_wcag_defines_it() -> None:
+    assert contrast_ratio(Color.parse("#000000"), Color.parse("#FFFFFF")) == pytest.approx(21)
+    assert contrast_ratio(Color.parse("#777777"), Color.parse("#FFFFFF")) == pytest.approx(4.478, abs=0.001)
+
+
+def test_a_bad_file_is_reported_and_the_rest_is_loaded(tmp_path: Path) -> None:
+    good = OUR_FILES[0].read_text()
+    (tmp_path / "good.toml").write_text(good.replace("loom-dark", "mine"))
+    (tmp_path / "broken.toml").write_text("name = ")
+    (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "pale.toml").write_text(re.sub(r'muted = "#\w+"', 'muted = "#30343A"', good))
+    (tmp_path / "wrong.toml").write_text(good.replace('accent = "#E0A458"', 'accent = "lovely"'))
+    themes, problems = load_all([OURS, tmp_path])
+    assert [theme.name for theme in themes] == ["loom-dark", "loom-light", "mine"]
+    assert [problem.split()[0].rstrip(":") for problem in problems] == [
+        "broken.toml", "empty.toml", "pale.toml", "wrong.toml",
+    ]  # fmt: skip
+    assert "text-muted on background has a contrast of" in problems[2]
+
+
+def test_a_colour_that_is_no_colour_is_named() -> None:
+    with pytest.raises(ThemeError, match="cannot be read"):
+        load(Path("/nonexistent/theme.toml"))

@@ -1,0 +1,445 @@
+"""The workspace as the user drives it: every command of the table, in the real app."""
+
+from __future__ import annotations
+
+import pytest
+from textual.command import CommandPalette
+from textual.widgets import Input
+
+from core.errors import StoreBusyError
+from core.events import AgentState, CmdRunAction, FileEditAction
+from tests.tui.doubles import ManagerDouble
+from tests.tui.frame.running import running, until
+from tui.cards import GUARD_S, ApprovalCard, LimitCard
+from tui.leader import WhichKey
+from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
+from tui.screens.start import StartScreen
+from tui.tabs import TabItem
+
+
+async def test_what_is_typed_is_sent_and_shown() -> None:
+    async with running() as it:
+        await it.press(*"hello", "enter")
+        assert it.session.wishes == [("send", "hello")]
+        assert "hello" in it.screen_text()
+        assert it.app.workspace.prompt.text == ""
+
+
+async def test_a_message_that_could_not_be_stored_goes_back_into_the_prompt_with_the_reason() -> None:
+    async with running() as it:
+        it.session.fails_with = StoreBusyError("The disk is full. Free some space and send it again.")
+        await it.press(*"hello", "enter")
+        assert it.app.workspace.prompt.text == "hello"
+        assert "The disk is full." in it.screen_text()
+        await it.press("escape")
+        assert "The disk is full." not in it.screen_text()
+
+
+async def test_a_mistake_of_ours_is_told_and_the_app_goes_on() -> None:
+    async with running() as it:
+        it.session.fails_with = ZeroDivisionError("oh")
+        await it.press(*"hello", "enter")
+        assert "Handloom made a mistake (ZeroDivisionError: oh)" in it.screen_text()
+        it.session.fails_with = None
+        await it.press("enter")
+        assert it.session.wishes[-1] == ("send", "hello")
+
+
+# -- stopping and leaving ----------------------------------------------------------------------------------------------
+
+
+async def test_escape_stops_a_running_agent() -> None:
+    async with running() as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.settle()
+        assert "esc to stop" in it.screen_text()
+        await it.press("escape")
+        assert it.session.wishes == [("interrupt",)]
+
+
+async def test_ctrl_c_clears_the_prompt_then_stops_then_quits_on_the_second_press() -> None:
+    async with running() as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.settle()
+        await it.press(*"abc", "ctrl+c")
+        assert (it.app.workspace.prompt.text, it.session.wishes) == ("", [])
+        await it.press("ctrl+c")
+        assert it.session.wishes == [("interrupt",)]
+        await it.press("ctrl+c")
+        assert "Press ctrl+c again to quit." in it.screen_text()
+        it.clock.now += 2.5
+        await it.press("ctrl+c")
+        assert it.app.is_running
+        it.clock.now += 1.0
+        await it.pilot.press("ctrl+c")
+    assert it.app._exit
+
+
+async def test_ctrl_c_copies_what_is_selected() -> None:
+    async with running() as it:
+        await it.press(*"abc", "shift+left", "ctrl+c")
+        assert it.app.clipboard == "c"
+        assert it.app.workspace.prompt.text == "abc"
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
+async def test_quitting_asks_while_an_agent_works(key: str) -> None:
+    async with running() as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.settle()
+        await it.press(key)
+        assert isinstance(it.app.screen, SureScreen)
+        await it.press("enter")
+        assert it.shows_the_workspace
+        await it.press(key)
+        await it.pilot.press("y")
+    assert it.manager.is_closed
+
+
+async def test_ctrl_d_deletes_while_there_is_text() -> None:
+    async with running() as it:
+        await it.press(*"ab", "left", "ctrl+d")
+        assert it.app.workspace.prompt.text == "a"
+
+
+async def test_leaving_closes_every_conversation_and_no_one_listens_any_more() -> None:
+    async with running() as it:
+        session = it.session
+        await it.press("ctrl+q")
+    assert it.manager.is_closed
+    assert session.stream.listeners == 0
+
+
+# -- panes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("key", "pane"), [("f2", "chat"), ("f3", "events"), ("f4", "terminal")])
+async def test_a_pane_key_goes_there_then_fills_the_screen_then_restores(key: str, pane: str) -> None:
+    async with running(size=(170, 40)) as it:
+        panes = [it.app.workspace.pane(name) for name in ("chat", "events", "terminal")]
+        await it.press(key)
+        assert it.app.focused is it.app.workspace.pane(pane)
+        assert [p.display for p in panes] == [True, True, True]
+        await it.press(key)
+        assert [p.id for p in panes if p.display] == [pane]
+        await it.press(key)
+        assert [p.display for p in panes] == [True, True, True]
+
+
+async def test_f6_walks_through_prompt_and_panes_and_shift_f6_back() -> None:
+    async with running() as it:
+        seen = []
+        for _ in range(4):
+            await it.press("f6")
+            seen.append(it.app.focused.id if it.app.focused else None)
+        assert seen == ["chat", "events", "terminal", "prompt"]
+        await it.press("shift+f6")
+        assert it.app.focused is it.app.workspace.terminal
+
+
+async def test_escape_restores_a_pane_and_then_returns_to_the_prompt() -> None:
+    async with running() as it:
+        await it.press("f4", "f4", "escape")
+        assert it.app.workspace.chat.display
+        await it.press("escape")
+        assert it.prompt_has_focus
+
+
+async def test_ctrl_o_unfolds_and_folds_output() -> None:
+    async with running() as it:
+        await it.session.run("seq 40", "\n".join(f"number {n}" for n in range(40)))
+        await it.settle()
+        assert "number 1\n" not in it.screen_text().replace(" ", "")
+        model = it.app.current.chat  # type: ignore[union-attr]
+        await it.press("ctrl+o")
+        assert not any(block.folded for block in model.blocks if block.can_fold)
+        await it.press("ctrl+o")
+        assert all(block.folded for block in model.blocks if block.can_fold)
+
+
+async def test_ctrl_l_goes_to_the_live_end() -> None:
+    async with running() as it:
+        for n in range(60):
+            await it.session.say(f"line {n}")
+        await it.settle()
+        await it.press("f3", "home", "ctrl+l")
+        assert it.app.workspace.events_view.following
+
+
+# -- palette, leader, help ---------------------------------------------------------------------------------------------
+
+
+async def test_the_palette_carries_out_what_is_chosen() -> None:
+    async with running() as it:
+        await it.press("ctrl+p")
+        assert isinstance(it.app.screen, CommandPalette)
+        await it.pilot.press(*"theme")
+        await it.app.workers.wait_for_complete()
+        await it.pilot.pause()
+        await it.pilot.press("down", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
+
+
+@pytest.mark.parametrize("keys", [["f1"], ["question_mark"], ["ctrl+x", "question_mark"], ["f3", "question_mark"]])
+async def test_help_shows_the_keys(keys: list[str]) -> None:
+    async with running() as it:
+        await it.press(*keys)
+        assert isinstance(it.app.screen, TextScreen)
+        assert "Command palette" in it.screen_text()
+        await it.press("escape")
+        assert it.shows_the_workspace
+
+
+async def test_a_question_mark_in_a_message_is_a_question_mark() -> None:
+    async with running() as it:
+        await it.press(*"why", "question_mark")
+        assert it.app.workspace.prompt.text == "why?"
+
+
+async def test_the_leader_takes_the_next_key_and_shows_which_there_are() -> None:
+    async with running() as it:
+        await it.press("ctrl+x")
+        strip = it.app.workspace.query_one(WhichKey)
+        strip.reveal()
+        await it.pilot.pause()
+        assert "New conversation" in it.screen_text()
+        await it.press("escape")
+        assert not it.app.leader_armed
+        assert not strip.display
+        await it.press("ctrl+x", "z")
+        assert "is no command" in it.screen_text()
+        assert it.app.workspace.prompt.text == ""
+
+
+async def test_the_leader_key_cuts_where_text_is_selected() -> None:
+    async with running() as it:
+        await it.press(*"abc", "shift+left", "ctrl+x")
+        assert it.app.workspace.prompt.text == "ab"
+        assert not it.app.leader_armed
+
+
+async def test_a_theme_is_chosen_from_the_list() -> None:
+    async with running() as it:
+        await it.press("ctrl+x", "t", *"loom-light", "enter")
+        assert it.app.theme == "loom-light"
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------
+
+
+async def test_tabs_open_switch_and_close() -> None:
+    async with running() as it:
+        first = it.session
+        await it.press(*"draft", "ctrl+n")
+        second = it.session
+        assert second is not first
+        assert it.app.workspace.prompt.text == ""
+        await it.press("ctrl+x", "1")
+        assert (it.session, it.app.workspace.prompt.text) == (first, "draft")
+        await it.press("ctrl+x", "right_square_bracket")
+        assert it.session is second
+        await it.press("ctrl+x", "left_square_bracket")
+        assert it.session is first
+        await it.press("ctrl+pagedown")
+        assert it.session is second
+        await it.press("ctrl+pageup", "ctrl+x", "w")
+        assert it.session is second
+        assert it.manager.closed == [first.info.id]
+        assert first.stream.listeners == 0
+        await it.press("ctrl+x", "w")
+        assert it.app.current is None
+        assert "no conversation" in it.screen_text()
+        await it.press("ctrl+n")
+        assert it.app.current is not None
+
+
+async def test_closing_a_tab_asks_while_its_agent_works() -> None:
+    async with running() as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.settle()
+        await it.press("ctrl+x", "w")
+        assert isinstance(it.app.screen, SureScreen)
+        await it.press("y")
+        assert it.app.current is None
+
+
+async def test_a_hidden_tab_goes_on_collecting_and_says_that_there_is_news() -> None:
+    async with running() as it:
+        hidden = it.session
+        await it.press("ctrl+n")
+        await hidden.say("over here")
+        await hidden.become(agent_state=AgentState.ERROR)
+        await it.settle()
+        assert "✕*" in it.screen_text().splitlines()[0]
+        assert "over here" not in it.screen_text()
+        await it.press("ctrl+x", "1")
+        assert "over here" in it.screen_text()
+        assert "*" not in it.screen_text().splitlines()[0]
+
+
+async def test_the_list_opens_a_conversation_and_typing_narrows_it_down() -> None:
+    manager = ManagerDouble()
+    other = manager.add(workspace="/elsewhere", title="Fix the parser")
+    async with running(manager=manager) as it:
+        await it.press("ctrl+x", "l")
+        assert "Fix the parser" in it.screen_text()
+        await it.press(*"pars", "enter")
+        assert it.session is other
+
+
+async def test_the_model_and_the_mode_can_be_changed() -> None:
+    async with running() as it:
+        await it.press("ctrl+x", "m", *"openai/gpt-x", "enter")
+        assert it.session.model_name == "openai/gpt-x"
+        modes = []
+        for _ in range(3):
+            await it.press("shift+tab")
+            modes.append(it.session.confirm_mode)
+        assert modes == ["risky", "never", "always"]
+        assert "asks always" in it.screen_text()
+
+
+async def test_pause_lets_the_agent_stop_and_again_lets_it_go_on() -> None:
+    async with running() as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.settle()
+        await it.press("ctrl+x", "p", "ctrl+x", "p")
+        assert it.session.wishes == [("pause",), ("resume",)]
+
+
+# -- the start ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_last_conversation_of_this_folder_is_resumed_with_its_tail() -> None:
+    manager = ManagerDouble()
+    mine = manager.add(workspace="/work")
+    for n in range(300):
+        mine.stream.store(FileEditAction(path=f"file {n}"))
+    manager.add(workspace="/elsewhere")
+    async with running(manager=manager) as it:
+        assert it.session is mine
+        assert "file 299" in it.screen_text()
+        assert mine.stream.reads <= 2
+
+
+async def test_a_conversation_that_cannot_be_opened_is_told_and_a_new_one_begun() -> None:
+    async with running(resume="nowhere") as it:
+        assert "There is no conversation nowhere." in it.screen_text()
+        assert it.session.info.id == "c0"
+
+
+async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_choice() -> None:
+    chosen: list[tuple[str, str]] = []
+    async with running(model=None, remember_model=lambda *choice: chosen.append(choice)) as it:
+        assert isinstance(it.app.screen, StartScreen)
+        assert "Anthropic" in it.screen_text()
+        await it.press("3")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "demo"
+        assert chosen == [("demo", "")]
+
+
+async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
+    chosen: list[tuple[str, str]] = []
+    async with running(model=None, remember_model=lambda *choice: chosen.append(choice)) as it:
+        await it.press("4")
+        await it.press(*"qwen", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert chosen == [("openai/qwen", "http://localhost:11434/v1")]
+
+
+async def test_a_start_that_fails_is_told_and_the_app_stays_usable() -> None:
+    manager = ManagerDouble(fails_with=StoreBusyError("Another Handloom has the database. Close it and press ctrl+n."))
+    async with running(manager=manager) as it:
+        assert "Another Handloom has the database." in it.screen_text()
+        manager.fails_with = None
+        await it.press("escape", "ctrl+n")
+        assert it.app.current is not None
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+async def test_an_action_is_shown_whole_with_hidden_characters_visible_and_y_allows_it() -> None:
+    async with running() as it:
+        await it.session.hold(CmdRunAction(command="rm -rf a \u202e b\n" + "\n".join(f"line {n}" for n in range(40))))
+        await it.settle()
+        assert "U+202E" in it.screen_text()
+        assert isinstance(it.app.focused, ApprovalCard)
+        assert it.app.focused.question.body.endswith("line 39")
+        it.clock.now += GUARD_S + 0.1
+        await it.press("y")
+        assert it.session.wishes == [("confirm",)]
+        assert it.app.workspace.card is None
+        assert it.prompt_has_focus
+
+
+async def test_keys_pressed_right_after_the_question_appeared_answer_nothing() -> None:
+    async with running() as it:
+        await it.session.hold(CmdRunAction(command="reboot"))
+        await it.settle()
+        await it.press("y", "n", "a", "e", "enter")
+        assert it.session.wishes == []
+        it.clock.now += GUARD_S + 0.1
+        await it.press("n")
+        assert it.session.wishes == [("reject", "")]
+
+
+async def test_a_question_takes_no_key_from_one_who_is_typing() -> None:
+    async with running() as it:
+        await it.press(*"ma")
+        await it.session.hold(CmdRunAction(command="reboot"))
+        await it.settle()
+        it.clock.now += GUARD_S + 0.1
+        await it.press("y")
+        assert it.app.workspace.prompt.text == "may"
+        await it.press("ctrl+x", "a", "y")
+        assert it.session.wishes == [("confirm",)]
+
+
+async def test_a_no_can_say_why() -> None:
+    async with running() as it:
+        await it.session.hold(CmdRunAction(command="reboot"))
+        await it.settle()
+        it.clock.now += GUARD_S + 0.1
+        await it.press("e")
+        assert isinstance(it.app.focused, Input)
+        await it.press("escape")
+        assert isinstance(it.app.focused, ApprovalCard)
+        await it.press("e", *"not yet", "enter")
+        assert it.session.wishes == [("reject", "not yet")]
+
+
+async def test_one_can_allow_and_stop_being_asked() -> None:
+    async with running() as it:
+        await it.session.hold(CmdRunAction(command="ls"))
+        await it.settle()
+        it.clock.now += GUARD_S + 0.1
+        await it.press("a")
+        assert it.session.wishes == [("set_confirm_mode", "never"), ("confirm",)]
+
+
+@pytest.mark.parametrize(("key", "wish"), [("e", "extend_limit"), ("s", "interrupt")])
+async def test_a_limit_asks_to_be_extended(key: str, wish: str) -> None:
+    async with running() as it:
+        await it.session.become(limit="iterations")
+        await it.settle()
+        assert isinstance(it.app.focused, LimitCard)
+        assert "The limit of iterations is reached." in it.screen_text()
+        it.clock.now += GUARD_S + 0.1
+        await it.press(key)
+        assert it.session.wishes == [(wish,)]
+        assert it.app.workspace.card is None
+
+
+async def test_a_question_in_a_hidden_tab_is_marked_and_comes_up_with_its_tab() -> None:
+    async with running() as it:
+        hidden = it.session
+        await it.press("ctrl+n")
+        await hidden.hold(CmdRunAction(command="ls"))
+        await it.settle()
+        assert it.app.workspace.card is None
+        items: tuple[TabItem, ...] = it.app.workspace.tabs._items  # type: ignore[assignment]
+        assert items[0].mark.word == "asks you"
+        await it.press("ctrl+x", "1")
+        assert isinstance(it.app.workspace.card, ApprovalCard)

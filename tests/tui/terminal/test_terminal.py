@@ -1,0 +1,156 @@
+"""The terminal pane: live output, output of before, and the theme's colours."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+
+from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, MessageAction, Status, TerminalOutput
+from tests.tui.doubles import StreamDouble
+from tests.tui.frame.running import running
+from tui.panes.terminal.model import TerminalModel
+from tui.panes.terminal.view import TerminalView
+
+
+def observation(command: str, content: str) -> CmdOutputObservation:
+    return CmdOutputObservation(command=command, content=content, metadata=CmdOutputMetadata(exit_code=0))
+
+
+def text(model: TerminalModel) -> list[str]:
+    while model.work():
+        pass
+    emulator = model.emulator
+    return ["".join(run.text for run in emulator.line(y)) for y in range(emulator.height)]
+
+
+def test_a_command_whose_bytes_came_live_is_shown_once() -> None:
+    stream, model = StreamDouble("c"), TerminalModel()
+    action = stream.store(CmdRunAction(command="ls"))
+    model.apply(action)
+    model.apply_frame(TerminalOutput(action.id, b"$ ls\r\na b\r\n"))
+    model.apply(stream.store(observation("ls", "a b"), cause=action.id))
+    assert text(model) == ["$ ls", "a b", ""]
+
+
+def test_a_stored_command_is_shown_with_its_output() -> None:
+    stream, model = StreamDouble("c"), TerminalModel()
+    model.apply(stream.store(MessageAction(content="hello")))
+    model.apply(stream.store(observation("ls", "a\nb\n")))
+    assert text(model) == ["$ ls", "a", "b", ""]
+
+
+def test_frames_that_are_no_output_and_older_pages_change_nothing() -> None:
+    stream, model = StreamDouble("c"), TerminalModel()
+    model.apply_frame(Status("info", "STATUS$READY", "ready"))
+    model.apply(stream.store(observation("ls", "a")))
+    model.prepend([stream.store(observation("old", "old"))])
+    assert text(model) == ["$ ls", "a", ""]
+
+
+def test_a_hidden_terminal_only_queues() -> None:
+    model = TerminalModel()
+    model.apply_frame(TerminalOutput(1, b"x" * 100_000))
+    assert model.emulator.pending
+    assert model.emulator.height == 1
+
+
+class TerminalApp(App[None]):
+    """A terminal and nothing else."""
+
+    def __init__(self, model: TerminalModel | None) -> None:
+        super().__init__()
+        self.model = model
+
+    def compose(self) -> ComposeResult:
+        yield TerminalView()
+
+    def on_mount(self) -> None:
+        view = self.query_one(TerminalView)
+        view.attach(self.model)
+        view.focus()
+
+    @property
+    def lines(self) -> list[str]:
+        view = self.query_one(TerminalView)
+        return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+
+
+def printed(data: bytes) -> TerminalModel:
+    model = TerminalModel()
+    model.apply_frame(TerminalOutput(1, data))
+    return model
+
+
+async def test_an_empty_terminal_says_what_will_stand_here() -> None:
+    app = TerminalApp(TerminalModel())
+    async with app.run_test(size=(60, 5)) as pilot:
+        await pilot.pause()
+        assert app.lines[0].strip() == TerminalView.EMPTY
+
+
+async def test_colours_are_the_themes() -> None:
+    app = TerminalApp(printed(b"\x1b[31mred\x1b[0m \x1b[38;2;1;2;3mown"))
+    async with app.run_test(size=(60, 5)) as pilot:
+        app.theme = "textual-light"
+        await pilot.pause()
+        app.query_one(TerminalView).sync()
+        styles = {segment.text: segment.style for segment in app.query_one(TerminalView).render_line(0)}
+        red, own = styles["red"], styles["own"]
+        assert red is not None
+        assert red.color is not None
+        assert red.color.name == app.theme_variables["text-error"].lower()
+        assert own is not None
+        assert own.color is not None
+        assert own.color.name == "#010203"
+
+
+async def test_scrolling_back_stops_following_and_end_takes_it_up() -> None:
+    model = printed(b"".join(b"line %d\r\n" % n for n in range(100)))
+    app = TerminalApp(model)
+    async with app.run_test(size=(40, 10)) as pilot:
+        view = app.query_one(TerminalView)
+        while view.sync():
+            pass
+        await pilot.pause()
+        assert "line 99" in app.lines
+        await pilot.press("k", "k", "k")
+        top = app.lines[0]
+        model.apply_frame(TerminalOutput(1, b"news\r\n"))
+        view.sync()
+        await pilot.pause()
+        assert app.lines[0] == top
+        await pilot.press("end")
+        assert "news" in app.lines
+        await pilot.press("home")
+        assert app.lines[0] == "line 0"
+
+
+async def test_long_lines_are_wrapped_to_the_pane_and_again_when_it_changes() -> None:
+    app = TerminalApp(printed(b"0123456789" * 5))
+    async with app.run_test(size=(30, 5)) as pilot:
+        await pilot.pause()
+        assert app.lines[:2] == ["0123456789" * 3, "0123456789" * 2]
+        await pilot.resize_terminal(50, 5)
+        await pilot.pause()
+        assert app.lines[0] == "0123456789" * 5
+
+
+@pytest.mark.parametrize("width", [1, 5, 20])
+async def test_no_width_is_too_small(width: int) -> None:
+    app = TerminalApp(printed(b"some words that are longer\r\n" * 20))
+    async with app.run_test(size=(width, 3)) as pilot:
+        await pilot.pause()
+        assert len(app.lines) == 3
+
+
+async def test_output_runs_through_the_workspace_live_and_after_reopening() -> None:
+    async with running(size=(160, 48)) as it:
+        await it.session.run("echo hi", "hi there\n")
+        await it.settle()
+        before = it.app.current.terminal  # type: ignore[union-attr]
+        assert "$ echo hi" in it.screen_text()
+        it.manager.sessions = {"c0": it.session}
+        await it.press("ctrl+x", "w", "ctrl+x", "l", "enter")
+        after = it.app.current.terminal  # type: ignore[union-attr]
+        assert after is not before
+        assert text(after) == ["$ echo hi", "hi there", ""]
