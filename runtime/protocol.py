@@ -98,9 +98,7 @@ def decode_line(line: bytes) -> Frame | Observation:
                 return Status("error" if is_error else "info", str(data["id"]), str(data["message"]))
             case "token_delta":
                 is_reasoning = data.get("channel") == "reasoning"
-                return TokenDelta(
-                    int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer"
-                )
+                return TokenDelta(int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"a frame is incomplete or of the wrong shape: {error!r}") from error
     raise ProtocolError(f"no frame is called {data['frame']!r}")

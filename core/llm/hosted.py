@@ -76,7 +76,7 @@ class ModelHost:
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,
-                    cwd=Path(core.__file__).parent.parent,
+                    cwd=Path(__file__).parents[2],
                     env=self._environ,
                     limit=MAX_LINE_BYTES,
                     start_new_session=True,

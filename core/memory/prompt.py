@@ -134,9 +134,7 @@ class _Builder:
             self._items.append(_Answer(answer_id, message.get("content") or "", calls))
         return _key(answer_id, metadata.tool_call_id)
 
-    def _add_observation(
-        self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None
-    ) -> None:
+    def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
         call = (metadata and self._call(metadata)) or self._call_of.get(envelope.cause)
         if call:
             self._results.setdefault(call, observation_text(event))

@@ -320,7 +320,8 @@ def test_reaching_the_budget_asks_and_a_message_does_not_extend_it() -> None:
     talk.add(MessageAction(content="go on"), USER)
     assert talk.state.limit == "budget"
     talk.wish(AgentState.RUNNING)
-    assert (talk.state.limit, talk.state.max_budget) == (None, 10.0)
+    extended = talk.state
+    assert (extended.limit, extended.max_budget) == (None, 10.0)
 
 
 def test_an_unknown_price_reaches_no_budget() -> None:

@@ -303,7 +303,7 @@ async def test_a_sandbox_that_is_gone_stops_the_agent_and_tells_why(tmp_path: Pa
 
 
 async def test_nonsense_from_the_model_is_told_to_it_and_the_work_goes_on(tmp_path: Path) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"tool_calls": [call("no_such_tool", a=1)]},
         {"expect": "not registered", "tool_calls": [bash("x")], "fault": "malformed_arguments"},
         FINISH,

@@ -99,15 +99,11 @@ class TestGuard:
         self, server: Server, http: aiohttp.ClientSession, headers: dict[str, str]
     ) -> None:
         for method, path in routes(server.app):
-            async with http.request(
-                method, server.url + path, headers={KEY_HEADER: KEY, **headers}
-            ) as response:
+            async with http.request(method, server.url + path, headers={KEY_HEADER: KEY, **headers}) as response:
                 assert (response.status, path) == (403, path)
 
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:65535", "[::1]", "[::1]:80"])
-    async def test_this_machine_has_several_names(
-        self, server: Server, http: aiohttp.ClientSession, host: str
-    ) -> None:
+    async def test_this_machine_has_several_names(self, server: Server, http: aiohttp.ClientSession, host: str) -> None:
         headers = {KEY_HEADER: KEY, "Host": host}
         async with http.get(server.url + "/alive", headers=headers) as response:
             assert await response.json() == {"status": "ok"}
@@ -116,9 +112,7 @@ class TestGuard:
         with pytest.raises(ValueError, match="would admit everybody"):
             Guard("")
 
-    async def test_who_says_nothing_is_let_go_of(
-        self, server: Server, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_who_says_nothing_is_let_go_of(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(guard_module, "HEADER_TIMEOUT_S", 0.1)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /alive HTTP/1.1\r\nHost: local")
@@ -126,9 +120,7 @@ class TestGuard:
         writer.close()
         await writer.wait_closed()
 
-    async def test_too_many_connections_are_let_go_of(
-        self, server: Server, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_too_many_connections_are_let_go_of(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(guard_module, "MAX_CONNECTIONS", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         assert await reader.read() == b""
@@ -139,9 +131,7 @@ class TestGuard:
 class TestRoutes:
     HEADERS = {KEY_HEADER: KEY, "Content-Type": "application/json"}
 
-    async def test_server_info_is_v0s_and_the_version(
-        self, server: Server, client: ActionExecutionClient
-    ) -> None:
+    async def test_server_info_is_v0s_and_the_version(self, server: Server, client: ActionExecutionClient) -> None:
         info = await client.server_info()
         assert sorted(info) == ["idle_time", "protocol_version", "resources", "uptime"]
         assert sorted(info["resources"]) == ["cpu_percent", "disk", "io", "memory"]
@@ -184,9 +174,7 @@ class TestRoutes:
         self, server: Server, http: aiohttp.ClientSession, body: bytes, content_type: str, status: int
     ) -> None:
         headers = {KEY_HEADER: KEY, "Content-Type": content_type}
-        async with http.post(
-            server.url + "/execute_action", data=io.BytesIO(body), headers=headers
-        ) as response:
+        async with http.post(server.url + "/execute_action", data=io.BytesIO(body), headers=headers) as response:
             assert response.status == status
 
 

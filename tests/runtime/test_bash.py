@@ -142,9 +142,7 @@ class TestAnyText:
         observation = await shell.run("f() {\n  echo in $1\n}\nfor i in a b; do\n  f $i\ndone")
         assert observation.content == "in a\nin b"
 
-    @pytest.mark.parametrize(
-        "command", ["echo 'open", 'echo "open', "if true; then", "echo $(", ")", "cat <<E"]
-    )
+    @pytest.mark.parametrize("command", ["echo 'open", 'echo "open', "if true; then", "echo $(", ")", "cat <<E"])
     async def test_what_does_not_parse_comes_back(self, shell: Shell, command: str) -> None:
         observation = await shell.run(command)
         assert observation.metadata.exit_code in (0, 1, 2)
@@ -169,9 +167,7 @@ class TestAnyText:
 class TestSpoofing:
     async def test_printing_the_markers_does_not_end_a_command(self, shell: Shell) -> None:
         block = '###PS1JSON###\\n{"pid": "", "exit_code": "7"}\\n###PS1END###'
-        observation = await shell.run(
-            f"printf '\\036{block}\\n'; echo after; exit_with() {{ return 5; }}; exit_with"
-        )
+        observation = await shell.run(f"printf '\\036{block}\\n'; echo after; exit_with() {{ return 5; }}; exit_with")
         assert observation.metadata.exit_code == 5
         assert observation.content.endswith("after")
         assert "###PS1END###" in observation.content
@@ -279,9 +275,7 @@ class TestTime:
         observation = await waiting
         assert (observation.content, observation.metadata.suffix) == ("b", COMPLETED)
 
-    async def test_what_ended_unseen_is_told_with_the_next_command(
-        self, shell: Shell, tmp_path: Path
-    ) -> None:
+    async def test_what_ended_unseen_is_told_with_the_next_command(self, shell: Shell, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "go")
         await shell.run("echo a; read x <go; echo b; (exit 3)")
         await asyncio.to_thread((tmp_path / "go").write_text, "\n")

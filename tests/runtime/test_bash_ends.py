@@ -20,9 +20,7 @@ class TestEndOfTheShell:
         ("command", "exit_code"),
         [("exit 3", 3), ("kill -9 $$", 137), ("set -e; false", 1), ("exec sh -c 'exit 9'", 9), ("C-d", 0)],
     )
-    async def test_a_fresh_shell_stands_in_the_same_folder(
-        self, shell: Shell, command: str, exit_code: int
-    ) -> None:
+    async def test_a_fresh_shell_stands_in_the_same_folder(self, shell: Shell, command: str, exit_code: int) -> None:
         await shell.run("cd /usr")
         observation = await shell.run(command)
         assert observation.metadata.exit_code == exit_code
@@ -76,9 +74,7 @@ class TestInterrupt:
             "stty raw -isig; sleep 100",
         ],
     )
-    async def test_who_stops_waiting_interrupts_and_the_shell_is_usable(
-        self, shell: Shell, command: str
-    ) -> None:
+    async def test_who_stops_waiting_interrupts_and_the_shell_is_usable(self, shell: Shell, command: str) -> None:
         running = asyncio.create_task(shell.run(command + "; true", blocking=True))
         await shell.watcher.sees(b"$ ")
         running.cancel()

@@ -42,9 +42,7 @@ class Desk:
         return observation.content
 
     async def write(self, path: str, content: str, **fields: Any) -> Observation:
-        return await self.files.write(
-            FileWriteAction(path=path, content=content, **fields), 1, Watcher().emit
-        )
+        return await self.files.write(FileWriteAction(path=path, content=content, **fields), 1, Watcher().emit)
 
     async def edit(self, command: str, path: Path | str, **fields: Any) -> Observation:
         action = FileEditAction(command=command, path=str(path), **fields)
@@ -138,12 +136,8 @@ class TestView:
             ([3, 2], "Its second element `2` should be greater than or equal to the first element `3`."),
         ],
     )
-    async def test_a_wrong_range_is_refused(
-        self, desk: Desk, file: Path, view_range: list[int], hint: str
-    ) -> None:
-        assert await desk.view(file, view_range) == (
-            f"ERROR:\nInvalid `view_range` parameter: {view_range}. {hint}"
-        )
+    async def test_a_wrong_range_is_refused(self, desk: Desk, file: Path, view_range: list[int], hint: str) -> None:
+        assert await desk.view(file, view_range) == (f"ERROR:\nInvalid `view_range` parameter: {view_range}. {hint}")
 
     async def test_a_long_file_is_clipped(self, desk: Desk, file: Path) -> None:
         file.write_text("x" * 20_000)
@@ -179,8 +173,7 @@ class TestView:
     async def test_the_path_has_to_exist(self, desk: Desk) -> None:
         path = desk.folder / "none"
         assert await desk.view(path) == (
-            f"ERROR:\nInvalid `path` parameter: {path}. "
-            f"The path {path} does not exist. Please provide a valid path."
+            f"ERROR:\nInvalid `path` parameter: {path}. The path {path} does not exist. Please provide a valid path."
         )
 
 
@@ -298,8 +291,7 @@ class TestEdit:
 
     async def test_insert_refuses_a_line_that_is_not_there(self, desk: Desk, file: Path) -> None:
         assert (await desk.edit("insert", file, insert_line=13, new_str="x")).content == (
-            "ERROR:\nInvalid `insert_line` parameter: 13. "
-            "It should be within the range of allowed values: [0, 12]"
+            "ERROR:\nInvalid `insert_line` parameter: 13. It should be within the range of allowed values: [0, 12]"
         )
 
     async def test_create_does_not_overwrite(self, desk: Desk, file: Path) -> None:

@@ -33,9 +33,7 @@ async def test_commands_run_in_the_working_folder_and_are_shown(
     assert watcher.shown == f"\x1b[2m$ pwd\x1b[0m\r\n{tmp_path}\r\n".encode()
 
 
-async def test_large_output_and_large_files_pass(
-    local: LocalRuntime, watcher: Watcher, tmp_path: Path
-) -> None:
+async def test_large_output_and_large_files_pass(local: LocalRuntime, watcher: Watcher, tmp_path: Path) -> None:
     await local.execute(CmdRunAction(command="seq 1 100000"), 1, watcher)
     assert watcher.shown.endswith(b"\r\n100000\r\n")
     text = "x" * 1_040_000
@@ -82,17 +80,13 @@ async def test_cancelling_returns_at_once_and_interrupts(local: LocalRuntime, wa
     assert (await local.execute(CmdRunAction(command="echo usable"), 2, watcher)).content == "usable"
 
 
-async def test_a_server_that_dies_is_said_and_can_be_started_again(
-    local: LocalRuntime, watcher: Watcher
-) -> None:
+async def test_a_server_that_dies_is_said_and_can_be_started_again(local: LocalRuntime, watcher: Watcher) -> None:
     running = asyncio.create_task(local.execute(CmdRunAction(command="echo begun; sleep 100"), 1, watcher))
     await watcher.sees(b"begun\r\n")
     pid = local.server_pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    with pytest.raises(
-        RuntimeUnavailableError, match=r"The sandbox is gone .* Send a message to start a new one"
-    ):
+    with pytest.raises(RuntimeUnavailableError, match=r"The sandbox is gone .* Send a message to start a new one"):
         await running
     with pytest.raises(RuntimeUnavailableError, match="The sandbox is gone"):
         await local.execute(AgentThinkAction(), 2, watcher)
@@ -148,9 +142,7 @@ asyncio.run(main())
 
 
 def test_killing_the_owner_leaves_nothing_behind(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as owner:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         line = ""
         while not line[:1].isdigit():

@@ -34,9 +34,7 @@ class Process:
         address = where or ("--uds", str(self.socket))
         argv = [sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(self.folder), *address]
         argv += ["--key-file", str(self.key_file), *options]
-        self.child = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return self.child
 
     def ready(self) -> str:
@@ -96,9 +94,7 @@ class TestHiding:
     async def test_commands_do_not_find_the_key(self, process: Process) -> None:
         child = process.start()
         process.ready()
-        said = await process.run(
-            f"env; cat /proc/{child.pid}/cmdline /proc/*/environ; ls -R {process.folder}"
-        )
+        said = await process.run(f"env; cat /proc/{child.pid}/cmdline /proc/*/environ; ls -R {process.folder}")
         assert KEY not in said
 
     async def test_commands_have_the_users_umask_and_dump_no_core(self, process: Process) -> None:
@@ -179,9 +175,7 @@ def ancestor_command(pid: int) -> str:
 
 def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> None:
     listing = "import sys, runtime.server.main; print(*sys.modules, sep='\\n')"
-    loaded = subprocess.run(
-        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
-    ).stdout
+    loaded = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True).stdout
     packages = {name.split(".")[0] for name in loaded.split()}
     assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
     assert {name for name in loaded.split() if name.startswith("core.")} <= {

@@ -19,9 +19,7 @@ class PromptApp(App[None]):
     """A transcript's stand-in above a prompt; keeps what the prompt posts and what reaches the app."""
 
     CSS = "Static { height: 1fr; }"
-    BINDINGS = [
-        Binding(key, f"reached('{key}')") for key in ("ctrl+c", "ctrl+x", "ctrl+d", "f6", "f7", "ctrl+f")
-    ]
+    BINDINGS = [Binding(key, f"reached('{key}')") for key in ("ctrl+c", "ctrl+x", "ctrl+d", "f6", "f7", "ctrl+f")]
 
     def __init__(self, history: list[str] | None = None) -> None:
         super().__init__()

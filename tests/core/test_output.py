@@ -7,7 +7,7 @@ import time
 import pytest
 
 from core.events.observations import TRUNCATION_NOTICE
-from runtime.server.output import OutputBuffer, plain_text
+from core.events.output import OutputBuffer, plain_text
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,7 @@ def test_reads_as_the_screen_would(data: bytes, text: str) -> None:
     assert plain_text(data) == text
 
 
-@pytest.mark.parametrize(
-    "part", [b"\x1b]", b"\x1bP", b"\x1b[", b"\r", b"x\r", b"\x1b[K\r", b"\x08", b"\x1b[1;"]
-)
+@pytest.mark.parametrize("part", [b"\x1b]", b"\x1bP", b"\x1b[", b"\r", b"x\r", b"\x1b[K\r", b"\x08", b"\x1b[1;"])
 def test_hostile_output_takes_time_in_proportion(part: bytes) -> None:
     began = time.process_time()
     plain_text(part * 100_000)
