@@ -65,7 +65,7 @@ def _plain(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         sys.stderr.write("handloom: the workspace needs a terminal. Without one, use: handloom run TASK\n")
         return 2
     from tui.app import HandloomApp

@@ -296,8 +296,9 @@ async def test_a_sandbox_that_is_gone_stops_the_agent_and_tells_why(tmp_path: Pa
     turns = [{"tool_calls": [bash("x")]}, {"tool_calls": [bash("x")]}, FINISH]
     async with conversation(tmp_path, turns, make_runtime=lambda workspace: runtime) as session:
         await said_and_settled(session)
-        assert session.state.agent_state is AgentState.ERROR
-        assert "Send a message" in session.state.reason
+        failed = session.state
+        assert failed.agent_state is AgentState.ERROR
+        assert "Send a message" in failed.reason
         await said_and_settled(session, "try again")
         assert session.state.agent_state is AgentState.FINISHED
 
