@@ -203,7 +203,8 @@ class Renderer:
         for line in piece.text.split("\n"):
             style = self._styles[roles.get(line[:1], "output")]
             for row in self._wrap(line, self.column - 2):
-                yield [Segment("  ", self._styles["text"]), Segment(row, style)]
+                pad = " " * (self.column - 2 - cell_len(row))
+                yield [Segment("  ", self._styles["text"]), Segment(row + pad, style)]
 
     def _hidden(self, piece: Piece) -> Iterable[Line]:
         yield [Segment("  " + piece.text, self._styles["muted"])]
