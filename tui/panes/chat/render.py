@@ -137,7 +137,7 @@ class Renderer:
         if not piece.meta:
             return []
         role = "failed" if piece.tone == "failed" else "muted"
-        return [Segment("  " + piece.meta, self._styles[role])]
+        return [Segment("  " + sanitize_line(piece.meta, self.column), self._styles[role])]
 
     def _markdown(self, piece: Piece) -> Iterable[Line]:
         from tui.panes.chat.markdown import markdown_lines, theme_console
