@@ -105,6 +105,15 @@ def test_the_exit_code_says_how_it_went(exit_code: int, mark: Mark, meta: str) -
     assert (block.mark, block.meta) == (mark, meta)
 
 
+def test_a_command_that_was_left_running_is_past_once_the_shell_is_free() -> None:
+    wait, more = CmdRunAction(command="make"), CmdRunAction(command="", is_input=True)
+    log = conversation(wait, (ran("make", "…", -1), 0), more, (ran("", "done", 0), 2))
+    assert [(block.mark, block.meta) for block in folded(log).blocks] == [
+        (Mark.NONE, "ran on"),
+        (Mark.OK, ""),
+    ]
+
+
 def test_output_is_folded_to_its_end_and_a_failure_shows_more() -> None:
     output = "\n".join(f"line {i}" for i in range(30))
     ok, failed = folded(

@@ -14,6 +14,7 @@ from core.events import (
     Envelope,
     EventSource,
     MessageAction,
+    Status,
     TokenDelta,
 )
 from tests.tui.chat.events import envelope
@@ -22,6 +23,7 @@ from tui.panes.chat.model import ChatModel
 from tui.panes.chat.view import EMPTY, ChatView, Where
 
 SIZE = (80, 24)
+GOING: tuple[Where, ...] = ("line_up", "line_down", "page_up", "page_down", "end", "end")
 HOME_TWICE: tuple[Where, ...] = ("home", "line_down", "home")
 
 
@@ -406,3 +408,50 @@ async def test_the_wheel_scrolls_and_leaves_the_end() -> None:
         app.view.post_message(MouseScrollUp(app.view, 5, 5, 0, -1, 0, False, False, False, 5, 5))
         await pilot.pause()
         assert not app.view.follows
+
+
+def random_change(model: ChatModel, view: ChatView, random: random.Random) -> None:
+    """Something that happens to a conversation or that its reader does."""
+    newest = model.blocks[-1].serial + 10_000
+    match random.randrange(8):
+        case 0:
+            source = random.choice([EventSource.USER, EventSource.AGENT])
+            say(model, newest, "word " * random.randrange(60), source)
+        case 1:
+            thought = random.choice(["", "I look."])
+            model.apply(envelope(newest, CmdRunAction(command="ls", thought=thought)))
+        case 2:
+            output = said_output(random.randrange(30))
+            model.apply(envelope(newest, output, EventSource.AGENT, newest - random.randrange(3)))
+        case 3 | 4:
+            text = random.choice(["word ", "\n\n", "\n- item\n", "\n```py\nx = 1\n"])
+            model.apply_frame(TokenDelta(0, text))
+        case 5:
+            model.apply_frame(Status("info", "STATUS$X", random.choice(["", "one", "two"])))
+        case 6:
+            model.toggle(random.choice(model.blocks[-4:]))
+        case 7:
+            view.go(random.choice(GOING))
+
+
+def said_output(lines: int) -> CmdOutputObservation:
+    return CmdOutputObservation(
+        command="ls",
+        content="\n".join(f"output {i}" for i in range(lines)),
+        metadata=CmdOutputMetadata(exit_code=lines % 2),
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_drawing_only_what_changed_leaves_nothing_stale(seed: int) -> None:
+    generator = random.Random(seed)
+    model = with_output(10)
+    app = ChatApp(model)
+    async with app.run_test(size=(60, 15)) as pilot:
+        for _ in range(60):
+            for _ in range(generator.randrange(3)):
+                random_change(model, app.view, generator)
+            app.view.flush()
+            await settled(pilot, app.view)
+            painted = [strip.text.rstrip() for strip in app.view.render_lines(app.view.size.region)]
+            assert painted == rows(app.view)

@@ -137,7 +137,7 @@ class Renderer:
         if not piece.meta:
             return []
         role = "failed" if piece.tone == "failed" else "muted"
-        return [Segment("  " + piece.meta, self._styles[role])]
+        return [Segment("  " + sanitize_line(piece.meta, self.column), self._styles[role])]
 
     def _markdown(self, piece: Piece) -> Iterable[Line]:
         from tui.panes.chat.markdown import markdown_lines, theme_console
@@ -203,7 +203,8 @@ class Renderer:
         for line in piece.text.split("\n"):
             style = self._styles[roles.get(line[:1], "output")]
             for row in self._wrap(line, self.column - 2):
-                yield [Segment("  ", self._styles["text"]), Segment(row, style)]
+                pad = " " * (self.column - 2 - cell_len(row))
+                yield [Segment("  ", self._styles["text"]), Segment(row + pad, style)]
 
     def _hidden(self, piece: Piece) -> Iterable[Line]:
         yield [Segment("  " + piece.text, self._styles["muted"])]
