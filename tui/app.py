@@ -22,7 +22,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tui import themes
+from tui import strips, themes
 from tui.arrangement import PANES
 from tui.cards import ApprovalCard, LimitCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
@@ -69,6 +69,7 @@ class HandloomApp(Handlers, App[None]):
         options: StartOptions,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        strips.install()  # before anything can be drawn
         super().__init__()
         self.options = options
         self.manager: ConversationManager | None = None

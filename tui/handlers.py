@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 else:
     _App = object
 
+DEMO_TASK = "Show me what you can do."
+"""Stands in the prompt of the demo, so that Enter is all it takes."""
 QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
@@ -342,6 +344,8 @@ class Handlers(_App):
             else:
                 return
         await self.new_conversation()
+        if self.options.demo and self.current is not None:
+            self.workspace.prompt.put(DEMO_TASK)
 
     async def new_conversation(self) -> None:
         """Begin one in a new tab, with the model of the options, the settings or the start screen."""

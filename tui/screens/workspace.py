@@ -97,6 +97,7 @@ class Workspace(Screen[None]):
         """The prompt has the focus from the start."""
         for pane, title in self.TITLES.items():
             self.pane(pane).border_title = title
+        self.prompt.cursor_blink = False  # an idle screen paints nothing
         self.prompt.focus()
 
     # -- parts ---------------------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ async def test_a_line_fits_every_width(width: int) -> None:
     async with app.run_test(size=(width, 5)) as pilot:
         await pilot.pause()
         view = app.query_one(EventsView)
-        assert {view.render_line(y).cell_length for y in range(5)} == {view.size.width}
+        assert {view.render_line(y).cell_length for y in range(5)} == {view.width} == {width - 1}
 
 
 async def test_an_empty_log_says_what_will_stand_here() -> None:

@@ -127,10 +127,10 @@ async def test_scrolling_back_stops_following_and_end_takes_it_up() -> None:
 
 async def test_long_lines_are_wrapped_to_the_pane_and_again_when_it_changes() -> None:
     app = TerminalApp(printed(b"0123456789" * 5))
-    async with app.run_test(size=(30, 5)) as pilot:
+    async with app.run_test(size=(31, 5)) as pilot:  # one column is the scrollbar's
         await pilot.pause()
         assert app.lines[:2] == ["0123456789" * 3, "0123456789" * 2]
-        await pilot.resize_terminal(50, 5)
+        await pilot.resize_terminal(51, 5)
         await pilot.pause()
         assert app.lines[0] == "0123456789" * 5
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -133,7 +134,7 @@ def test_no_bytes_break_it(seed: int) -> None:
     finals = "@ABCDEFGHJKLMPXacdefghlmnr`su#()%78"
     for _ in range(10):
         emulator = Emulator(30, 6)
-        pieces = [
+        pieces: list[Callable[[], bytes]] = [
             lambda: b"\x1b[",
             lambda: b"\x1b",
             lambda: b"?",

@@ -48,7 +48,7 @@ class EventsView(ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
     DEFAULT_CSS = """
     EventsView {
-        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
+        overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1;
         & > .events--muted { color: $text-muted; }
         & > .events--agent { color: $text-primary; }
         & > .events--user { color: $text-secondary; }
@@ -81,6 +81,11 @@ class EventsView(ScrollView, can_focus=True):
         self.cursor = 0
         self.following = True
 
+    @property
+    def width(self) -> int:
+        """Columns of a line: those beside the scrollbar."""
+        return self.scrollable_content_region.width
+
     def attach(self, model: EventsModel | None) -> None:
         """Show this model from now on, at its end."""
         self._model = model
@@ -105,7 +110,7 @@ class EventsView(ScrollView, can_focus=True):
                 self.cursor = max(0, self.cursor + shift)
         else:
             shift = 0
-        self.virtual_size = Size(self.size.width, len(rows))
+        self.virtual_size = Size(self.width, len(rows))
         if self.following:
             self.cursor = max(0, len(rows) - 1)
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
@@ -115,7 +120,7 @@ class EventsView(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         """Lines fit the width, so nothing scrolls sideways."""
-        self.virtual_size = Size(self.size.width, len(self._model.rows) if self._model else 0)
+        self.virtual_size = Size(self.width, len(self._model.rows) if self._model else 0)
         if self.following:
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
 
@@ -176,7 +181,7 @@ class EventsView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Format one visible line."""
-        width, base = self.size.width, self.rich_style
+        width, base = self.width, self.rich_style
         rows = self._model.rows if self._model else []
         index = y + self.scroll_offset.y
         if index >= len(rows):
@@ -200,7 +205,7 @@ class EventsView(ScrollView, can_focus=True):
         return Strip([Segment(lines[y] if y < len(lines) else "", muted)]).adjust_cell_length(width, base)
 
     def _segments(self, row: Row, base: Style) -> list[Segment]:
-        width = self.size.width
+        width = self.width
         muted = base + self.get_component_rich_style("events--muted", partial=True)
         segments = [Segment(f"{row.id:>5} ", muted)]
         if width >= _TIME_FROM:

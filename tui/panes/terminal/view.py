@@ -44,7 +44,7 @@ class TerminalView(ScrollView, can_focus=True):
     COMPONENT_CLASSES = {"terminal--muted"}
     DEFAULT_CSS = """
     TerminalView {
-        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
+        overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1;
         & > .terminal--muted { color: $text-muted; }
     }
     """
@@ -61,6 +61,11 @@ class TerminalView(ScrollView, can_focus=True):
         self._styles: dict[RunStyle, Style] = {}
         self.following = True
 
+    @property
+    def width(self) -> int:
+        """Columns of a line: those beside the scrollbar."""
+        return self.scrollable_content_region.width
+
     def attach(self, model: TerminalModel | None) -> None:
         """Show this model from now on, at its end."""
         self._model = model
@@ -73,21 +78,21 @@ class TerminalView(ScrollView, can_focus=True):
         """Emulate for one frame's budget and show what came of it. Answers whether more is waiting."""
         model = self._model
         if model is None:
-            self.virtual_size = Size(self.size.width, 0)
+            self.virtual_size = Size(self.width, 0)
             self.refresh()
             return False
         model.work()
         if model.version != self._version:
             self._version = model.version
-            self.virtual_size = Size(self.size.width, model.emulator.height if model.used else 0)
+            self.virtual_size = Size(self.width, model.emulator.height if model.used else 0)
             if self.following:
                 self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
             self.refresh()
         return model.emulator.pending
 
     def _fit(self) -> None:
-        if self._model and self.size.width and self.size.height:
-            self._model.emulator.resize(max(MIN_COLUMNS, self.size.width), max(2, self.size.height))
+        if self._model and self.width and self.size.height:
+            self._model.emulator.resize(max(MIN_COLUMNS, self.width), max(2, self.size.height))
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay the kept output out anew for this width."""
@@ -116,7 +121,7 @@ class TerminalView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Turn one visible row's runs into segments."""
-        width, base = self.size.width, self.rich_style
+        width, base = self.width, self.rich_style
         model = self._model
         if model is None or not model.used:
             text = " " + sanitize_line(self.EMPTY, max(0, width - 2)) if y == 0 else ""
@@ -131,7 +136,7 @@ class TerminalView(ScrollView, can_focus=True):
             if len(self._styles) > _STYLES_KEPT:
                 self._styles.clear()
             style = self._styles[run.style] = self._style(run.style)
-        return Segment(sanitize_line(run.text, self.size.width * 2), base + style)
+        return Segment(sanitize_line(run.text, self.width * 2), base + style)
 
     def _style(self, style: RunStyle) -> Style:
         variables = self.app.theme_variables

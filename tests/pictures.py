@@ -1,0 +1,78 @@
+"""Takes the pictures in docs/: the demo, played to its end by the real program with a real shell.
+
+    python -m tests.pictures [--out docs] [--theme loom-dark]
+
+One SVG per size, and a PNG beside it where there is a Chromium. The home is a scratch folder, so nothing of the
+user's is seen or changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tui.__main__ import connect
+from tui.app import HandloomApp
+from tui.options import StartOptions
+
+SIZES = ((160, 48), (100, 30), (80, 24))
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+CELL = (12.2, 24.4)
+"""Pixels of one cell in Textual's SVG."""
+
+
+async def take(size: tuple[int, int], theme: str | None) -> str:
+    """Play the demo at this size; the answer is an SVG that needs nothing from elsewhere."""
+    options = StartOptions(workspace=tempfile.gettempdir(), model="demo", demo=True, theme=theme)
+    app = HandloomApp(lambda: connect(options), options)
+    async with app.run_test(size=size) as pilot:
+        while app.current is None or not app.workspace.prompt.text:
+            await pilot.pause(0.02)
+        session = app.current.session
+        await pilot.press("enter")
+        await app.workers.wait_for_complete()
+        await session.settled()
+        while app.workspace.sync():
+            await pilot.pause(0.02)
+        await pilot.pause(0.2)
+        svg = app.export_screenshot(title=f"handloom demo, {size[0]}x{size[1]}")
+    return re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+
+
+def render(svg: Path, size: tuple[int, int]) -> Path | None:
+    """Make a PNG of an SVG; None without a Chromium."""
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        return None
+    png = svg.with_suffix(".png")
+    width, height = (round(cells * pixels) + margin for cells, pixels, margin in zip(size, CELL, (20, 60), strict=True))
+    arguments = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"]
+    subprocess.run(
+        [browser, *arguments, f"--screenshot={png}", svg.absolute().as_uri()], check=True, capture_output=True
+    )
+    return png
+
+
+def main() -> None:
+    """Take them all."""
+    parser = argparse.ArgumentParser(description="Take the pictures in docs/.")
+    parser.add_argument("--out", type=Path, default=Path("docs"), metavar="DIR")
+    parser.add_argument("--theme", default=None)
+    wanted = parser.parse_args()
+    wanted.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="handloom-pictures-") as home:
+        os.environ["HANDLOOM_HOME"] = home
+        for size in SIZES:
+            svg = wanted.out / f"demo-{size[0]}x{size[1]}.svg"
+            svg.write_text(asyncio.run(take(size, wanted.theme)), encoding="utf-8")
+            print(svg, render(svg, size) or "(no PNG: no Chromium was found)")
+
+
+if __name__ == "__main__":
+    main()
