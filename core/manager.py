@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from core.agent.registry import create_agent
-from core.config import Settings
+from core.config import Settings, remember_model
 from core.controller.state import Limits
 from core.errors import UsageError
 from core.llm.hosted import ModelHost
@@ -62,6 +62,16 @@ class ConversationManager:
     def offers(self) -> list[ModelOffer]:
         """The models that can be used here as things stand; the demo always."""
         return offers(self._environ)
+
+    async def choose_model(self, name: str, api_base: str = "") -> None:
+        """Use this model for new conversations from now on, and in later starts.
+
+        Raises ConfigurationError where it cannot be used (then nothing changes) or not be written down.
+        """
+        llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
+        create_llm(name, workspace="/", host=self._host, settings=llm_settings, environ=self._environ)
+        self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
+        await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
     async def list(self) -> list[ConversationInfo]:
         """Every conversation of this home, the newest first."""

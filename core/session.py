@@ -64,6 +64,8 @@ class AgentSession:
         masker: Masker,
     ) -> None:
         self.info = info
+        self.opened_after = lease.next_id - 1
+        """The id of the newest event when the conversation was opened; -1 for a new one."""
         self.stream = EventStream(store, lease, masker)
         self.frames = Frames()
         self.runtime = runtime
