@@ -16,9 +16,7 @@ from tui.text import sanitize
 STYLES = {role: Style(color=Color.from_ansi(number)) for number, role in enumerate(ROLES, start=16)}
 """Each role has a colour of its own, so that a test can tell roles apart."""
 NUMBERS = dict(enumerate(ROLES, start=16))
-texts = st.text(alphabet=st.characters() | st.sampled_from("ab |`*#-_[]()<>\n漢é😀\u0301"), max_size=120).map(
-    sanitize
-)
+texts = st.text(alphabet=st.characters() | st.sampled_from("ab |`*#-_[]()<>\n漢é😀\u0301"), max_size=120).map(sanitize)
 
 
 def drawn(piece: Piece, width: int = 60) -> list[list[tuple[str, str]]]:
@@ -97,9 +95,7 @@ def test_a_title_is_cut_at_the_right_and_keeps_its_meta() -> None:
 
 
 def test_html_and_reference_definitions_do_not_vanish() -> None:
-    assert (
-        drawn(Piece(PieceKind.MARKDOWN, "a <b>x</b> <!-- c -->"))[0][0][1].strip() == "a <b>x</b> <!-- c -->"
-    )
+    assert drawn(Piece(PieceKind.MARKDOWN, "a <b>x</b> <!-- c -->"))[0][0][1].strip() == "a <b>x</b> <!-- c -->"
     assert "[a]: http://x" in drawn(Piece(PieceKind.MARKDOWN, "[a]: http://x"))[0][0][1]
 
 
