@@ -62,7 +62,7 @@ class Renderer:
             PieceKind.TEXT: self._text,
             PieceKind.OUTPUT: self._output,
             PieceKind.DIFF: self._diff,
-            PieceKind.HIDDEN: self._hidden,
+            PieceKind.HIDDEN: self._output,
         }
 
     def strips(self, piece: Piece) -> list[Strip]:
@@ -193,7 +193,7 @@ class Renderer:
                 ]
 
     def _output(self, piece: Piece) -> Iterable[Line]:
-        style = self._styles["output"]
+        style = self._styles["muted" if piece.kind is PieceKind.HIDDEN else "output"]
         for line in piece.text.split("\n"):
             for row in self._wrap(line, self.column - 2):
                 yield [Segment("  " + row, style)]
@@ -205,6 +205,3 @@ class Renderer:
             for row in self._wrap(line, self.column - 2):
                 pad = " " * (self.column - 2 - cell_len(row))
                 yield [Segment("  ", self._styles["text"]), Segment(row + pad, style)]
-
-    def _hidden(self, piece: Piece) -> Iterable[Line]:
-        yield [Segment("  " + piece.text, self._styles["muted"])]
