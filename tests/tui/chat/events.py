@@ -58,6 +58,4 @@ def told(model: ChatModel) -> list[tuple[Any, ...]]:
 
 def ran(command: str, content: str = "", exit_code: int = 0) -> CmdOutputObservation:
     """What a command printed and how it ended."""
-    return CmdOutputObservation(
-        command=command, content=content, metadata=CmdOutputMetadata(exit_code=exit_code)
-    )
+    return CmdOutputObservation(command=command, content=content, metadata=CmdOutputMetadata(exit_code=exit_code))

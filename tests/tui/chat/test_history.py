@@ -92,9 +92,7 @@ def test_a_trajectory_of_openhands_folds_into_a_conversation() -> None:
             "extras": {"agent_state": "finished"},
         },
     ]
-    model = folded(
-        [envelope_from_dict({"timestamp": "2025-01-27T22:44:56", **event}, "c") for event in trajectory]
-    )
+    model = folded([envelope_from_dict({"timestamp": "2025-01-27T22:44:56", **event}, "c") for event in trajectory])
     assert told(model) == [
         (Kind.USER, "", "Create a 2048 game.", Mark.NONE, ""),
         (Kind.AGENT, "", "I'll create it.", Mark.NONE, ""),

@@ -37,9 +37,7 @@ async def test_a_conversation_of_100_000_blocks_draws_only_what_is_in_sight() ->
 async def test_an_unfolded_line_of_10_mb_is_cut_and_drawn() -> None:
     model = ChatModel()
     model.apply(envelope(0, CmdRunAction(command="x")))
-    huge = CmdOutputObservation(
-        command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0)
-    )
+    huge = CmdOutputObservation(command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0))
     model.apply(envelope(1, huge, EventSource.AGENT, 0))
     model.toggle(model.blocks[0])
     app = ChatApp(model)
