@@ -180,5 +180,5 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
     assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
     assert {name for name in loaded.split() if name.startswith("core.")} <= {
         *("core.events", "core.events.actions", "core.events.base", "core.events.codec"),
-        *("core.events.frames", "core.events.observations", "core.events.unknown"),
+        *("core.events.frames", "core.events.observations", "core.events.output", "core.events.unknown"),
     }
