@@ -17,7 +17,7 @@ from core.agent.registry import create_agent
 from core.config import Settings, remember_model
 from core.controller.state import Limits
 from core.errors import UsageError
-from core.llm.hosted import ModelHost
+from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.ports import LLM, Runtime
 from core.secrets import Masker, from_environment
@@ -125,6 +125,8 @@ class ConversationManager:
             await session.aclose()
             raise
         self._sessions[lease.conversation_id] = session
+        if isinstance(llm, HostedLLM):
+            await self._host.start()  # it loads for seconds, while the user still writes
         return session
 
     def _make_llm(self, name: str, workspace: str) -> LLM:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from core.controller import decide
@@ -74,6 +75,7 @@ class AgentController:
         self.changed = asyncio.Event()
         """Set after every change of state; whoever waits for one clears it."""
         self._spawn = spawn
+        self._gave_up = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -81,6 +83,10 @@ class AgentController:
         self.stream.subscribe(EventStreamSubscriber.AGENT_CONTROLLER, self.on_event, "controller")
         for effect in decide.resume(self.state):
             await self._perform(effect)
+
+    def give_up(self) -> None:
+        """The conversation closes: what a broken disk does not take now is not tried again."""
+        self._gave_up.set()
 
     async def on_event(self, envelope: Envelope) -> None:
         """Take one event of the stream: fold it, then perform what follows."""
@@ -173,7 +179,11 @@ class AgentController:
             except StoreError as error:
                 troubled = True
                 self.frames.publish(Status("error", STORE_STATUS, str(error)))
-                await asyncio.sleep(STORE_RETRY_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STORE_RETRY_S):
+                        await self._gave_up.wait()
+                    log.warning("given up at close: %s", error)
+                    return
             else:
                 if troubled:
                     self.frames.publish(Status("info", STORE_STATUS, ""))

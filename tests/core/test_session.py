@@ -339,6 +339,34 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         assert [e.id for e in events] == list(range(len(events)))
 
 
+async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with conversation(tmp_path, [{"tool_calls": [bash("echo lost")]}, FINISH]) as session:
+        full = asyncio.Event()
+        session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
+        real, id = session._store._insert, session.info.id
+
+        async def insert(rows: list[tuple[Any, ...]]) -> None:
+            if any('"observation":"run"' in row[-1] for row in rows):
+                from core.sqlite import sqlite3
+
+                raise sqlite3.OperationalError("database or disk is full")
+            await real(rows)
+
+        monkeypatch.setattr(session._store, "_insert", insert)
+        await session.send("go")
+        async with asyncio.timeout(20):
+            await full.wait()
+            await session.aclose()
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        again = await manager.open(id)
+        await again.settled()
+        events = await again.stream.read()
+        (action,) = [e for e in events if isinstance(e.event, CmdRunAction)]
+        assert len([e for e in events if isinstance(e.event, Observation) and e.cause == action.id]) == 1
+
+
 async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.stream.settle()
