@@ -40,7 +40,6 @@ from tui.text import sanitize, sanitize_line
 if TYPE_CHECKING:
     from core.manager import ConversationManager
     from core.session import AgentSession
-
     from tui.conversation import ConversationTab
 
 log = logging.getLogger(__name__)
