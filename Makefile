@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test check format bench campaign lock pictures clean
+.PHONY: help setup browser run test check format bench campaign documents lock pictures clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ campaign: setup ## the full counts of kills, faults and fuzzed inputs that the t
 
 pictures: setup ## the pictures in docs/, made from the running program
 	@$(BIN)/python -m tests.pictures
+
+documents: setup ## the README's table of keys and docs/vocabulary.md, made from the program
+	@$(BIN)/python -m tests.documents
 
 lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
 	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install --quiet uv

@@ -102,25 +102,22 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
     tree[path[-1]] = value
 
 
-def remember_model(home: Path, name: str) -> None:
-    """Write the model that new conversations start with into the user's file, leaving the rest of it as it is.
+def remember_model(home: Path, name: str, api_base: str = "") -> None:
+    """Write the model that new conversations start with into the user's file; the rest of it stays as it is.
 
     Raises ConfigurationError where the file cannot be written.
     """
+    import tomlkit  # on first use: a start does not need it
+
     file = home / "config.toml"
     try:
-        lines = file.read_text("utf-8").splitlines() if file.exists() else []
-        section = next((n for n, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
-        top = [line for line in lines[:section] if line.split("=")[0].strip() != "model"]
-        text = "\n".join([f"model = {_toml_string(name)}", *top, *lines[section:]]) + "\n"
+        document = tomlkit.parse(file.read_text("utf-8")) if file.exists() else tomlkit.document()
+        document["model"] = name
+        if api_base:
+            document.setdefault("llm", tomlkit.table())["api_base"] = api_base
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=home, delete=False, encoding="utf-8") as new:  # 0600 by itself
-            new.write(text)
+            new.write(tomlkit.dumps(document))
         os.replace(new.name, file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} cannot be written: {error}.") from error
-
-
-def _toml_string(text: str) -> str:
-    escaped = "".join(char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08X}" for char in text)
-    return f'"{escaped}"'
+    except (OSError, UnicodeDecodeError, tomlkit.exceptions.ParseError) as error:
+        raise ConfigurationError(f"{file} cannot be written: {error}. The choice holds until Handloom ends.") from error

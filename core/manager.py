@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Self
 
 from core.agent.registry import create_agent
-from core.config import Settings
+from core.config import Settings, remember_model
 from core.controller.state import Limits
 from core.errors import UsageError
-from core.llm.hosted import ModelHost
+from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.ports import LLM, Runtime
 from core.secrets import Masker, from_environment
@@ -62,6 +62,16 @@ class ConversationManager:
     def offers(self) -> list[ModelOffer]:
         """The models that can be used here as things stand; the demo always."""
         return offers(self._environ)
+
+    async def choose_model(self, name: str, api_base: str = "") -> None:
+        """Use this model for new conversations from now on, and in later starts.
+
+        Raises ConfigurationError where it cannot be used (then nothing changes) or not be written down.
+        """
+        llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
+        create_llm(name, workspace="/", host=self._host, settings=llm_settings, environ=self._environ)
+        self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
+        await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
     async def list(self) -> list[ConversationInfo]:
         """Every conversation of this home, the newest first."""
@@ -115,6 +125,8 @@ class ConversationManager:
             await session.aclose()
             raise
         self._sessions[lease.conversation_id] = session
+        if isinstance(llm, HostedLLM):
+            await self._host.start()  # it loads for seconds, while the user still writes
         return session
 
     def _make_llm(self, name: str, workspace: str) -> LLM:

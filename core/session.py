@@ -64,6 +64,8 @@ class AgentSession:
         masker: Masker,
     ) -> None:
         self.info = info
+        self.opened_after = lease.next_id - 1
+        """The id of the newest event when the conversation was opened; -1 for a new one."""
         self.stream = EventStream(store, lease, masker)
         self.frames = Frames()
         self.runtime = runtime
@@ -137,6 +139,7 @@ class AgentSession:
             return
         if self._controller is not None:
             await self._stop("The conversation was closed.")
+            self._controller.give_up()
         self._closing.set()
         if self._life is not None:
             _, late = await asyncio.wait([self._life], timeout=CLOSE_S)

@@ -240,7 +240,7 @@ class EventStore:
 
     async def release(self, lease: Lease) -> None:
         """Let others own the conversation."""
-        with suppress(sqlite3.Error):  # the lock file tells the others anyway, as soon as this process ends
+        with suppress(sqlite3.Error, ValueError):  # the lock file tells the others anyway, as soon as this process ends
             await self._write.execute(
                 "UPDATE leases SET owner = NULL WHERE conversation = ? AND token = ?",
                 (lease.key, lease.token),
@@ -271,10 +271,13 @@ class EventStore:
 
     async def update_conversation(self, lease: Lease, *, title: str | None = None, model: str | None = None) -> None:
         """Change what a list shows of a conversation that we own."""
-        await self._write.execute(
-            "UPDATE conversations SET title = coalesce(?, title), model = coalesce(?, model) WHERE key = ?",
-            (title, model, lease.key),
-        )
+        try:
+            await self._write.execute(
+                "UPDATE conversations SET title = coalesce(?, title), model = coalesce(?, model) WHERE key = ?",
+                (title, model, lease.key),
+            )
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(f"The conversation's name could not be stored: {error}. {_remedy(error)}") from error
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -332,9 +335,9 @@ class EventStore:
                 await self._commit([request])
             return
         except (sqlite3.Error, ValueError) as error:  # ValueError: the connection was closed and could not be reopened
+            await self._reopen_writer()
             for request in batch:
                 _fail(request, StoreError(f"The event could not be stored: {error}. {_remedy(error)}"))
-            await self._reopen_writer()
             return
         for request in batch:
             request.lease.next_id += len(request.envelopes)

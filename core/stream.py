@@ -31,6 +31,9 @@ from core.store import Draft, EventFilter, EventStore, Lease
 
 log = logging.getLogger(__name__)
 
+CLOSE_S = 5.0
+"""How long subscribers may take over what they have when the stream closes."""
+
 Callback = Callable[[Envelope], Awaitable[None]]
 
 
@@ -172,8 +175,11 @@ class EventStream:
         self._subscriptions.clear()
         for subscription in subscriptions:
             subscription.queue.put_nowait(None)
-        tasks = [s.task for s in subscriptions if s.task is not None]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks := [s.task for s in subscriptions if s.task is not None]:
+            _, late = await asyncio.wait(tasks, timeout=CLOSE_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
         await self._store.release(self._lease)
 
     # -- reading -----------------------------------------------------------------------------------------------------

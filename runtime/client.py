@@ -7,7 +7,7 @@ action ends by its own, in the sandbox.
 
 from __future__ import annotations
 
-import logging
+import io
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -26,9 +26,9 @@ from runtime.protocol import (
     encode_request,
 )
 
-log = logging.getLogger(__name__)
-
 CONNECT_TIMEOUT_S = 10.0
+ALIVE_TIMEOUT_S = 5.0
+"""A server that is well answers within a millisecond, one on a machine that swaps within seconds."""
 _GONE = "The sandbox is gone ({reason}). Send a message to start a new one; files in the workspace are kept."
 
 
@@ -57,11 +57,12 @@ class ActionExecutionClient:
         await self.aclose()
 
     async def alive(self) -> bool:
-        """Whether the server answers and takes our key."""
+        """Whether the server answers, in time, and takes our key."""
+        timeout = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
         try:
-            async with self._session.get(f"{self._url}/alive") as response:
+            async with self._session.get(f"{self._url}/alive", timeout=timeout) as response:
                 return response.status == 200
-        except aiohttp.ClientError:
+        except (aiohttp.ClientError, TimeoutError):
             return False
 
     async def server_info(self) -> dict[str, Any]:
@@ -79,7 +80,7 @@ class ActionExecutionClient:
         Cancelling closes the response at once, which interrupts the action. Raises RuntimeUnavailableError.
         """
         headers = {"Accept": NDJSON_TYPE, "Content-Type": JSON_TYPE}
-        body = encode_request(action, action_id)
+        body = io.BytesIO(encode_request(action, action_id))
         lines = LineSplitter()
         try:
             async with self._session.post(f"{self._url}/execute_action", data=body, headers=headers) as response:

@@ -59,7 +59,7 @@ class LocalRuntime:
     async def start(self) -> None:
         """Start the server unless it runs. Raises RuntimeUnavailableError; may be called again then."""
         async with self._starting:
-            if self._server is not None and self._server.returncode is None:
+            if self._client is not None and await self._client.alive():
                 return
             await self._end()
             try:
@@ -123,11 +123,9 @@ class LocalRuntime:
 
 
 async def _end_process(server: asyncio.subprocess.Process) -> None:
-    """SIGTERM, upon which the server kills what it started; SIGKILL for one that does not end."""
+    """Let go of its lifeline, upon which it kills what it started; SIGKILL for one that does not end."""
     assert server.stdin is not None
     server.stdin.close()
-    with suppress(ProcessLookupError):
-        server.terminate()
     try:
         async with asyncio.timeout(END_TIMEOUT_S):
             await server.wait()

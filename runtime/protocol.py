@@ -12,7 +12,6 @@ ProtocolError and nothing else.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -100,10 +99,9 @@ def decode_line(line: bytes) -> Frame | Observation:
             case "token_delta":
                 is_reasoning = data.get("channel") == "reasoning"
                 return TokenDelta(int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer")
-            case kind:
-                raise ProtocolError(f"no frame is called {kind!r}")
-    except (KeyError, TypeError, binascii.Error) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"a frame is incomplete or of the wrong shape: {error!r}") from error
+    raise ProtocolError(f"no frame is called {data['frame']!r}")
 
 
 def decode_observation(data: Mapping[str, Any]) -> Observation:

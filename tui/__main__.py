@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tui.command_line import parser
@@ -65,7 +66,7 @@ def _plain(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         sys.stderr.write("handloom: the workspace needs a terminal. Without one, use: handloom run TASK\n")
         return 2
     from tui.app import HandloomApp
@@ -85,9 +86,12 @@ async def connect(options: StartOptions) -> ConversationManager:
     for module in ("core.manager", "runtime.local"):  # off the loop: the first frame is on the screen already
         await asyncio.to_thread(import_module, module)
     from core.config import home_folder, load
+    from core.logs import log_to
     from core.manager import ConversationManager
 
     home = home_folder(os.environ)
+    with suppress(OSError):  # the store says what is wrong with the folder, and what to do
+        await asyncio.to_thread(log_to, home)
     settings = await asyncio.to_thread(load, home, os.environ, model=options.model, runtime=options.runtime)
     manager = ConversationManager(home, settings, make_runtime=make_runtime, environ=os.environ)
     return await manager.__aenter__()

@@ -39,6 +39,7 @@ from tui.text import sanitize
 
 if TYPE_CHECKING:
     from core.manager import MakeRuntime
+    from core.session import AgentSession
 
 NOBODY = "Nobody is here to confirm actions, so this one was not carried out."
 
@@ -87,24 +88,37 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
         notice(f"conversation {session.info.id}")
         if session.isolation == "none":
             notice("No isolation: the agent's commands run as you, on this machine.")
-        if session.stream.latest_id >= 0 and not options.resume:
-            for envelope in await session.stream.read():
-                await (_print_json if options.json else _print_text)(envelope)
         return await run_task(
             session,
             task,
-            on_event=_print_json if options.json else _print_text,
+            on_event=_Printer(session, _print_json if options.json else _print_text).take,
             on_notice=notice,
             ask=_ask,
             interrupted=interrupted,
         )
 
 
-async def _print_json(envelope: Envelope) -> None:
+class _Printer:
+    """Prints every event since the conversation was opened, in order: those from before we listened, too."""
+
+    def __init__(self, session: AgentSession, print_event: Callable[[Envelope], None]) -> None:
+        self._session = session
+        self._printed = session.opened_after
+        self._print = print_event
+
+    async def take(self, envelope: Envelope) -> None:
+        if envelope.id > self._printed + 1:
+            for earlier in await self._session.stream.read(after=self._printed, before=envelope.id):
+                self._print(earlier)
+        self._print(envelope)
+        self._printed = envelope.id
+
+
+def _print_json(envelope: Envelope) -> None:
     say(to_json(envelope_to_dict(envelope)))
 
 
-async def _print_text(envelope: Envelope) -> None:
+def _print_text(envelope: Envelope) -> None:
     """What a person wants to follow: what was said, what was run, what came of it."""
     match envelope.event:
         case SystemMessageAction():

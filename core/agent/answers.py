@@ -64,6 +64,7 @@ def events_of(
     calls = [_tidy(call, used, f"call_{step}_{n}") for n, call in enumerate(response.tool_calls[:MAX_CALLS])]
     answer_id = _unused(response.id, used, f"answer_{step}")
     whole = _model_response(answer_id, response, text, calls)
+    too_many = len(response.tool_calls) > MAX_CALLS
     events: list[Event] = []
     thought = text
     for position, call in enumerate(calls):
@@ -71,14 +72,14 @@ def events_of(
             function_name=call.name,
             tool_call_id=call.id,
             model_response=whole if position == 0 else {"id": answer_id},
-            total_calls_in_response=len(calls),
+            total_calls_in_response=len(calls) + too_many,  # one event each, and one that refuses the rest
         )
         event = _event_of(call, tools)
         if thought and isinstance(event, Action) and "thought" in type(event).model_fields:
             event = event.model_copy(update={"thought": "\n".join(filter(None, (thought, event.thought_text)))})
             thought = ""
         events.append(event.model_copy(update={"tool_call_metadata": metadata, "llm_metrics": metrics}))
-    if len(response.tool_calls) > MAX_CALLS:
+    if too_many:
         refusal = TOO_MANY_CALLS.format(count=len(response.tool_calls), limit=MAX_CALLS)
         events.append(ErrorObservation(content=refusal, llm_metrics=metrics))
     return events

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from core.controller import decide
@@ -74,6 +75,7 @@ class AgentController:
         self.changed = asyncio.Event()
         """Set after every change of state; whoever waits for one clears it."""
         self._spawn = spawn
+        self._gave_up = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -81,6 +83,10 @@ class AgentController:
         self.stream.subscribe(EventStreamSubscriber.AGENT_CONTROLLER, self.on_event, "controller")
         for effect in decide.resume(self.state):
             await self._perform(effect)
+
+    def give_up(self) -> None:
+        """The conversation closes: what a broken disk does not take now is not tried again."""
+        self._gave_up.set()
 
     async def on_event(self, envelope: Envelope) -> None:
         """Take one event of the stream: fold it, then perform what follows."""
@@ -134,8 +140,7 @@ class AgentController:
 
     async def _execute(self, envelope: Envelope) -> None:
         """Have the runtime carry out one action, and append the one observation that answers it."""
-        action, seen = envelope.event, OutputBuffer()
-        assert isinstance(action, Action)
+        action, seen = _confirmed(envelope.event), OutputBuffer()
 
         def publish(frame: Frame) -> None:
             if isinstance(frame, TerminalOutput):
@@ -174,11 +179,23 @@ class AgentController:
             except StoreError as error:
                 troubled = True
                 self.frames.publish(Status("error", STORE_STATUS, str(error)))
-                await asyncio.sleep(STORE_RETRY_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STORE_RETRY_S):
+                        await self._gave_up.wait()
+                    log.warning("given up at close: %s", error)
+                    return
             else:
                 if troubled:
                     self.frames.publish(Status("info", STORE_STATUS, ""))
                 return
+
+
+def _confirmed(event: Event) -> Action:
+    """The action as the runtime gets it: who waited for the user's yes has it by now."""
+    assert isinstance(event, Action)
+    if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION:
+        return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.CONFIRMED})
+    return event
 
 
 def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
@@ -202,9 +219,6 @@ def _short(metadata: ToolCallMetadata) -> ToolCallMetadata:
 
 def _check_answer(events: Sequence[Event]) -> None:
     """The machine counts an answer's events; a count that is wrong would let it wait for ever."""
-    if not events:
-        raise ValueError("the agent answered with no event")
-    for event in events:
-        total = event.tool_call_metadata.total_calls_in_response if event.tool_call_metadata else 1
-        if total != len(events):
-            raise ValueError(f"the agent answered with {len(events)} events, and one of them says {total}")
+    metadata = events[0].tool_call_metadata if events else None
+    if len(events) != (metadata.total_calls_in_response if metadata else 1):
+        raise ValueError(f"the agent's answer has {len(events)} events, and its first one announces another number")

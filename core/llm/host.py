@@ -14,7 +14,6 @@ import logging
 import os
 import resource
 import sys
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
@@ -24,7 +23,7 @@ from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
 
 _SET_BEFORE_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no look-up for prices on the network
-    "LITELLM_MODE": "PRODUCTION",  # no .env of the working folder, which a cloned repository may bring
+    "LITELLM_MODE": "PRODUCTION",  # no .env of a folder that the installation happens to be in
     "LITELLM_LOG": "CRITICAL",
     "DO_NOT_TRACK": "1",
 }
@@ -37,14 +36,15 @@ def main() -> None:
     os.environ.update(_SET_BEFORE_IMPORT)
     try:
         litellm = _load()
-    except Exception as error:  # noqa: BLE001  # boundary: whatever keeps litellm from loading is told, and is the end
+    except Exception as error:  # noqa: BLE001  # boundary: what keeps litellm from loading is told
         output.write(encode({"type": "broken", "message": clean(repr(error), secrets_in(os.environ))}))
         output.flush()
         os._exit(1)
-    with suppress(BrokenPipeError, KeyboardInterrupt):
+    try:
         asyncio.run(_Host(litellm, output).serve())
-    # litellm's own threads may still be at work, and nobody waits for what they do.
-    os._exit(0)
+    finally:
+        # Handloom has closed its end: nobody reads an error, or waits for litellm's own threads.
+        os._exit(0)
 
 
 def _take_output() -> BinaryIO:

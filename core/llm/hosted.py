@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 from typing import Literal, cast
 
-import core
 from core.errors import ModelError, ModelErrorKind
 from core.events import TokenDelta, TokenUsage
 from core.llm.retry import FailedCall, RetryPolicy, with_retries
@@ -67,20 +66,25 @@ class ModelHost:
             if self.pid is not None:
                 return
             await self._reap()
-            # The folder that core was loaded from goes first on the host's path; never the workspace, whose
+            # The folder that this was loaded from goes first on the host's path; never the workspace, whose
             # files could stand in for libraries. A session of its own keeps the terminal's Ctrl-C away.
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "core.llm.host",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                cwd=Path(core.__file__).parent.parent,
-                env=self._environ,
-                limit=MAX_LINE_BYTES,
-                start_new_session=True,
-            )
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "core.llm.host",
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    cwd=Path(__file__).parents[2],
+                    env=self._environ,
+                    limit=MAX_LINE_BYTES,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                message = f"The model host cannot be started: {error}. Close other programs, and try again."
+                raise ModelError(ModelErrorKind.HOST, message) from error
+            self._trouble = ""
             self._reading = asyncio.create_task(self._read(self._process), name="model host")
 
     async def complete(self, order: Line, on_delta: OnDelta, limit_s: float) -> Line:
@@ -101,9 +105,7 @@ class ModelHost:
                 reply = await self._ask(order, note, limit_s + ANSWER_GRACE_S)
             except _HostEnded:
                 if shown or last:
-                    why = f" It said: {self._trouble}" if self._trouble else ""
-                    message = f"The model host ended in the middle of a call. Try again; it starts anew.{why}"
-                    raise FailedCall(ModelErrorKind.HOST, message, shown=shown) from None
+                    raise FailedCall(ModelErrorKind.HOST, self._obituary(), shown=shown) from None
                 continue
             if reply["type"] == "error":
                 wait_s = reply.get("retry_after_s")
@@ -116,12 +118,18 @@ class ModelHost:
         try:
             await self._ask({"type": "ping"}, lambda text, channel: None, ANSWER_GRACE_S)
         except _HostEnded:
-            raise FailedCall(ModelErrorKind.HOST, f"The model host does not start. It said: {self._trouble}") from None
+            raise FailedCall(ModelErrorKind.HOST, self._obituary()) from None
 
     async def aclose(self) -> None:
         """End the process, and with it what it does. May be called twice."""
         async with self._starting:
             await self._reap()
+
+    def _obituary(self) -> str:
+        """Why there is no answer: litellm did not load, or the process died."""
+        if self._trouble:
+            return f"litellm cannot be loaded. Install Handloom anew. It said: {self._trouble}"
+        return "The model host ended in the middle of a call. Try again; it starts anew."
 
     async def _ask(self, order: Line, on_delta: OnDelta, limit_s: float) -> Line:
         await self.start()

@@ -95,7 +95,7 @@ class _Builder:
         self._items: list[Message | _Answer] = []
         self._told: set[str] = set()
         """The ids of the answers that are among the items."""
-        self._call_of: dict[int, str] = {}
+        self._call_of: dict[int | None, str] = {}
         """By the id of an action, the call that it carries out. Its arguments are known to be sound."""
         self._results: dict[str, str] = {}
         """By call."""
@@ -135,11 +135,7 @@ class _Builder:
         return _key(answer_id, metadata.tool_call_id)
 
     def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
-        call = (
-            self._call(metadata)
-            if metadata
-            else self._call_of.get(-1 if envelope.cause is None else envelope.cause, "")
-        )
+        call = (metadata and self._call(metadata)) or self._call_of.get(envelope.cause)
         if call:
             self._results.setdefault(call, observation_text(event))
         if call or metadata:

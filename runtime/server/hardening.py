@@ -37,5 +37,5 @@ def take_key(path: Path) -> str:
     finally:
         path.unlink(missing_ok=True)
     if not key:
-        raise ValueError("it is empty")
+        raise ValueError(f"the key file is empty: {path}")
     return key

@@ -28,6 +28,8 @@ from runtime.server.guard import Guard
 from runtime.server.hardening import harden, take_key
 from runtime.server.tasks import TaskList
 
+KEEPALIVE_S = 75.0
+"""Longer than clients keep an idle connection (aiohttp: 15 s): none sends into one that we just closed."""
 SHUTDOWN_S = 0.2
 """For requests that are under way: what they wait for is killed first."""
 END_WITHIN_S = 2
@@ -68,6 +70,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     runner = web.AppRunner(
         ActionServer(executor, guard, working_dir).app,
         handler_cancellation=True,
+        keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
         access_log=None,
     )
@@ -85,6 +88,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     finally:
         signal.alarm(END_WITHIN_S)
         listener.close()
+        processes.kill_descendants(os.getpid())  # first, so that nothing of what follows waits for any of it
         await bash.aclose()
         for plugin in reversed(plugins):
             await plugin.aclose()

@@ -129,8 +129,13 @@ class Terminal:
             self._reads = True
 
     async def aclose(self) -> None:
-        """End the process and its session, and let go of the terminal. May be called twice."""
-        processes.kill_all({self.pid} | processes.descendants(self.pid) | processes.session_members(self.pid))
+        """End the process and its session, and let go of the terminal. May be called twice.
+
+        Of a process that has ended already, what it left running stays: its number may be another's by now.
+        """
+        if self._process.returncode is None:
+            left = processes.descendants(self.pid) | processes.session_members(self.pid)
+            processes.kill_all({self.pid} | left)
         await self._exit
 
     def _read(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 from core import schema
 from core import store as store_module
 from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersionError, UsageError
-from core.events import CmdRunAction, EventSource, MessageAction, NullObservation
+from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation
 from core.locks import FileLock
 from core.sqlite import can_be_shared, sqlite3, version
 from core.store import Draft, EventFilter, EventStore, Lease, kind_of
@@ -70,7 +70,10 @@ async def test_text_that_utf8_cannot_hold_is_stored_all_the_same(store: EventSto
 async def test_pages_are_read_from_either_end(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said(str(n)) for n in range(10)])
-    ids = lambda events: [e.id for e in events]  # noqa: E731
+
+    def ids(events: list[Envelope]) -> list[int]:
+        return [e.id for e in events]
+
     assert ids(await store.read("c", limit=3)) == [0, 1, 2]
     assert ids(await store.read("c", limit=3, newest=True)) == [7, 8, 9]
     assert ids(await store.read("c", before=7, limit=3, newest=True)) == [4, 5, 6]

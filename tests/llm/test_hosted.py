@@ -19,6 +19,7 @@ import pytest_asyncio
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
 from core.llm.hosted import HostedLLM, ModelHost
+from core.llm.registry import create_llm
 from core.llm.settings import LLMSettings
 from core.ports import LLMRequest, LLMResponse, ToolCall
 from tests.openai_server import (
@@ -356,3 +357,43 @@ async def test_the_host_connects_to_the_provider_and_to_nobody_else(
     noted = audit_log.read_text().splitlines()
     assert any(line.startswith("socket.connect (('127.0.0.1', ") for line in noted)
     assert [line for line in noted if "127.0.0.1" not in line] == []
+
+
+async def test_a_litellm_that_does_not_load_is_told_with_its_reason(tmp_path: Path) -> None:
+    """And what a library prints does not get between the lines."""
+    code = f"print('noise', end='', flush=True)\nraise ImportError('half installed, {CANARY}')"
+    (tmp_path / "litellm.py").write_text(code)
+    host = ModelHost({"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "OTHER_API_KEY": CANARY})
+    error = await error_of(HostedLLM(host, "openai/test", LLMSettings()))
+    await host.aclose()
+    assert error.kind is ModelErrorKind.HOST
+    assert str(error) == (
+        "litellm cannot be loaded. Install Handloom anew. It said: ImportError('half installed, [key]')"
+    )
+
+
+async def test_the_server_runs_by_itself_and_plays_a_script() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.openai_server",
+        "--script",
+        "core/llm/demo.yaml",
+        "--workspace",
+        "/w",
+    ]
+    program = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert program.stdout is not None
+    said = (await program.stdout.readline()).decode().removeprefix("export ").split()
+    environ = dict(item.split("=", 1) for item in said)
+    assert set(environ) == {"OPENAI_BASE_URL", "OPENAI_API_KEY"}
+    host = ModelHost({"PATH": os.environ["PATH"], **environ})
+    try:
+        llm = create_llm("openai/test", workspace="/w", host=host, environ=environ)
+        response = await llm.complete(REQUEST, lambda frame: None, 5)
+    finally:
+        await host.aclose()
+        program.terminate()
+        await program.wait()
+    assert response.text.startswith("Hello! I am a **scripted** model")
+    assert response.tool_calls[0].name == "think"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutpu
 from runtime.local import LocalRuntime
 from runtime.server.bash import BashSession
 
-NO_CHANGE_TIMEOUT_S = 0.3
+NO_CHANGE_TIMEOUT_S = 0.5
+"""Of the shells in these tests: short to wait for, long for a busy machine."""
 
 
 class Watcher:
@@ -80,7 +81,7 @@ async def local(tmp_path: Path) -> AsyncIterator[LocalRuntime]:
 
 
 def has_ended(pid: int, within_s: float = 2.0) -> bool:
-    """Wait for the end of a process, by the event that the kernel gives; True at once for one that is gone."""
+    """Wait for the end of a process, by the kernel's event; True at once for one that is gone."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -91,6 +92,6 @@ def has_ended(pid: int, within_s: float = 2.0) -> bool:
         os.close(fd)
 
 
-@pytest.fixture
-def ended() -> Callable[..., bool]:
-    return has_ended
+async def settled(session: BashSession) -> None:
+    """Wait for the end of what runs, without asking the session for anything."""
+    assert await session._ends_within(5)

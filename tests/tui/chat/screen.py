@@ -7,7 +7,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from core.events import EventSource, MessageAction
+from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, EventSource, MessageAction
 from tests.tui.chat.events import envelope
 from tui.panes.chat.model import ChatModel
 from tui.panes.chat.view import ChatView
@@ -69,4 +69,17 @@ def dialogue(count: int, first: int = 0) -> ChatModel:
     for i in range(first, first + count):
         source = EventSource.USER if i % 2 else EventSource.AGENT
         say(model, i, "\n\n".join(f"message {i} line {line}" for line in range(i % 5 + 1)), source)
+    return model
+
+
+def with_output(lines: int) -> ChatModel:
+    """Four messages and a command that printed so many lines."""
+    model = dialogue(4)
+    model.apply(envelope(4, CmdRunAction(command="make")))
+    output = CmdOutputObservation(
+        command="make",
+        content="\n".join(f"output {i}" for i in range(lines)),
+        metadata=CmdOutputMetadata(exit_code=0),
+    )
+    model.apply(envelope(5, output, EventSource.AGENT, 4))
     return model

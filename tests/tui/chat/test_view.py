@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from textual.events import MouseScrollUp
 
 from core.events import (
-    CmdOutputMetadata,
-    CmdOutputObservation,
-    CmdRunAction,
     Envelope,
     EventSource,
     MessageAction,
     TokenDelta,
 )
 from tests.tui.chat.events import envelope
-from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled
+from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
 from tui.panes.chat.model import ChatModel
 from tui.panes.chat.view import EMPTY, ChatView, Where
 
 SIZE = (80, 24)
 HOME_TWICE: tuple[Where, ...] = ("home", "line_down", "home")
-
-
-def with_output(lines: int) -> ChatModel:
-    model = dialogue(4)
-    model.apply(envelope(4, CmdRunAction(command="make")))
-    output = CmdOutputObservation(
-        command="make",
-        content="\n".join(f"output {i}" for i in range(lines)),
-        metadata=CmdOutputMetadata(exit_code=0),
-    )
-    model.apply(envelope(5, output, EventSource.AGENT, 4))
-    return model
 
 
 def said(start: int, stop: int) -> list[Envelope]:
@@ -316,87 +299,6 @@ async def test_markup_and_html_are_shown_as_they_are_written() -> None:
         shown = "\n".join(rows(app.view))
         assert "[red]no[/red] [@click=app.quit]x[/] <b>bold</b> List<String>" in shown
         assert "[/nonsense] **stars**" in shown
-
-
-async def test_a_conversation_of_100_000_blocks_draws_only_what_is_in_sight() -> None:
-    app = ChatApp(dialogue(100_000))
-    async with app.run_test(size=SIZE) as pilot:
-        await settled(pilot, app.view)
-        for row in (0, 50_000, 123_456):
-            app.view.go_to_row(row)
-        await pilot.pause()
-        assert app.view.renderer is not None
-        assert app.view.renderer.renders < 200
-
-
-async def test_an_unfolded_line_of_10_mb_is_cut_and_drawn() -> None:
-    model = ChatModel()
-    model.apply(envelope(0, CmdRunAction(command="x")))
-    huge = CmdOutputObservation(command="x", content="A" * 10_000_000, metadata=CmdOutputMetadata(exit_code=0))
-    model.apply(envelope(1, huge, EventSource.AGENT, 0))
-    model.toggle(model.blocks[0])
-    app = ChatApp(model)
-    async with app.run_test(size=SIZE):
-        assert app.view.virtual_size.height < 500
-        assert any("more characters" in row for row in rows(app.view))
-
-
-async def test_any_size_of_the_terminal_is_survived() -> None:
-    model = with_output(100)
-    say(model, 6, "| a | b |\n|---|---|\n| 漢字 | long words here |\n\n- x\n\n```py\nx = '漢字'\n```")
-    app = ChatApp(model)
-    sizes = [(1, 1), (500, 200), (2, 3), (3, 50), (7, 2), (80, 24)]
-    generator = random.Random(1)
-    sizes += [(generator.randint(1, 200), generator.randint(1, 60)) for _ in range(30)]
-    async with app.run_test(size=SIZE) as pilot:
-        for size in [*sizes, SIZE]:
-            await pilot.resize_terminal(*size)
-            for y in range(app.view.size.height):
-                assert app.view.render_line(y).cell_length == app.view.scrollable_content_region.width
-        assert any("long words here" in row for row in rows(app.view))
-
-
-async def test_the_row_that_is_read_stays_on_top_when_the_width_changes() -> None:
-    app = ChatApp(dialogue(200))
-    async with app.run_test(size=SIZE) as pilot:
-        app.view.go("page_up")
-        app.view.go("page_up")
-        top = next(row for row in rows(app.view) if row)
-        await pilot.resize_terminal(50, 20)
-        assert top.strip() in [row.strip() for row in rows(app.view)][:2]
-
-
-@pytest.mark.parametrize("theme", ["textual-light", "nord", "ansi-dark"])
-async def test_another_theme_draws_everything_anew(theme: str) -> None:
-    app = ChatApp(with_output(3))
-    async with app.run_test(size=SIZE) as pilot:
-        text, styles = rows(app.view), [segment.style for segment in app.view.render_line(0)]
-        app.theme = theme
-        await pilot.pause()
-        await settled(pilot, app.view)
-        assert rows(app.view) == text
-        assert [segment.style for segment in app.view.render_line(0)] != styles
-
-
-async def test_the_reading_column_is_100_cells_and_stands_in_the_middle() -> None:
-    model = ChatModel()
-    say(model, 0, "word " * 100)
-    app = ChatApp(model)
-    async with app.run_test(size=(161, 10)):
-        row = app.view.render_line(0).text
-        assert row[:30].strip() == ""
-        assert row[30:130].strip().startswith("word")
-        assert row[130:].strip() == ""
-
-
-async def test_wide_characters_are_never_cut_in_half() -> None:
-    model = ChatModel()
-    say(model, 0, "漢字" * 200)
-    say(model, 1, "a" + "漢字" * 200, EventSource.USER)
-    app = ChatApp(model)
-    async with app.run_test(size=(43, 60)):
-        shown = "".join(rows(app.view))
-        assert shown.count("漢") == shown.count("字") == 400
 
 
 async def test_the_wheel_scrolls_and_leaves_the_end() -> None:

@@ -148,7 +148,7 @@ def test_no_bytes_break_it(seed: int) -> None:
             lambda: bytes([chance.randrange(256)]),
             "中\u0301".encode,
         ]
-        emulator.write(b"".join(chance.choice(pieces)() for _ in range(300)))
+        emulator.write(b"".join(bytes(chance.choice(pieces)()) for _ in range(300)))
         work_off(emulator)
         assert all("\x1b" not in line for line in text(emulator)), f"seed {seed}"
         emulator.resize(7, 3)

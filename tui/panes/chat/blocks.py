@@ -106,7 +106,8 @@ class Block:
             case Kind.THOUGHT if self.folded and self.can_fold:
                 found = [Piece(PieceKind.TITLE, self.text.strip(), self.kind)]
             case Kind.NOTE | Kind.STATUS | Kind.DETAIL:
-                found = [Piece(PieceKind.TITLE_WHOLE, self.title, self.kind, meta=self.meta)]
+                tone = self.mark if self.mark is Mark.FAILED else self.kind
+                found = [Piece(PieceKind.TITLE_WHOLE, self.title, tone, meta=self.meta)]
             case _:
                 found = literal(self.text.split("\n"), PieceKind.TEXT, self.kind)
         return [*found, BLANK]

@@ -49,11 +49,15 @@ def _role(token: object) -> str:
 
 
 def coloured_lines(code: str, language: str) -> list[list[tuple[str, str]]]:
-    """The lines of code as (role, text) parts."""
+    """The lines of code as (role, text) parts, as few as there are changes of role."""
     lines: list[list[tuple[str, str]]] = [[]]
     for role, value in _parts(code, language):
         head, *rest = value.split("\n")
-        lines[-1].append((role, head))
+        line = lines[-1]
+        if line and line[-1][0] == role:
+            line[-1] = (role, line[-1][1] + head)
+        else:
+            line.append((role, head))
         lines.extend([(role, part)] for part in rest)
     return lines
 

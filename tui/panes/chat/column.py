@@ -117,28 +117,25 @@ class Column:
         if self._durable and blocks[0].serial != self._base:
             self._build()
             return None
-        dirty = self.heights.top(self._durable)
+        known = self._durable
         for _ in self._tail:
             self.heights.pop()
-        if not self._durable and blocks:
+        if not known and blocks:
             self._base = blocks[0].serial
+        dirty = []
         for block in touched:
             index = block.serial - self._base
-            if 0 <= index < self._durable:
+            if 0 <= index < known:
                 self.heights[index] = self._guess(block)
-                dirty = min(dirty, self.heights.top(index) + self._same(block))
-        for block in blocks[self._durable :]:
+                dirty.append(self.heights.top(index) + self._same(block))
+        self._tail = self.model.tail
+        for block in (*blocks[known:], *self._tail):
             self.heights.append(self._guess(block))
         self._durable = len(blocks)
-        self._tail = self.model.tail
-        for block in self._tail:
-            self.heights.append(self._guess(block))
-        if len(self.heights) > self._first_tail_index(dirty):
-            dirty += self._same(self.block(self._first_tail_index(dirty)))
-        return dirty
-
-    def _first_tail_index(self, row: int) -> int:
-        return self.heights.find(row)[0]
+        dirty.append(self.heights.top(known))
+        if known < len(self.heights):
+            dirty[-1] += self._same(self.block(known))
+        return min(dirty)
 
     def _same(self, block: Block) -> int:
         return self._layouts[block].same if block in self._layouts else 0

@@ -11,12 +11,15 @@ from io import StringIO
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
+
+from tui.text import sanitize
 
 _parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
@@ -47,6 +50,17 @@ class _Markdown(Markdown):
     def __init__(self, markup: str) -> None:
         super().__init__("", hyperlinks=False)
         self.parsed = _parser.parse(markup)
+        _clean(self.parsed)
+
+
+def _clean(tokens: list[Token]) -> None:
+    """Sanitise again what was parsed: `&#x202e;` and its like only now are what they stand for."""
+    for token in tokens:
+        token.content = sanitize(token.content)
+        if "href" in token.attrs:
+            token.attrs["href"] = sanitize(str(token.attrs["href"]))
+        if token.children:
+            _clean(token.children)
 
 
 def theme_console(styles: dict[str, Style]) -> Console:

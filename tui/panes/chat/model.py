@@ -24,6 +24,7 @@ from core.events import (
     AgentThinkAction,
     AgentThinkObservation,
     ChangeAgentStateAction,
+    CmdOutputObservation,
     CondensationAction,
     CondensationRequestAction,
     Envelope,
@@ -85,6 +86,7 @@ class ChatModel(PaneModel):
         """The id of the oldest event taken in; older ones exist where it is above 0."""
         self._calls: dict[int, Block] = {}
         self._orphans: dict[int, Block] = {}
+        self._left_running: Block | None = None
         self._answer: Block | None = None
         self._reasoning: Block | None = None
         self._answering: int | None = None
@@ -271,6 +273,8 @@ class ChatModel(PaneModel):
         block = self._calls.pop(cause, None) if cause is not None else None
         if block is not None:
             self._settle(block, result_of(event))
+            if isinstance(event, CmdOutputObservation):
+                self._follow_shell(block)
             return
         match event:
             case ErrorObservation():
@@ -295,6 +299,15 @@ class ChatModel(PaneModel):
         block.mark, block.text, block.meta = result.mark, result.text, result.meta
         block.body, block.shown, block.folded = result.body, result.shown, result.folded
         self._touch(block)
+
+    def _follow_shell(self, block: Block) -> None:
+        """A command that was left running is past once another one of the shell has ended."""
+        if block.mark is Mark.RUNNING:
+            self._left_running = block
+        elif (left := self._left_running) is not None:
+            left.mark, left.meta = Mark.NONE, "ran on"
+            self._left_running = None
+            self._touch(left)
 
     def _error(self, content: str) -> None:
         """What happened in the first line, what to do about it below."""

@@ -31,8 +31,8 @@ COLUMN = 100
 """Cells of the reading column; longer lines are hard to read."""
 MIN_COLUMN = 8
 """Below this nothing can be laid out; what does not fit is cut off."""
-CACHED_STRIPS = 6000
-"""About 25 MB."""
+CACHED_STRIPS = 2000
+"""About 8 MB, and 40 screens."""
 BAR = "▌"
 Line = list[Segment]
 
@@ -62,7 +62,7 @@ class Renderer:
             PieceKind.TEXT: self._text,
             PieceKind.OUTPUT: self._output,
             PieceKind.DIFF: self._diff,
-            PieceKind.HIDDEN: self._hidden,
+            PieceKind.HIDDEN: self._output,
         }
 
     def strips(self, piece: Piece) -> list[Strip]:
@@ -137,7 +137,7 @@ class Renderer:
         if not piece.meta:
             return []
         role = "failed" if piece.tone == "failed" else "muted"
-        return [Segment("  " + piece.meta, self._styles[role])]
+        return [Segment("  " + sanitize_line(piece.meta, self.column), self._styles[role])]
 
     def _markdown(self, piece: Piece) -> Iterable[Line]:
         from tui.panes.chat.markdown import markdown_lines, theme_console
@@ -193,7 +193,7 @@ class Renderer:
                 ]
 
     def _output(self, piece: Piece) -> Iterable[Line]:
-        style = self._styles["output"]
+        style = self._styles["muted" if piece.kind is PieceKind.HIDDEN else "output"]
         for line in piece.text.split("\n"):
             for row in self._wrap(line, self.column - 2):
                 yield [Segment("  " + row, style)]
@@ -203,7 +203,5 @@ class Renderer:
         for line in piece.text.split("\n"):
             style = self._styles[roles.get(line[:1], "output")]
             for row in self._wrap(line, self.column - 2):
-                yield [Segment("  ", self._styles["text"]), Segment(row, style)]
-
-    def _hidden(self, piece: Piece) -> Iterable[Line]:
-        yield [Segment("  " + piece.text, self._styles["muted"])]
+                pad = " " * (self.column - 2 - cell_len(row))
+                yield [Segment("  ", self._styles["text"]), Segment(row + pad, style)]

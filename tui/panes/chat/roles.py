@@ -50,6 +50,8 @@ ChatView {
     overflow-x: hidden;
     overflow-y: scroll;
     scrollbar-size-vertical: 1;
+    scrollbar-background: $background;
+    scrollbar-color: $foreground 20%;
     & > .chat--muted { color: $text-muted; }
     & > .chat--user { background: $secondary 15%; }
     & > .chat--bar { color: $secondary; background: $secondary 15%; }

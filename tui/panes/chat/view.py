@@ -93,6 +93,7 @@ class ChatView(ScrollView, can_focus=True):
         self._moving = False
         self._flush_wanted = False
         self._flushed_at = 0.0
+        self._chip_shown = 0
         self._asked_before: int | None = None
 
     # What is shown
@@ -182,7 +183,7 @@ class ChatView(ScrollView, can_focus=True):
         place = self.place
         if place is None:
             return
-        top, unseen = self.scroll_offset.y, self.unseen
+        top = self.scroll_offset.y
         dirty = place.column.sync()
         self._settle()
         height = self.size.height
@@ -191,8 +192,11 @@ class ChatView(ScrollView, can_focus=True):
         elif self.scroll_offset.y == top and dirty < top + height:
             first = max(0, dirty - top)
             self.refresh(Region(0, first, self.size.width, height - first))
-        if self.unseen != unseen:
-            self.refresh(Region(0, height - 1, self.size.width, 1))
+        self._refresh_chip()
+
+    def _refresh_chip(self) -> None:
+        if self.unseen != self._chip_shown:
+            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
 
     def _settle(self) -> None:
         """Make exact what is in sight, and put the scroll position where the reader is."""
@@ -229,11 +233,9 @@ class ChatView(ScrollView, can_focus=True):
         if place is None:
             return
         last = place.column.heights.total - self.scrollable_content_region.height
-        unseen = self.unseen
         place.top = None if row >= last else place.column.anchor(max(0, row))
         self._settle()
-        if self.unseen != unseen:
-            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
+        self._refresh_chip()
         self._ask_for_older()
 
     def _ask_for_older(self) -> None:
@@ -263,8 +265,10 @@ class ChatView(ScrollView, can_focus=True):
             style = self.screen.get_component_rich_style("screen--selection")
             strip = with_selection(strip, span, style)
         strip = strip.apply_offsets(0, row)
-        if y == height - 1 and (unseen := self.unseen):
-            strip = with_chip(strip, f" ↓ {unseen} new ", self.styles_used["chip"])
+        if y == height - 1:
+            self._chip_shown = self.unseen
+            if self._chip_shown:
+                strip = with_chip(strip, f" ↓ {self._chip_shown} new ", self.styles_used["chip"])
         return strip
 
     def _empty_line(self, y: int, width: int, height: int) -> Strip:

@@ -1,0 +1,57 @@
+"""The parts of the documentation that are made from the program: the README's table of keys, docs/vocabulary.md.
+
+    python -m tests.documents     writes them
+
+A test fails when they are not what this would write.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from core.events import Action, Observation
+from core.events.base import Event
+from tui.commands import markdown
+
+ROOT = Path(__file__).parents[1]
+README, VOCABULARY = ROOT / "README.md", ROOT / "docs" / "vocabulary.md"
+KEYS = re.compile(r"(<!-- keys: begin -->\n).*?(<!-- keys: end -->)", re.DOTALL)
+
+INTRODUCTION = """\
+# The vocabulary
+
+Made by `make documents` from `core/events`. An event is an action (a command) or an observation (a result), in an
+envelope with `id`, `timestamp`, `source`, `cause` and `conversation_id`. The stored form is the JSON of OpenHands V0:
+an action's fields stand under `args`, an observation's under `extras` beside its `content`. A dot marks the actions
+that a runtime carries out; each of those gets exactly one observation.
+"""
+
+
+def vocabulary() -> str:
+    """The page about every kind of event."""
+    return "\n".join([INTRODUCTION, *_table("Actions", Action), "", *_table("Observations", Observation)]) + "\n"
+
+
+def _table(title: str, branch: type[Event]) -> list[str]:
+    lines = [f"## {title}", "", "| kind | class | fields | meaning |", "|---|---|---|---|"]
+    for kind, cls in branch.kinds.items():
+        dot = " ·" if getattr(cls, "runnable", False) else ""
+        fields = ", ".join(f"`{name}`" for name in cls.model_fields if name not in branch.model_fields)
+        meaning = (cls.__doc__ or "").strip().split("\n")[0].replace("|", "\\|")
+        lines.append(f"| `{kind}`{dot} | {cls.__name__} | {fields or '–'} | {meaning} |")
+    return lines
+
+
+def readme(text: str) -> str:
+    """The README with today's table of keys."""
+    return KEYS.sub(lambda match: match[1] + markdown() + "\n" + match[2], text)
+
+
+def main() -> None:
+    VOCABULARY.write_text(vocabulary(), "utf-8")
+    README.write_text(readme(README.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Public doubles for the model, and for a runtime where a test needs one that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from core.errors import RuntimeUnavailableError
+from core.events import Action, CmdOutputObservation, Frame, Observation, TerminalOutput
+from core.ports import FrameSink
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    """A tool call of a scripted turn."""
+    return {"name": name, "arguments": arguments}
+
+
+def bash(command: str, **arguments: Any) -> dict[str, Any]:
+    return call("execute_bash", command=command, security_risk="LOW", **arguments)
+
+
+FINISH: dict[str, Any] = {"text": "Ready.", "tool_calls": [call("finish", message="All is done.")]}
+
+
+def write_script(folder: Path, turns: Sequence[dict[str, Any]], name: str = "script.yaml") -> str:
+    """A scripted model's name, for turns in the form of its file."""
+    path = folder / name
+    path.write_text(yaml.safe_dump({"version": 1, "turns": json.loads(json.dumps(list(turns)))}), "utf-8")
+    return f"scripted:{path}"
+
+
+class ScriptedRuntime:
+    """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""
+
+    isolation = "none"
+    working_dir = "/workspace"
+
+    def __init__(self, answer: Callable[[Action], Observation | BaseException | None] | None = None) -> None:
+        self.answer = answer or (lambda action: CmdOutputObservation(command="", content="ok"))
+        self.executed: list[Action] = []
+        self.cancelled = 0
+        self.started = asyncio.Event()
+
+    async def start(self) -> None:
+        pass
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        self.executed.append(action)
+        on_frame(TerminalOutput(action_id, b"partly\r\n"))
+        self.started.set()
+        answer = self.answer(action)
+        try:
+            while answer is None:
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    async def aclose(self) -> None:
+        pass
+
+
+def gone() -> RuntimeUnavailableError:
+    return RuntimeUnavailableError("The sandbox is gone. Send a message to start a new one.")
+
+
+def ignore(frame: Frame) -> None:
+    """A frame sink that does not care."""

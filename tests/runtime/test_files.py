@@ -1,0 +1,324 @@
+"""Reading, writing and editing, with the texts that models are tuned to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.events import (
+    ErrorObservation,
+    FileEditAction,
+    FileEditObservation,
+    FileEditSource,
+    FileReadAction,
+    FileReadObservation,
+    FileReadSource,
+    FileWriteAction,
+    FileWriteObservation,
+    Observation,
+)
+from runtime.server.editor import unified_diff
+from runtime.server.files import MAX_WHOLE_CONTENT_BYTES, Files
+from tests.runtime.conftest import Watcher
+
+REVIEW = "Review the changes and make sure they are as expected. Edit the file again if necessary."
+
+
+class Desk:
+    """Files and short words for what a test does with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = Files(lambda: str(folder))
+
+    async def read(self, path: str, **fields: Any) -> Observation:
+        return await self.files.read(FileReadAction(path=path, **fields), 1, Watcher().emit)
+
+    async def view(self, path: Path | str, view_range: list[int] | None = None) -> str:
+        observation = await self.read(str(path), impl_source=FileReadSource.OH_ACI, view_range=view_range)
+        return observation.content
+
+    async def write(self, path: str, content: str, **fields: Any) -> Observation:
+        return await self.files.write(FileWriteAction(path=path, content=content, **fields), 1, Watcher().emit)
+
+    async def edit(self, command: str, path: Path | str, **fields: Any) -> Observation:
+        action = FileEditAction(command=command, path=str(path), **fields)
+        return await self.files.edit(action, 1, Watcher().emit)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "f.txt"
+    path.write_text("".join(f"line {number}\n" for number in range(1, 13)))
+    return path
+
+
+class TestRead:
+    async def test_a_relative_path_begins_in_the_shells_folder(self, desk: Desk, file: Path) -> None:
+        assert await desk.read("f.txt") == FileReadObservation(path=str(file), content=file.read_text())
+
+    async def test_lines_count_from_0_and_the_end_is_open(self, desk: Desk, file: Path) -> None:
+        assert (await desk.read("f.txt", start=1, end=3)).content == "line 2\nline 3\n"
+        assert (await desk.read("f.txt", start=10)).content == "line 11\nline 12\n"
+
+    async def test_what_cannot_be_read_is_said(self, desk: Desk) -> None:
+        (desk.folder / "binary").write_bytes(b"\0\1\2")
+        assert await desk.read("binary") == ErrorObservation(content="ERROR_BINARY_FILE")
+        assert await desk.read("none") == ErrorObservation(
+            content=f"File not found: {desk.folder}/none. Your current working directory is {desk.folder}."
+        )
+        assert await desk.read(".") == ErrorObservation(
+            content=f"Path is a directory: {desk.folder}. You can only read files"
+        )
+
+
+class TestWrite:
+    async def test_a_file_and_its_folders_are_made(self, desk: Desk) -> None:
+        assert await desk.write("a/b/f", "text") == FileWriteObservation(path="a/b/f")
+        assert (desk.folder / "a/b/f").read_text() == "text\n"
+
+    async def test_the_last_line_end_is_not_doubled(self, desk: Desk) -> None:
+        await desk.write("f", "text\n")
+        assert (desk.folder / "f").read_text() == "text\n"
+
+    async def test_lines_take_the_place_of_others(self, desk: Desk, file: Path) -> None:
+        await desk.write("f.txt", "new", start=1, end=11)
+        assert file.read_text() == "line 1\nnew\nline 12\n"
+
+    async def test_line_ends_and_encoding_are_kept(self, desk: Desk) -> None:
+        (desk.folder / "f").write_bytes("Привет\r\nмир\r\n".encode("cp1251"))
+        await desk.write("f", "мир\nПривет\n")
+        assert (desk.folder / "f").read_bytes() == "мир\r\nПривет\r\n".encode("cp1251")
+
+    async def test_a_binary_file_can_be_written_over(self, desk: Desk) -> None:
+        (desk.folder / "f").write_bytes(b"\0\1")
+        await desk.write("f", "text")
+        assert (desk.folder / "f").read_text() == "text\n"
+
+    async def test_a_folder_is_refused(self, desk: Desk) -> None:
+        assert await desk.write(".", "x") == ErrorObservation(
+            content=f"Path is a directory: {desk.folder}. You can only write to files"
+        )
+
+
+class TestView:
+    async def test_a_file_has_numbered_lines(self, desk: Desk, file: Path) -> None:
+        file.write_text("a\n\nc\n")
+        observation = await desk.edit("view", file)
+        assert observation == FileReadObservation(
+            path=str(file),
+            content=f"Here's the result of running `cat -n` on {file}:\n     1\ta\n     2\t\n     3\tc\n",
+            impl_source=FileReadSource.OH_ACI,
+        )
+
+    async def test_a_range_is_shown(self, desk: Desk, file: Path) -> None:
+        head = f"Here's the result of running `cat -n` on {file}:\n"
+        assert await desk.view(file, [2, 3]) == head + "     2\tline 2\n     3\tline 3\n"
+        assert await desk.view(file, [12, -1]) == head + "    12\tline 12\n"
+        assert await desk.view(file, [12, 99]) == (
+            head + "    12\tline 12\n\nNOTE: We only show up to 12 since there's only 12 lines in this file\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("view_range", "hint"),
+        [
+            ([1], "It should be a list of two integers."),
+            ([0, 3], "Its first element `0` should be within the range of lines of the file: [1, 12]."),
+            ([13, 14], "Its first element `13` should be within the range of lines of the file: [1, 12]."),
+            ([3, 2], "Its second element `2` should be greater than or equal to the first element `3`."),
+        ],
+    )
+    async def test_a_wrong_range_is_refused(self, desk: Desk, file: Path, view_range: list[int], hint: str) -> None:
+        assert await desk.view(file, view_range) == (f"ERROR:\nInvalid `view_range` parameter: {view_range}. {hint}")
+
+    async def test_a_long_file_is_clipped(self, desk: Desk, file: Path) -> None:
+        file.write_text("x" * 20_000)
+        shown = await desk.view(file)
+        assert "Due to the max output limit, only part of this file has been shown to you." in shown
+        assert shown.count("x") < 16_100
+
+    async def test_a_folder_is_listed_two_levels_deep(self, desk: Desk) -> None:
+        (desk.folder / "a/b/c").mkdir(parents=True)
+        (desk.folder / "a/.hidden").touch()
+        (desk.folder / ".git").mkdir()
+        (desk.folder / "z").touch()
+        root = desk.folder
+        assert await desk.view(root) == (
+            f"Here's the files and directories up to 2 levels deep in {root}, excluding hidden items:\n"
+            f"{root}/\n{root}/a/\n{root}/a/b/\n{root}/z\n\n"
+            f"1 hidden files/directories in this directory are excluded. "
+            f"You can use 'ls -la {root}' to see them."
+        )
+
+    async def test_a_range_of_a_folder_is_refused(self, desk: Desk) -> None:
+        assert (await desk.view(desk.folder, [1, 2])).endswith(
+            "The `view_range` parameter is not allowed when `path` points to a directory."
+        )
+
+    async def test_the_path_has_to_be_absolute(self, desk: Desk, file: Path) -> None:
+        assert await desk.view("f.txt") == (
+            "ERROR:\nInvalid `path` parameter: f.txt. "
+            f"The path should be an absolute path, starting with `/`. Maybe you meant {file}?"
+        )
+        assert (await desk.view("none")).endswith("starting with `/`.")
+
+    async def test_the_path_has_to_exist(self, desk: Desk) -> None:
+        path = desk.folder / "none"
+        assert await desk.view(path) == (
+            f"ERROR:\nInvalid `path` parameter: {path}. The path {path} does not exist. Please provide a valid path."
+        )
+
+
+class TestEdit:
+    async def test_create_makes_a_file(self, desk: Desk) -> None:
+        path = desk.folder / "new/f"
+        assert await desk.edit("create", path, file_text="a\nb") == FileEditObservation(
+            content=f"File created successfully at: {path}",
+            path=str(path),
+            prev_exist=False,
+            old_content=None,
+            new_content="a\nb",
+            impl_source=FileEditSource.OH_ACI,
+            diff=f"--- {path}\n+++ {path}\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n",
+        )
+        assert path.read_text() == "a\nb"
+
+    async def test_str_replace_shows_what_came_of_it(self, desk: Desk, file: Path) -> None:
+        old = file.read_text()
+        observation = await desk.edit("str_replace", file, old_str="line 6\n", new_str="new\nlines\n")
+        shown = ["line 3", "line 4", "line 5", "new", "lines", "line 7", "line 8", "line 9"]
+        shown += ["line 10", "line 11"]
+        numbered = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(shown, 3))
+        assert observation == FileEditObservation(
+            content=(
+                f"The file {file} has been edited. "
+                f"Here's the result of running `cat -n` on a snippet of {file}:\n"
+                f"{numbered}{REVIEW}"
+            ),
+            path=str(file),
+            prev_exist=True,
+            old_content=old,
+            new_content=old.replace("line 6\n", "new\nlines\n"),
+            impl_source=FileEditSource.OH_ACI,
+            diff=(
+                f"--- {file}\n+++ {file}\n@@ -3,7 +3,8 @@\n line 3\n line 4\n line 5\n-line 6\n+new\n+lines\n"
+                " line 7\n line 8\n line 9\n"
+            ),
+        )
+
+    async def test_insert_shows_what_came_of_it(self, desk: Desk, file: Path) -> None:
+        observation = await desk.edit("insert", file, insert_line=1, new_str="new")
+        assert file.read_text().startswith("line 1\nnew\nline 2\n")
+        assert observation.content == (
+            f"The file {file} has been edited. "
+            "Here's the result of running `cat -n` on a snippet of the edited file:\n"
+            "     1\tline 1\n     2\tnew\n     3\tline 2\n     4\tline 3\n     5\tline 4\n     6\tline 5\n"
+            "Review the changes and make sure they are as expected "
+            "(correct indentation, no duplicate lines, etc). Edit the file again if necessary."
+        )
+
+    async def test_insert_behind_a_last_line_without_end(self, desk: Desk, file: Path) -> None:
+        file.write_text("a")
+        await desk.edit("insert", file, insert_line=1, new_str="b")
+        assert file.read_text() == "a\nb\n"
+
+    async def test_undo_takes_back_up_to_ten_edits(self, desk: Desk, file: Path) -> None:
+        first = file.read_text()
+        for number in range(11):
+            await desk.edit("insert", file, insert_line=0, new_str=str(number))
+        observation = await desk.edit("undo_edit", file)
+        assert observation.content.startswith(
+            f"Last edit to {file} undone successfully. Here's the result of running `cat -n` on {file}:\n"
+        )
+        for _ in range(9):
+            await desk.edit("undo_edit", file)
+        assert file.read_text() == "0\n" + first
+        assert await desk.edit("undo_edit", file) == ErrorObservation(
+            content=f"ERROR:\nNo edit history found for {file}."
+        )
+
+    async def test_line_ends_encoding_and_mode_are_kept(self, desk: Desk, file: Path) -> None:
+        file.write_bytes("Привет\r\nмир\r\n".encode("cp1251"))
+        file.chmod(0o755)
+        await desk.edit("str_replace", file, old_str="Привет\nмир", new_str="мир\nПривет")
+        assert file.read_bytes() == "мир\r\nПривет\r\n".encode("cp1251")
+        assert os.access(file, os.X_OK)
+
+    async def test_a_large_file_is_told_by_its_diff_alone(self, desk: Desk, file: Path) -> None:
+        file.write_text("old\n" + "x\n" * MAX_WHOLE_CONTENT_BYTES)
+        observation = await desk.edit("str_replace", file, old_str="old", new_str="new")
+        assert isinstance(observation, FileEditObservation)
+        assert (observation.old_content, observation.new_content) == (None, None)
+        assert observation.diff == f"--- {file}\n+++ {file}\n@@ -1,4 +1,4 @@\n-old\n+new\n x\n x\n x\n"
+
+    @pytest.mark.parametrize(
+        ("command", "fields", "text"),
+        [
+            ("create", {}, "Parameter `file_text` is required for command: create."),
+            ("str_replace", {}, "Parameter `old_str` is required for command: str_replace."),
+            ("insert", {"new_str": "x"}, "Parameter `insert_line` is required for command: insert."),
+            ("insert", {"insert_line": 1}, "Parameter `new_str` is required for command: insert."),
+        ],
+    )
+    async def test_a_missing_parameter_is_named(
+        self, desk: Desk, file: Path, command: str, fields: dict[str, Any], text: str
+    ) -> None:
+        path = desk.folder / "new" if command == "create" else file
+        assert await desk.edit(command, path, **fields) == ErrorObservation(content=f"ERROR:\n{text}")
+
+    async def test_str_replace_refuses_what_is_not_there_or_not_unique(self, desk: Desk, file: Path) -> None:
+        file.write_text("a\nb\na\na a\n")
+        assert (await desk.edit("str_replace", file, old_str="x", new_str="y")).content == (
+            f"ERROR:\nNo replacement was performed, old_str `x` did not appear verbatim in {file}."
+        )
+        assert (await desk.edit("str_replace", file, old_str="a", new_str="y")).content == (
+            "ERROR:\nNo replacement was performed. Multiple occurrences of old_str `a` in lines [1, 3, 4]. "
+            "Please ensure it is unique."
+        )
+        assert (await desk.edit("str_replace", file, old_str="b", new_str="b")).content == (
+            "ERROR:\nInvalid `new_str` parameter: b. No replacement was performed. "
+            "`new_str` and `old_str` must be different."
+        )
+        assert file.read_text() == "a\nb\na\na a\n"
+
+    async def test_insert_refuses_a_line_that_is_not_there(self, desk: Desk, file: Path) -> None:
+        assert (await desk.edit("insert", file, insert_line=13, new_str="x")).content == (
+            "ERROR:\nInvalid `insert_line` parameter: 13. It should be within the range of allowed values: [0, 12]"
+        )
+
+    async def test_create_does_not_overwrite(self, desk: Desk, file: Path) -> None:
+        assert (await desk.edit("create", file, file_text="x")).content == (
+            f"ERROR:\nInvalid `path` parameter: {file}. File already exists at: {file}. "
+            "Cannot overwrite files using command `create`."
+        )
+
+    async def test_a_folder_can_only_be_viewed(self, desk: Desk) -> None:
+        assert (await desk.edit("insert", desk.folder, insert_line=0, new_str="x")).content == (
+            f"ERROR:\nInvalid `path` parameter: {desk.folder}. "
+            f"The path {desk.folder} is a directory and only the `view` command can be used on directories."
+        )
+
+    async def test_an_unknown_command_is_named(self, desk: Desk, file: Path) -> None:
+        assert (await desk.edit("delete", file)).content == (
+            "ERROR:\nUnrecognized command delete. The allowed commands for the oh_editor tool are: "
+            "view, create, str_replace, insert, undo_edit"
+        )
+
+    async def test_a_binary_file_is_refused(self, desk: Desk, file: Path) -> None:
+        file.write_bytes(b"\0")
+        assert (await desk.edit("insert", file, insert_line=0, new_str="x")).content == (
+            f"ERROR:\nFile validation failed for {file}: "
+            "File appears to be binary and this file type cannot be read or edited by this tool."
+        )
+
+
+def test_equal_texts_have_no_diff() -> None:
+    assert unified_diff("a\n", "a\n", "f") == ""

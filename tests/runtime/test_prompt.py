@@ -1,0 +1,54 @@
+"""Where a command ends, however its bytes arrive."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import CmdOutputMetadata
+from runtime.server.prompt import Prompt, PromptFilter, command_line, init_script, parse_prompt
+
+NONCE = "0123456789abcdef"
+BLOCK = (
+    b"\x1e###PS1JSON###0123456789abcdef\r\n"
+    b'{"number": "3", "pid": "", "exit_code": "7",\r\n'
+    b'"username": "ada", "hostname": "host", "working_dir": "/a \\"b\\"",\r\n'
+    b'"py_interpreter_path": ""}\r\n###PS1END###'
+)
+PROMPT = Prompt(3, CmdOutputMetadata(exit_code=7, username="ada", hostname="host", working_dir='/a "b"'))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 50, 1000])
+def test_a_prompt_is_found_however_it_is_cut(size: int) -> None:
+    data = b"before\r\n" + BLOCK + b"between" + BLOCK + b"after"
+    divider = PromptFilter(NONCE)
+    pieces = [piece for at in range(0, len(data), size) for piece in divider.feed(data[at : at + size])]
+    assert [piece for piece in pieces if isinstance(piece, Prompt)] == [PROMPT, PROMPT]
+    assert b"".join(piece for piece in pieces if isinstance(piece, bytes)) == b"before\r\nbetweenafter"
+
+
+def test_what_looks_like_a_prompt_is_output() -> None:
+    data = BLOCK.replace(NONCE.encode(), b"fedcba9876543210")
+    assert list(PromptFilter(NONCE).feed(data)) == [data]
+
+
+def test_output_is_held_back_only_where_a_prompt_may_have_begun() -> None:
+    divider = PromptFilter(NONCE)
+    assert list(divider.feed(b"#### 50% ###PS1")) == [b"#### 50% ###PS1"]
+    assert list(divider.feed(b"a\x1e###PS")) == [b"a"]
+    assert list(divider.feed(b"2")) == [b"\x1e###PS2"]
+
+
+def test_what_cannot_be_read_is_not_known() -> None:
+    assert parse_prompt(b"{broken") == Prompt(-1, CmdOutputMetadata())
+    assert parse_prompt(b'{"exit_code": "1; rm", "pid": []}') == Prompt(-1, CmdOutputMetadata())
+
+
+def test_the_init_script_does_not_hold_what_ends_a_command() -> None:
+    assert list(PromptFilter(NONCE).feed(init_script(NONCE).encode())) == [init_script(NONCE).encode()]
+
+
+def test_what_is_typed_fits_a_terminals_line_and_quotes_the_path() -> None:
+    line = command_line("/tmp/it's", 12)
+    assert b". '/tmp/it'\"'\"'s';" in line
+    assert line.endswith(b"\n")
+    assert len(line) < 200

@@ -1,0 +1,119 @@
+"""The wire: what goes in comes out, and what is wrong is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import (
+    AgentThinkAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    Frame,
+    Status,
+    TerminalOutput,
+    TokenDelta,
+    event_to_dict,
+)
+from runtime import protocol
+from runtime.protocol import NO_ACTION_ID, LineSplitter, ProtocolError
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        TerminalOutput(7, bytes(range(256))),
+        TerminalOutput(-1, b""),
+        Status("info", "STATUS$READY", "über"),
+        Status("error", "STATUS$ERROR", ""),
+        TokenDelta(3, "a\nb", "reasoning"),
+        TokenDelta(3, "\ud800"),
+    ],
+)
+def test_a_frame_is_one_line_and_comes_back(frame: Frame) -> None:
+    line = protocol.encode_frame(frame)
+    assert b"\n" not in line
+    assert protocol.decode_line(line) == frame
+
+
+def test_terminal_output_is_as_documented() -> None:
+    line = protocol.encode_frame(TerminalOutput(7, b"hi"))
+    assert line == b'{"frame":"terminal_output","cause":7,"data":"aGk="}'
+
+
+def test_an_observation_is_the_line_with_that_key() -> None:
+    observation = CmdOutputObservation(command="x", content="a\n\ud800\x00é")
+    line = protocol.encode_observation(observation)
+    assert b"\n" not in line
+    assert protocol.decode_line(line) == observation
+
+
+def test_a_request_carries_action_time_and_id() -> None:
+    action = CmdRunAction(command="ls", timeout=3.5)
+    assert protocol.decode_request(protocol.encode_request(action, 12)) == (action, 12)
+
+
+def test_a_request_of_v0_has_no_id() -> None:
+    body = b'{"action": {"action": "run", "args": {"command": "ls", "is_confirmed": "confirmed"}}}'
+    assert protocol.decode_request(body) == (CmdRunAction(command="ls"), NO_ACTION_ID)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 10_000,
+        b'{"action": "run"}',
+        b'{"action": {"action": "no such"}}',
+        b'{"action": {"action": "run", "args": {}}}',
+        b'{"action": {"action": "run", "args": []}}',
+        b'{"action": {"observation": "run"}}',
+        b'{"action": {"action": "think", "id": "7"}}',
+        b'{"action": {"action": "think", "id": true}}',
+    ],
+)
+def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        protocol.decode_request(body)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"null",
+        b"{}",
+        b'{"frame": "no such"}',
+        b'{"frame": ["terminal_output"]}',
+        b'{"frame": "terminal_output", "cause": 1}',
+        b'{"frame": "terminal_output", "cause": "x", "data": ""}',
+        b'{"frame": "terminal_output", "cause": 1, "data": "%"}',
+        b'{"frame": "terminal_output", "cause": 1, "data": 1}',
+        b'{"observation": "no such"}',
+        b'{"observation": "run", "extras": {}}',
+    ],
+)
+def test_a_line_that_is_no_answer_is_refused(line: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        protocol.decode_line(line)
+
+
+def test_an_action_is_not_taken_for_an_answer() -> None:
+    with pytest.raises(ProtocolError):
+        protocol.decode_observation(event_to_dict(AgentThinkAction()))
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_lines_are_put_together_however_they_are_cut(size: int) -> None:
+    data = b"one\n\ntwo\nrest"
+    splitter = LineSplitter()
+    lines = [line for at in range(0, len(data), size) for line in splitter.feed(data[at : at + size])]
+    assert lines == [b"one", b"", b"two"]
+
+
+def test_a_line_without_end_is_refused() -> None:
+    splitter = LineSplitter(limit=10)
+    with pytest.raises(ProtocolError, match="longer than 10 bytes"):
+        list(splitter.feed(b"x" * 11))

@@ -1,0 +1,184 @@
+"""`python -m runtime.server` as a process: how it refuses to start, what it hides, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.events import CmdRunAction
+from runtime.client import ActionExecutionClient
+from tests.runtime.conftest import Watcher, has_ended
+
+KEY = "k" * 64
+
+
+class Process:
+    """A server as a child, with its key and its socket in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "s"
+        self.key_file = folder / "key"
+        self.key_file.write_text(KEY)
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str, where: tuple[str, ...] | None = None) -> subprocess.Popen[bytes]:
+        """Start it; where it does not refuse, its standard output says `ready` first."""
+        address = where or ("--uds", str(self.socket))
+        argv = [sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(self.folder), *address]
+        argv += ["--key-file", str(self.key_file), *options]
+        self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return self.child
+
+    def ready(self) -> str:
+        assert self.child is not None
+        assert self.child.stdout is not None
+        return self.child.stdout.readline().decode()
+
+    def refusal(self, *options: str) -> str:
+        """What it says on standard error when it refuses to start."""
+        child = self.start(*options)
+        _, said = child.communicate(timeout=10)
+        assert child.returncode == 2
+        return said.decode()
+
+    async def run(self, command: str) -> str:
+        async with ActionExecutionClient(KEY, uds=str(self.socket)) as client:
+            return (await client.execute(CmdRunAction(command=command), 1, Watcher())).content
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    process = Process(tmp_path)
+    yield process
+    if process.child is not None:
+        with process.child:
+            process.child.terminate()
+
+
+class TestRefusing:
+    def test_without_a_key_file(self, process: Process) -> None:
+        process.key_file.unlink()
+        assert "No such file" in process.refusal()
+
+    def test_with_an_empty_key(self, process: Process) -> None:
+        process.key_file.write_text(" \n")
+        assert "the key file is empty" in process.refusal()
+        assert not process.key_file.exists()
+
+    def test_with_an_unknown_plugin(self, process: Process) -> None:
+        assert "no plugin is called nonsense" in process.refusal("--plugins", "nonsense")
+
+    def test_with_a_folder_that_is_not_there(self, process: Process) -> None:
+        assert "No such file" in process.refusal("--working-dir", "/nowhere")
+
+    def test_with_a_socket_that_is_taken(self, process: Process) -> None:
+        process.socket.touch()
+        assert "in use" in process.refusal()
+
+
+class TestHiding:
+    async def test_the_key_is_taken_and_the_socket_is_the_owners(self, process: Process) -> None:
+        process.start()
+        assert process.ready() == f"ready unix:{process.socket}\n"
+        assert not process.key_file.exists()
+        assert stat.S_IMODE(process.socket.stat().st_mode) == 0o600
+
+    async def test_commands_do_not_find_the_key(self, process: Process) -> None:
+        child = process.start()
+        process.ready()
+        said = await process.run(f"env; cat /proc/{child.pid}/cmdline /proc/*/environ; ls -R {process.folder}")
+        assert KEY not in said
+
+    async def test_commands_have_the_users_umask_and_dump_no_core(self, process: Process) -> None:
+        before = os.umask(0o027)
+        try:
+            process.start()
+        finally:
+            os.umask(before)
+        process.ready()
+        assert await process.run("umask; ulimit -Sc") == "0027\n0"
+
+    def test_on_a_port_it_listens_on_this_machine_alone(self, process: Process) -> None:
+        process.start(where=("--port", "0"))
+        assert process.ready().startswith("ready http://127.0.0.1:")
+
+
+class TestEnding:
+    STRAYS = (
+        "sleep 101 & disown; setsid sleep 102 & (setsid nohup sleep 103 >/dev/null 2>&1 &) ; "
+        "bash -c \"trap '' INT TERM HUP; sleep 104; sleep 105\" & "
+    )
+
+    async def strays(self, process: Process) -> list[int]:
+        said = await process.run(self.STRAYS + "pgrep -x sleep -P $$,1; pgrep -x sleep")
+        pids = {int(word) for word in said.split() if word.isdigit()}
+        mine = [pid for pid in pids if f"--uds\0{process.socket}" in ancestor_command(pid)]
+        assert len(mine) == 4
+        return mine
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    async def test_a_signal_ends_it_and_all_that_it_started(self, process: Process, number: int) -> None:
+        child = process.start()
+        process.ready()
+        strays = await self.strays(process)
+        child.send_signal(number)
+        assert child.wait(timeout=2) == 0
+        assert all(has_ended(pid, 0) for pid in strays)
+        assert not process.socket.exists()
+
+    async def test_letting_go_of_its_lifeline_ends_it_and_all_that_it_started(self, process: Process) -> None:
+        child = process.start("--stdin-lifeline")
+        process.ready()
+        strays = await self.strays(process)
+        assert child.stdin is not None
+        child.stdin.close()
+        assert child.wait(timeout=2) == 0
+        assert all(has_ended(pid, 0) for pid in strays)
+
+    async def test_orphans_that_end_leave_nothing_behind(self, process: Process) -> None:
+        child = process.start()
+        process.ready()
+        orphan = int(await process.run("(setsid cat </dev/null & echo $!)"))
+        assert has_ended(orphan)
+        await process.run("true")
+        assert (
+            f"\n{orphan} "
+            not in subprocess.run(
+                ["ps", "--ppid", str(child.pid), "-o", "pid=,stat="],
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout
+        )
+
+
+def ancestor_command(pid: int) -> str:
+    """The command lines of a process's ancestors, in one."""
+    found = ""
+    while pid > 1:
+        try:
+            stat_line = Path(f"/proc/{pid}/stat").read_text()
+            found += Path(f"/proc/{pid}/cmdline").read_text()
+        except FileNotFoundError:
+            break
+        pid = int(stat_line[stat_line.rindex(")") + 2 :].split()[1])
+    return found
+
+
+def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> None:
+    listing = "import sys, runtime.server.main; print(*sys.modules, sep='\\n')"
+    loaded = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True).stdout
+    packages = {name.split(".")[0] for name in loaded.split()}
+    assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
+    assert {name for name in loaded.split() if name.startswith("core.")} <= {
+        *("core.events", "core.events.actions", "core.events.base", "core.events.codec"),
+        *("core.events.frames", "core.events.observations", "core.events.output", "core.events.unknown"),
+    }

@@ -1,0 +1,21 @@
+"""The first frame waits for nothing that it does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("pydantic", "core", "rich.markdown", "markdown_it", "pygments")
+MODULES = ("tui.panes.chat.view", "tui.panes.prompt", "tui.panes.pane", "tui.text", "tui.strips")
+
+
+def test_the_widgets_load_no_event_no_markdown_and_no_pygments() -> None:
+    program = f"import sys, {', '.join(MODULES)}\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_model_loads_no_screen() -> None:
+    program = "import sys, tui.panes.chat.model\nprint('textual' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"

@@ -1,0 +1,83 @@
+"""What streams in, and how it becomes what stays."""
+
+from __future__ import annotations
+
+from core.events import (
+    AgentState,
+    AgentStateChangedObservation,
+    CmdRunAction,
+    MessageAction,
+    Status,
+    TokenDelta,
+)
+from tests.tui.chat.events import AGENT, ENVIRONMENT, USER, conversation, envelope, folded
+from tui.panes.chat.blocks import Kind
+from tui.panes.chat.model import ChatModel
+
+
+def test_an_answer_streams_in_and_becomes_its_event_where_it_stands() -> None:
+    model = folded(conversation(MessageAction(content="hello")))
+    for piece in ("# He", "ad\n\nwor", "ds"):
+        model.apply_frame(TokenDelta(0, piece))
+    (streamed,) = model.tail
+    pieces = streamed.pieces()
+    model.apply(envelope(1, MessageAction(content="# Head\n\nwords"), AGENT))
+    assert model.blocks[-1] is streamed
+    assert model.tail == []
+    assert streamed.pieces() == pieces
+
+
+def test_an_answer_with_a_call_becomes_the_words_before_the_call() -> None:
+    model = ChatModel()
+    model.apply_frame(TokenDelta(0, "I look."))
+    model.apply(envelope(1, CmdRunAction(command="ls", thought="I look.")))
+    assert [(block.kind, block.text) for block in model.blocks] == [(Kind.AGENT, "I look."), (Kind.TOOL, "")]
+
+
+def test_reasoning_shows_while_it_streams_and_goes_with_the_answer() -> None:
+    model = ChatModel()
+    model.apply_frame(TokenDelta(0, "hmm", "reasoning"))
+    model.apply_frame(TokenDelta(0, "yes"))
+    assert [block.kind for block in model.tail] == [Kind.THOUGHT, Kind.AGENT]
+    model.apply(envelope(1, MessageAction(content="yes"), AGENT))
+    assert model.tail == []
+
+
+def test_a_retry_begins_the_answer_anew() -> None:
+    model = ChatModel()
+    model.apply_frame(TokenDelta(0, "half an ans"))
+    model.apply_frame(Status("info", "STATUS$LLM_RETRY", "Retrying in 2 s"))
+    model.apply_frame(TokenDelta(0, "whole"))
+    assert model.tail[0].pieces()[0].text == "whole"
+
+
+def test_what_was_said_before_an_interrupt_stays() -> None:
+    model = ChatModel()
+    model.apply_frame(TokenDelta(0, "half an ans"))
+    model.apply(envelope(1, AgentStateChangedObservation(agent_state=AgentState.STOPPED), ENVIRONMENT))
+    assert [(block.text, block.title) for block in model.blocks] == [("half an ans", ""), ("", "Interrupted")]
+
+
+def test_the_newest_notice_of_one_id_stands_and_an_empty_one_takes_it_away() -> None:
+    model = ChatModel()
+    for message in ("Retrying in 2 s", "Retrying in 1 s"):
+        model.apply_frame(Status("info", "STATUS$LLM_RETRY", message))
+    assert [block.title for block in model.tail] == ["Retrying in 1 s"]
+    model.apply_frame(Status("info", "STATUS$LLM_RETRY", ""))
+    assert model.tail == []
+
+
+def test_a_notice_ends_when_the_agent_goes_on() -> None:
+    model = ChatModel()
+    model.apply_frame(Status("info", "STATUS$STARTING_RUNTIME", "Starting"))
+    model.apply(envelope(0, CmdRunAction(command="ls")))
+    assert model.tail == []
+
+
+def test_every_change_is_told_to_the_view() -> None:
+    model, told_times = ChatModel(), []
+    model.changed = lambda: told_times.append(1)
+    model.apply(envelope(1, MessageAction(content="x"), USER))
+    model.apply_frame(TokenDelta(1, "y"))
+    model.prepend([envelope(0, MessageAction(content="w"), USER)])
+    assert len(told_times) == 3

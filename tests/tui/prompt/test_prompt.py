@@ -1,0 +1,225 @@
+"""What a user's fingers can rely on in the prompt."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.events import Key, Paste
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from tui.panes.prompt import Prompt
+
+SIZE = (60, 20)
+
+
+class PromptApp(App[None]):
+    """A transcript's stand-in above a prompt; keeps what the prompt posts and what reaches the app."""
+
+    CSS = "Static { height: 1fr; }"
+    BINDINGS = [Binding(key, f"reached('{key}')") for key in ("ctrl+c", "ctrl+x", "ctrl+d", "f6", "f7", "ctrl+f")]
+
+    def __init__(self, history: list[str] | None = None) -> None:
+        super().__init__()
+        self.prompt = Prompt(history=history, placeholder="Say what you want done")
+        self.heard: list[Message] = []
+        self.reached: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static()
+        yield self.prompt
+
+    def on_mount(self) -> None:
+        self.prompt.focus()
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self.heard.append(message)
+
+    def on_prompt_scroll_wanted(self, message: Prompt.ScrollWanted) -> None:
+        self.heard.append(message)
+
+    def on_prompt_help_wanted(self, message: Prompt.HelpWanted) -> None:
+        self.heard.append(message)
+
+    def action_reached(self, key: str) -> None:
+        self.reached.append(key)
+
+    @property
+    def sent(self) -> list[str]:
+        return [message.text for message in self.heard if isinstance(message, Prompt.Submitted)]
+
+
+async def write(pilot: Pilot[None], text: str) -> None:
+    await pilot.press(*("space" if character == " " else character for character in text))
+
+
+async def test_enter_sends_and_empties_the_prompt() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "fix it")
+        await pilot.press("enter")
+        assert app.sent == ["fix it"]
+        assert app.prompt.text == ""
+
+
+async def test_nothing_is_not_sent() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("enter", "space", "enter")
+        assert app.sent == []
+
+
+@pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "ctrl+enter", "shift+\r"])
+async def test_a_new_line_is_begun_without_sending(key: str) -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("a")
+        app.prompt.post_message(Key(key, None))
+        await pilot.pause()
+        await pilot.press("b")
+        assert app.prompt.text == "a\nb"
+        assert app.sent == []
+
+
+async def test_enter_behind_a_backslash_begins_a_new_line_in_its_place() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("a", "\\", "enter", "b")
+        assert app.prompt.text == "a\nb"
+        assert app.sent == []
+
+
+async def test_pasted_lines_stay_lines_and_are_never_sent() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.post_message(Paste("one\r\n\ttwo\rthree\n\x1b[201~\x9b"))
+        await pilot.pause()
+        assert app.prompt.text == "one\n\ttwo\nthree\n[201~"
+        assert app.sent == []
+
+
+async def test_it_grows_with_its_text_to_half_the_screen_and_then_scrolls() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        empty = app.prompt.outer_size.height
+        app.prompt.put("one\ntwo\nthree\nfour")
+        await pilot.pause()
+        assert app.prompt.outer_size.height == empty + 3
+        app.prompt.put("\n".join("line" for _ in range(50)))
+        await pilot.pause()
+        assert app.prompt.outer_size.height == SIZE[1] // 2
+        app.prompt.put("")
+        await pilot.pause()
+        assert app.prompt.outer_size.height == empty
+
+
+async def test_the_arrows_at_the_edges_bring_back_what_was_sent() -> None:
+    app = PromptApp(history=["first", "second\nline"])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "draft")
+        await pilot.press("up")
+        assert app.prompt.text == "second\nline"
+        await pilot.press("up", "up")
+        assert app.prompt.text == "first"
+        await pilot.press("up")
+        assert app.prompt.text == "first", "there is nothing before the first"
+        await pilot.press("down", "down")
+        assert app.prompt.text == "draft"
+        await pilot.press("down")
+        assert app.prompt.text == "draft"
+
+
+async def test_the_arrows_move_inside_a_text_before_they_leave_it() -> None:
+    app = PromptApp(history=["old"])
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.put("one\ntwo")
+        await pilot.press("up")
+        assert app.prompt.text == "one\ntwo"
+        assert app.prompt.cursor_location[0] == 0
+        await pilot.press("up")
+        assert app.prompt.text == "old"
+
+
+async def test_what_is_sent_joins_the_history_once() -> None:
+    history: list[str] = []
+    app = PromptApp(history)
+    async with app.run_test(size=SIZE) as pilot:
+        for _ in range(2):
+            await write(pilot, "again")
+            await pilot.press("enter")
+        assert history == ["again"]
+        await pilot.press("up")
+        assert app.prompt.text == "again"
+
+
+async def test_unsent_text_can_be_taken_and_put_back() -> None:
+    app = PromptApp(history=["old"])
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "half a")
+        await pilot.press("up")
+        assert app.prompt.take() == "half a", "what was recalled is not what was written"
+        assert app.prompt.text == ""
+        app.prompt.put("half a")
+        await write(pilot, " word")
+        assert app.prompt.text == "half a word"
+
+
+@pytest.mark.parametrize(
+    ("key", "where"),
+    [
+        ("pageup", "page_up"),
+        ("pagedown", "page_down"),
+        ("shift+up", "line_up"),
+        ("shift+down", "line_down"),
+        ("ctrl+home", "home"),
+        ("ctrl+end", "end"),
+    ],
+)
+async def test_the_transcript_is_scrolled_without_leaving_the_prompt(key: str, where: str) -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "text")
+        await pilot.press(key)
+        assert [message.where for message in app.heard if isinstance(message, Prompt.ScrollWanted)] == [where]
+        assert app.prompt.has_focus
+        assert app.prompt.text == "text"
+
+
+@pytest.mark.parametrize("key", ["ctrl+c", "f6", "f7", "ctrl+x", "ctrl+d", "ctrl+f"])
+async def test_the_keys_of_the_app_reach_it_from_an_empty_prompt(key: str) -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press(key)
+        assert app.reached == [key]
+
+
+async def test_cutting_and_deleting_work_where_there_is_text() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "abc")
+        await pilot.press("home", "ctrl+d")
+        assert app.prompt.text == "bc"
+        await pilot.press("shift+right", "ctrl+x")
+        assert (app.prompt.text, app.clipboard) == ("c", "b")
+        assert app.reached == []
+
+
+async def test_a_question_mark_asks_for_help_only_in_the_empty_prompt() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("question_mark")
+        assert [type(message) for message in app.heard] == [Prompt.HelpWanted]
+        assert app.prompt.text == ""
+        await write(pilot, "why")
+        await pilot.press("question_mark")
+        assert app.prompt.text == "why?"
+
+
+async def test_typing_can_be_undone() -> None:
+    app = PromptApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "abc")
+        await pilot.press("ctrl+z")
+        assert app.prompt.text == ""
