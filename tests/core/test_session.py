@@ -178,7 +178,7 @@ async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path:
         assert await interrupted_after(session, ready) < 0.2
         events = await session.stream.read()
         (output,) = of(events, CmdOutputObservation)
-        assert "begun" in output.content
+        assert (output.content, output.exit_code) == ("begun", 130)
         assert output.metadata.suffix == INTERRUPTED
         (refused,) = of(events, ErrorObservation)
         assert refused.content == "Stop button pressed. The action has not been executed."
