@@ -64,10 +64,12 @@ class ConversationManager:
         return offers(self._environ)
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
-        """Use this model for new conversations from now on, and in later starts.
+        """Use this model for new conversations from now on, and in later starts; the demo is not remembered.
 
         Raises ConfigurationError where it cannot be used (then nothing changes) or not be written down.
         """
+        if name == DEMO:
+            return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
         create_llm(name, workspace="/", host=self._host, settings=llm_settings, environ=self._environ)
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})

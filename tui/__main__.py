@@ -73,6 +73,9 @@ def _workspace(options: argparse.Namespace) -> int:
     from tui.options import StartOptions
 
     start = StartOptions.from_arguments(options)
+    if not (os.path.isdir(start.workspace) and os.access(start.workspace, os.R_OK | os.X_OK)):
+        sys.stderr.write(f"handloom: {start.workspace!a} is no folder that can be read. Name another.\n")
+        return 2
     app = HandloomApp(lambda: connect(start), start)
     app.run()
     return app.return_code or 0

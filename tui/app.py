@@ -38,6 +38,7 @@ from tui.tabs import TabItem, TabStrip
 from tui.text import sanitize, sanitize_line
 
 if TYPE_CHECKING:
+    from core.errors import HandloomError
     from core.manager import ConversationManager
     from core.session import AgentSession
     from tui.conversation import ConversationTab
@@ -114,8 +115,23 @@ class HandloomApp(Handlers, App[None]):
     async def _begin(self) -> None:
         for module in AFTER_FIRST_FRAME:
             await asyncio.to_thread(import_module, module)
-        self.manager = await self._connect()
-        await self._open_first()
+        from core.errors import ConfigurationError, HandloomError, UsageError
+
+        try:
+            self.manager = await self._connect()
+        except HandloomError as error:
+            self.leave(error)
+            return
+        try:
+            await self._open_first()
+        except (ConfigurationError, UsageError) as error:
+            if self.options.model is None:
+                raise  # told on the screen, where another model can be chosen
+            self.leave(error)
+
+    def leave(self, error: HandloomError) -> None:
+        """End at the start: without a store, or with a model that cannot be used, there is nothing to show."""
+        self.exit(return_code=2, message=f"handloom: {sanitize(str(error))}")
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
@@ -217,6 +233,8 @@ class HandloomApp(Handlers, App[None]):
             model=sanitize_line(session.model_name, 40),
             context_used=usage.per_turn_token,
             context_window=usage.context_window,
+            tokens_in=usage.prompt_tokens,
+            tokens_out=usage.completion_tokens,
             cost=state.metrics.accumulated_cost,
             iteration=state.iteration,
             max_iterations=state.max_iterations,

@@ -42,6 +42,8 @@ from core.stream import EventStream, EventStreamSubscriber
 log = logging.getLogger(__name__)
 
 INTERRUPTED = "\n[The command was interrupted by the user.]"
+INTERRUPTED_EXIT = 130
+"""As a shell says it of a command that an interrupt ended: 128 and the number of SIGINT."""
 STORE_STATUS = "STATUS$ERROR_STORE"
 STORE_RETRY_S = 1.0
 """How often a full or broken disk is tried again: soon enough that work goes on by itself once there is room."""
@@ -143,7 +145,7 @@ class AgentController:
         action, seen = _confirmed(envelope.event), OutputBuffer()
 
         def publish(frame: Frame) -> None:
-            if isinstance(frame, TerminalOutput):
+            if isinstance(frame, TerminalOutput) and not frame.is_echo:
                 seen.feed(frame.data)
             self.frames.publish(frame)
 
@@ -202,7 +204,9 @@ def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
     """What the agent reads of an action that the user stopped: what had been seen of it until then."""
     if isinstance(action, CmdRunAction):
         return CmdOutputObservation(
-            command=action.command, content=seen.take(), metadata=CmdOutputMetadata(suffix=INTERRUPTED)
+            command=action.command,
+            content=seen.take(),
+            metadata=CmdOutputMetadata(exit_code=INTERRUPTED_EXIT, suffix=INTERRUPTED),
         )
     return ErrorObservation(content="The user interrupted this action.", error_id="AGENT_ERROR$INTERRUPTED")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
+from core.config import Settings, load
 from core.controller.controller import INTERRUPTED, STORE_STATUS
 from core.errors import ConfigurationError, StoreError, UsageError
 from core.events import (
@@ -178,7 +178,7 @@ async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path:
         assert await interrupted_after(session, ready) < 0.2
         events = await session.stream.read()
         (output,) = of(events, CmdOutputObservation)
-        assert "begun" in output.content
+        assert (output.content, output.exit_code) == ("begun", 130)
         assert output.metadata.suffix == INTERRUPTED
         (refused,) = of(events, ErrorObservation)
         assert refused.content == "Stop button pressed. The action has not been executed."
@@ -419,3 +419,19 @@ async def test_the_users_message_and_the_agents_are_told_apart(tmp_path: Path) -
             (EventSource.AGENT, "What do you mean?"),
         ]
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+
+
+async def test_a_model_that_was_chosen_is_remembered_and_the_demo_is_not(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text("# mine\n[agent]\nmax_iterations = 7\n")
+    async with ConversationManager(home, FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        await manager.choose_model("demo")
+        assert load(home, {}).model == ""
+        with pytest.raises(ConfigurationError):
+            await manager.choose_model("nonsense")
+        await manager.choose_model("openai/qwen", "http://localhost:1234/v1")
+    settings = load(home, {})
+    assert (settings.model, settings.llm.api_base) == ("openai/qwen", "http://localhost:1234/v1")
+    assert settings.agent.max_iterations == 7
+    assert "# mine" in (home / "config.toml").read_text()
