@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import pydantic_core
 from pydantic import JsonValue, ValidationError
 
 from core.events.base import Action, Envelope, Event, EventSource, LLMMetrics, Observation, ToolCallMetadata
@@ -233,8 +234,17 @@ def envelope_from_dict(data: Mapping[str, Any], conversation_id: str | None = No
 
 
 def to_json(data: Mapping[str, Any]) -> str:
-    """One line of JSON that every reader can take: no NaN, lone surrogates as escapes."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """One line of JSON that every reader can take: lone surrogates as escapes. Raises ValueError for a NaN.
+
+    Pydantic's writer is ten times as fast as that of the standard library, which writes what it would get wrong.
+    """
+    try:
+        text = pydantic_core.to_json(data, inf_nan_mode="constants").decode()
+    except ValueError:  # lone surrogates, which are no UTF-8
+        return json.dumps(data, separators=(",", ":"), allow_nan=False)
+    if "NaN" in text or "Infinity" in text:
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text
 
 
 def drop_for_trajectory(data: JsonObject, *, screenshots: bool = False) -> JsonObject:
