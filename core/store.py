@@ -386,7 +386,7 @@ class EventStore:
                 event=draft.event,
                 carried={},
             )
-            body = to_json(envelope_to_dict(envelope))
+            body = to_json(envelope_to_dict(envelope, derived=False))
             place = (lease.key, event_id, timestamp, draft.source.value, draft.cause)
             request.envelopes.append(envelope)
             request.rows.append((*place, kind_of(draft.event), lease.token, body))

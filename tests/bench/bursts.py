@@ -10,7 +10,7 @@ from core.events import Envelope, Event
 from core.sqlite import sqlite3
 from core.stream import EventStream, EventStreamSubscriber
 from tests.bench.figure import Figure, Limit, Target
-from tests.bench.places import BARE_INSERT, BARE_PRAGMAS, BARE_TABLE, USER, drafts, folder, opened
+from tests.bench.places import BARE_INSERT, BARE_PRAGMAS, BARE_TABLE, USER, drafts, folder, opened, stored
 
 EVENTS, ROUNDS, BATCH = 10_000, 7, 1000
 TARGET = [Target(30_000)]
@@ -38,7 +38,7 @@ async def _measure() -> list[Figure]:
 
 def _bare(path: Path) -> float:
     """Ready-made texts into a bare table."""
-    rows = [(draft.event.model_dump_json(),) for draft in drafts(EVENTS)]
+    rows = [(stored(draft.event),) for draft in drafts(EVENTS)]
     connection = sqlite3.connect(path, isolation_level=None)
     for statement in (*BARE_PRAGMAS, BARE_TABLE):
         connection.execute(statement)

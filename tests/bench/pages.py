@@ -10,7 +10,7 @@ from time import perf_counter
 from core.sqlite import aiosqlite
 from core.store import EventStore
 from tests.bench.figure import Figure, Limit, Target
-from tests.bench.places import drafts, folder, milliseconds_since, opened
+from tests.bench.places import drafts, folder, milliseconds_since, opened, stored
 
 EVENTS, PAGE, WHOLE = 100_000, 100, 10_000
 OPENINGS, PAGES, READINGS = 10, 50, 5
@@ -27,7 +27,18 @@ async def _measure() -> list[Figure]:
             batch = drafts(1000)
             for _ in range(EVENTS // len(batch)):
                 await stream.append_all(batch)
-        return [await _opening(place), *await _reading(place)]
+        size = Figure(f"disk for {EVENTS:,} events of 1 kB", "MB", [_bytes(place) / 1e6], _texts(), [Target(147)])
+        return [size, await _opening(place), *await _reading(place)]
+
+
+def _bytes(folder: Path) -> int:
+    """What the database takes on the disk, once it is closed."""
+    return (folder / "handloom.db").stat().st_size
+
+
+def _texts() -> Limit:
+    texts = sum(len(stored(draft.event)) for draft in drafts(1000)) * EVENTS // 1000
+    return Limit("their texts alone", [texts / 1e6])
 
 
 async def _opening(home: Path) -> Figure:

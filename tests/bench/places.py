@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from core.events import EventSource, MessageAction
+from core.events import Envelope, Event, EventSource, MessageAction, envelope_to_dict, to_json
 from core.sqlite import aiosqlite
 from core.store import Draft, EventStore
 from core.stream import EventStream
@@ -50,6 +51,14 @@ async def bare_database(path: Path) -> AsyncIterator[aiosqlite.Connection]:
 def message(size_bytes: int = 1000) -> MessageAction:
     """An event of so many bytes of text."""
     return MessageAction(content="x" * size_bytes)
+
+
+def stored(event: Event) -> str:
+    """The text of an event in the database."""
+    now = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    return to_json(
+        envelope_to_dict(Envelope(conversation_id="c", id=0, timestamp=now, source=USER, event=event), derived=False)
+    )
 
 
 def drafts(count: int) -> list[Draft]:

@@ -11,7 +11,7 @@ from core.events import CmdRunAction, Envelope
 from core.stream import EventStreamSubscriber
 from tests.bench.conversation import session_of
 from tests.bench.figure import Figure, Limit, Target
-from tests.bench.places import BARE_INSERT, bare_database, folder, message, milliseconds_since
+from tests.bench.places import BARE_INSERT, bare_database, folder, message, milliseconds_since, stored
 from tests.bench.shell import BareShell
 
 STEPS = 200
@@ -34,7 +34,7 @@ async def _measure() -> list[Figure]:
 async def _bare(place: Path) -> list[float]:
     """One step's trips to the disk and to a shell, and nothing else."""
     taken = []
-    body = message().model_dump_json()
+    body = stored(message())
     with BareShell() as shell:
         async with bare_database(place / "bare.db") as database:
             for _ in range(STEPS):
