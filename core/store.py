@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -96,8 +96,8 @@ class _Request:
     drafts: Sequence[Draft]
     deliver: Callable[[Sequence[Envelope]], None]
     done: asyncio.Future[Sequence[Envelope]]
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    envelopes: list[Envelope] = field(default_factory=list)
+    rows: Sequence[tuple[Any, ...]] = ()
+    envelopes: Sequence[Envelope] = ()
 
 
 def kind_of(event: Event) -> str:
@@ -358,13 +358,14 @@ class EventStore:
     def _number(self, batch: Iterable[_Request]) -> list[_Request]:
         """Give ids and time to a batch's drafts, and make their rows. What cannot be written as JSON is refused."""
         now = self._clock()
+        timestamp = now.isoformat()
         next_ids: dict[int, int] = {}
         numbered = []
         for request in batch:
             lease = request.lease
             first = next_ids.get(lease.key, lease.next_id)
             try:
-                self._make_rows(request, first, now)
+                self._make_rows(request, first, now, timestamp)
             except Exception as error:  # the boundary to whoever made the event: the writer must outlive every event
                 log.exception("an event of conversation %s cannot be stored", lease.conversation_id)
                 _fail(request, StoreError(f"The event cannot be stored: {type(error).__name__}: {error}"))
@@ -373,9 +374,8 @@ class EventStore:
             numbered.append(request)
         return numbered
 
-    def _make_rows(self, request: _Request, first: int, now: datetime) -> None:
-        lease, timestamp = request.lease, now.isoformat()
-        request.envelopes, request.rows = [], []
+    def _make_rows(self, request: _Request, first: int, now: datetime, timestamp: str) -> None:
+        lease, envelopes, rows = request.lease, [], []
         for event_id, draft in enumerate(request.drafts, first):
             envelope = Envelope.model_construct(
                 conversation_id=lease.conversation_id,
@@ -388,8 +388,9 @@ class EventStore:
             )
             body = to_json(envelope_to_dict(envelope, derived=False))
             place = (lease.key, event_id, timestamp, draft.source.value, draft.cause)
-            request.envelopes.append(envelope)
-            request.rows.append((*place, kind_of(draft.event), lease.token, body))
+            envelopes.append(envelope)
+            rows.append((*place, kind_of(draft.event), lease.token, body))
+        request.envelopes, request.rows = envelopes, rows
 
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
