@@ -377,14 +377,13 @@ class EventStore:
     def _make_rows(self, request: _Request, first: int, now: datetime, timestamp: str) -> None:
         lease, envelopes, rows = request.lease, [], []
         for event_id, draft in enumerate(request.drafts, first):
-            envelope = Envelope.model_construct(
+            envelope = Envelope(
                 conversation_id=lease.conversation_id,
                 id=event_id,
                 timestamp=now,
                 source=draft.source,
                 cause=draft.cause,
                 event=draft.event,
-                carried={},
             )
             body = to_json(envelope_to_dict(envelope, derived=False))
             place = (lease.key, event_id, timestamp, draft.source.value, draft.cause)

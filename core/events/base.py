@@ -7,9 +7,10 @@ that. Nothing here does IO. Implements the event model of OpenHands V0 (`openhan
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -123,18 +124,20 @@ class Observation(Event):
         return None
 
 
-class Envelope(BaseModel):
-    """An event at its place in a conversation. Ids start at 0 and have no gaps."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """An event at its place in a conversation. Ids start at 0 and have no gaps.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Not validated: one is made for every event that is stored. What comes from outside passes the codec.
+    """
 
     conversation_id: str
-    id: int = Field(ge=0)
+    id: Annotated[int, Field(ge=0)]
     timestamp: datetime
     """Aware, UTC. Order is by id; clocks may jump."""
     source: EventSource
     cause: int | None = None
     """The id of the event that led to this one."""
     event: Event
-    carried: dict[str, JsonValue] = {}
+    carried: dict[str, JsonValue] = field(default_factory=dict)
     """Parts of the stored form that this version does not know, kept and written back unchanged."""

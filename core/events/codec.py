@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pydantic_core
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from core.events.base import Action, Envelope, Event, EventSource, LLMMetrics, Observation, ToolCallMetadata
 from core.events.unknown import UnknownAction, UnknownObservation
@@ -38,6 +38,7 @@ TRAJECTORY_DROPS = frozenset(
 """What a trajectory leaves out of a page: large, and of use only to the step itself."""
 
 JsonObject = dict[str, Any]
+_ENVELOPE = TypeAdapter(Envelope)
 
 
 class EventFormatError(ValueError):
@@ -221,14 +222,16 @@ def envelope_from_dict(data: Mapping[str, Any], conversation_id: str | None = No
     event, carried = event_from_dict(data)
     try:
         timestamp = datetime.fromisoformat(str(data.get("timestamp")))
-        return Envelope(
-            conversation_id=data.get("conversation_id") or conversation_id or "",
-            id=data.get("id"),  # pydantic says what is wrong with it
-            timestamp=timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC),
-            source=EventSource(data.get("source") or "environment"),
-            cause=data.get("cause"),
-            event=event,
-            carried=carried,
+        return _ENVELOPE.validate_python(
+            {
+                "conversation_id": data.get("conversation_id") or conversation_id or "",
+                "id": data.get("id"),
+                "timestamp": timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC),
+                "source": EventSource(data.get("source") or "environment"),
+                "cause": data.get("cause"),
+                "event": event,
+                "carried": carried,
+            }
         )
     except ValidationError as error:
         first = error.errors()[0]
