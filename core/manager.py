@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
+from core import collector
 from core.agent.registry import create_agent
 from core.config import Settings, remember_model
 from core.controller.state import Limits
@@ -47,6 +48,7 @@ class ConversationManager:
 
     async def __aenter__(self) -> Self:
         await self.store.__aenter__()
+        collector.spare()
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -13,10 +13,12 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any
 
+from core import collector
 from core.controller.controller import AgentController
-from core.controller.decide import fold
+from core.controller.decide import evolve
 from core.controller.state import Limits, State
 from core.errors import RuntimeUnavailableError, StoreError
 from core.events import (
@@ -100,9 +102,11 @@ class AgentSession:
     async def start(self) -> None:
         """Fold the log, listen, and settle what a dead owner left open. Raises StoreError."""
         history: list[Envelope] = []
+        state = State.initial(self._limits)
         while page := await self.stream.read(after=len(history) - 1, limit=PAGE):
             history += page
-        state = fold(history, self._limits)
+            state = reduce(evolve, page, state)
+            collector.spare()
         opened = asyncio.Event()
         self._life = asyncio.create_task(self._live(opened), name=f"session {self.info.id}")
         await opened.wait()

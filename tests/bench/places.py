@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
+from core import collector
 from core.events import Envelope, Event, EventSource, MessageAction, envelope_to_dict, to_json
 from core.sqlite import aiosqlite
 from core.store import Draft, EventStore
@@ -33,6 +34,7 @@ def folder() -> Iterator[Path]:
 @asynccontextmanager
 async def opened(home: Path, store: EventStore | None = None) -> AsyncIterator[EventStream]:
     """The stream of a new conversation, in `store` or one of its own."""
+    collector.spare()  # as the manager does when it starts
     async with store or EventStore(home) as store:
         stream = EventStream(store, await store.create_conversation("c", title="", workspace="/", model="demo"))
         yield stream
