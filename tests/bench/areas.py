@@ -11,6 +11,7 @@ AREAS = (
     "bursts",
     "dispatch",
     "pages",
+    "resume",
     "commands",
     "lines",
     "server",

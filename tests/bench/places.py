@@ -15,7 +15,7 @@ from core.sqlite import aiosqlite
 from core.store import Draft, EventStore
 from core.stream import EventStream
 
-USER = EventSource.USER
+USER, AGENT = EventSource.USER, EventSource.AGENT
 DISK = "/var/tmp"
 """Kept over a restart, so on a disk; `/tmp` is memory on many machines, where FULL would cost nothing."""
 

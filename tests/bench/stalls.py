@@ -40,15 +40,21 @@ class Beat:
         self._handle.cancel()
 
 
+async def idle_beats() -> list[float]:
+    """How late beats come when there is nothing else to do."""
+    beat = Beat()
+    beat.start()
+    await asyncio.sleep(IDLE_S)
+    beat.stop()
+    return beat.late
+
+
 def measure() -> list[Figure]:
     return asyncio.run(_measure())
 
 
 async def _measure() -> list[Figure]:
-    idle, busy = Beat(), Beat()
-    idle.start()
-    await asyncio.sleep(IDLE_S)
-    idle.stop()
+    busy = Beat()
     with folder() as place:
         async with session_of(place, STEPS, LOUD) as session:
             busy.start()
@@ -57,5 +63,5 @@ async def _measure() -> list[Figure]:
             busy.stop()
             events = await session.stream.read()
     assert sum(isinstance(envelope.event, CmdOutputObservation) for envelope in events) == STEPS
-    limit = Limit("the same on an idle loop", idle.late)
+    limit = Limit("the same on an idle loop", await idle_beats())
     return [Figure(f"loop kept waiting, session of {STEPS} steps", "ms", busy.late, limit, [Target(50, "max")])]
