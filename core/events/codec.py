@@ -23,6 +23,7 @@ ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
 TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout")
 """Fields of events that stand beside `args` and `extras`, not in them."""
 _NOT_INNER = set(TOP_FIELDS)
+_KNOWN = {"action", "observation", "args", "extras", "content", "message", "success", *TOP_FIELDS, *ENVELOPE_KEYS}
 
 TRAJECTORY_DROPS = frozenset(
     {
@@ -105,7 +106,8 @@ def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, 
     else:
         _accept_legacy_extras(cls.kind, values)
         values["content"] = data.get("content") or ""
-    strange = {key: values.pop(key) for key in list(values) if key not in cls.model_fields}
+    fields = cls.model_fields
+    strange = {key: values.pop(key) for key in list(values) if key not in fields}
     if strange:
         unknown[inner_key] = strange
     try:
@@ -118,19 +120,8 @@ def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, 
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise EventFormatError(f"{cls.kind}: {place}: {first['msg']}") from error
-    known = {
-        "action",
-        "observation",
-        "args",
-        "extras",
-        "content",
-        "message",
-        "success",
-        *TOP_FIELDS,
-        *ENVELOPE_KEYS,
-    }
-    unknown.update({key: value for key, value in data.items() if key not in known})
-    if data.get("message", event.message) != event.message:
+    unknown.update({key: value for key, value in data.items() if key not in _KNOWN})
+    if "message" in data and data["message"] != event.message:
         unknown["message"] = data["message"]
     return event, unknown
 
