@@ -28,6 +28,7 @@ from core.events import (
     UnknownObservation,
     event_from_dict,
     event_to_dict,
+    to_json,
 )
 
 PROTOCOL_VERSION = 1
@@ -142,8 +143,7 @@ def _event(data: Mapping[str, Any]) -> Any:
 
 
 def _encode(data: Mapping[str, Any]) -> bytes:
-    """ASCII only, so that lone surrogates in hostile text survive the way as escapes."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return to_json(data).encode()
 
 
 def _decode(line: bytes) -> dict[str, Any]:

@@ -30,7 +30,7 @@ async def _measure() -> list[Figure]:
                 started_at = perf_counter()
                 output = bare.run(COMMAND)
                 least.append(milliseconds_since(started_at))
-                assert output.count(b"\n") == LINES
+                assert output.count(b"\r\n") == LINES
         finally:
             await runtime.aclose()
     limit = Limit("raw bash on a PTY", least)

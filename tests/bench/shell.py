@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 _END = b"\x1e"
-_START = f"stty -echo -onlcr; PS1=$'\\x{_END.hex()}'; PS2=\n".encode()
+_START = f"stty -echo; PS1=$'\\x{_END.hex()}'; PS2=\n".encode()
 
 
 class BareShell:
