@@ -386,9 +386,9 @@ class EventStore:
                 event=draft.event,
             )
             body = to_json(envelope_to_dict(envelope, derived=False))
-            place = (lease.key, event_id, timestamp, draft.source.value, draft.cause)
+            kind, source = kind_of(draft.event), draft.source.value
             envelopes.append(envelope)
-            rows.append((*place, kind_of(draft.event), lease.token, body))
+            rows.append((lease.key, event_id, timestamp, source, draft.cause, kind, lease.token, body))
         request.envelopes, request.rows = envelopes, rows
 
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:

@@ -83,7 +83,9 @@ class EventStream:
 
     async def append(self, event: Event, source: EventSource, cause: int | None = None) -> Envelope:
         """Add one event; it is durable when this returns. See `append_all`."""
-        (envelope,) = await self.append_all([Draft(event, source, cause)])
+        if self._masker:
+            event = self._masked(event)
+        (envelope,) = await self._store.append(self._lease, (Draft(event, source, cause),), self._deliver)
         return envelope
 
     async def append_all(self, drafts: Sequence[Draft]) -> Sequence[Envelope]:

@@ -12,6 +12,7 @@ from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import BARE_INSERT, USER, bare_database, folder, message, opened, stored
 
 ROUNDS, APPENDS = 40, 100
+NAME = "appends, each awaited, one subscriber"
 
 
 def measure() -> list[Figure]:
@@ -21,6 +22,7 @@ def measure() -> list[Figure]:
 async def _measure() -> list[Figure]:
     ours: list[float] = []
     bare: list[float] = []
+    encoding: list[float] = []
     event = message()
     body = stored(event)
     seen: list[Envelope] = []
@@ -33,11 +35,14 @@ async def _measure() -> list[Figure]:
             stream.subscribe(EventStreamSubscriber.TEST, see, "bench")
             for _ in range(ROUNDS):
                 bare.append(await _rate(lambda: database.execute(BARE_INSERT, (body,))))
+                encoding.append(await _rate(lambda: database.execute(BARE_INSERT, (event.model_dump_json(),))))
                 ours.append(await _rate(lambda: stream.append(event, USER)))
             await stream.settle()
     assert len(seen) == ROUNDS * APPENDS
-    limit = Limit("bare aiosqlite, autocommit, FULL", bare)
-    return [Figure("appends, each awaited, one subscriber", "/s", ours, limit, [Target(0.85, "ratio")])]
+    return [
+        Figure(NAME, "/s", ours, Limit("bare aiosqlite, FULL, a ready text", bare), [Target(0.85, "ratio")]),
+        Figure(NAME, "/s", ours, Limit("the same, each event encoded", encoding)),
+    ]
 
 
 async def _rate(append: Callable[[], Awaitable[object]]) -> float:
