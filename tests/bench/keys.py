@@ -12,7 +12,7 @@ from tests.doubles import FINISH, bash, write_script
 
 KEYS, SEED = 100, 2
 FIRST_GLYPH = 0x2801
-"""Braille: on no screen of ours, and each one another."""
+"""Braille: on no screen of ours. Each key is another one, since what was sent is shown."""
 GAPS_S = (0.02, 0.05)
 """Between two keys of a fast typist."""
 QUIET_S = 0.5
@@ -29,11 +29,11 @@ def measure() -> list[Figure]:
         idle: list[float] = []
         for program in (hello, workspace):
             program.quiet(QUIET_S)
-        _type([(hello, least), (workspace, idle)])
+        _type([(hello, least), (workspace, idle)], FIRST_GLYPH)
         workspace.write("\r")
         workspace.drawn(FLOOD_DRAWN)
         busy: list[float] = []
-        _type([(workspace, busy)])
+        _type([(workspace, busy)], FIRST_GLYPH + KEYS)
     limit = Limit("hello Textual at rest", least)
     return [
         Figure("key to paint, at rest", "ms", idle, limit, [Target(6), Target(16, "p95")]),
@@ -48,10 +48,10 @@ def _workspace(place: Path) -> tuple[list[str], dict[str, str]]:
     return [*WORKSPACE, "--workspace", str(place), "--model", model], environ
 
 
-def _type(programs: list[tuple[Program, list[float]]]) -> None:
+def _type(programs: list[tuple[Program, list[float]]], first_glyph: int) -> None:
     """Type the same characters into each program in turns, at a human's pace."""
     pace = random.Random(SEED)
     for number in range(KEYS):
         for program, taken in programs:
             program.watch(pace.uniform(*GAPS_S))
-            taken.append(program.press(chr(FIRST_GLYPH + number)))
+            taken.append(program.press(chr(first_glyph + number)))
