@@ -112,8 +112,7 @@ class EventStore:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await asyncio.to_thread(self._prepare_files)
-            stack.callback(self._share.release)
-            stack.callback(self.mark.release)
+            stack.push_async_callback(asyncio.to_thread, self._release_locks)
             try:
                 self._write = await self._connect()
                 stack.push_async_callback(self._close_writer)
@@ -168,6 +167,10 @@ class EventStore:
                 f"The data folder {self.home} cannot be used: {error.strerror or error}. "
                 "Make it writable, free some space, or set HANDLOOM_HOME to another folder."
             ) from error
+
+    def _release_locks(self) -> None:
+        self.mark.release()
+        self._share.release()
 
     def _take_share(self) -> None:
         """Others may use the database beside us only if every SQLite involved has the WAL-reset fix."""
