@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 from tests.journeys.conftest import PROGRAM, Person
+from tui.cards import GUARD_S
 
 WAIT_S = 30.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""
@@ -37,6 +38,12 @@ class Terminal:
     def press(self, *keys: str) -> None:
         """Press keys by tmux's names: Enter, Escape, C-q, F4."""
         self._tmux("send-keys", *keys)
+
+    def agree(self) -> None:
+        """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it."""
+        self.wait_for("Run this command?")
+        time.sleep(GUARD_S + 0.1)
+        self.press("y")
 
     def handloom(self, *arguments: str) -> None:
         """Start the program from the shell."""

@@ -76,8 +76,8 @@ def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Person) -> None:
         terminal.wait_for("Say what you want done")
         terminal.type("which keys are there?")
         terminal.press("Enter")
-        terminal.wait_for("I look at the keys.", "Run this command?")
-        terminal.press("y")
+        terminal.wait_for("I look at the keys.")
+        terminal.agree()
         screen = terminal.wait_for("finished", "All is done.")
         footer = next(line for line in screen.splitlines() if "NO ISOLATION" in line)
         assert "of 128k" in footer

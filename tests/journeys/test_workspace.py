@@ -47,7 +47,7 @@ def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
     terminal.handloom("demo")
     terminal.wait_for("NO ISOLATION")
     terminal.press("Enter")
-    terminal.wait_for("finished")
+    terminal.wait_for("sonnet-5-5", "NO ISOLATION")
     terminal.press("C-q")
     terminal.wait_for("NO ISOLATION", gone=True)
 
@@ -58,8 +58,7 @@ def test_who_comes_back_finds_it_all(person: Person, terminal: Terminal) -> None
     terminal.wait_for("Say what you want done")
     terminal.type("look around")
     terminal.press("Enter")
-    terminal.wait_for("Run this command?")
-    terminal.press("y")
+    terminal.agree()
     terminal.wait_for("seen-42", "All is done.", "finished")
     terminal.press("C-q")
     terminal.wait_for("All is done.", gone=True)
@@ -75,8 +74,7 @@ def test_who_was_killed_finds_it_all_too(person: Person, terminal: Terminal) -> 
     terminal.wait_for("Say what you want done")
     terminal.type("wait for me")
     terminal.press("Enter")
-    terminal.wait_for("Run this command?")
-    terminal.press("y")
+    terminal.agree()
     terminal.wait_for("begun", "running")
     (pid,) = subprocess.run(["pgrep", "-f", f"model {person.home}|scripted:{person.home}"], capture_output=True,
                             text=True, check=True).stdout.split()  # fmt: skip
@@ -93,8 +91,7 @@ def test_an_interrupt_stops_the_command(person: Person, terminal: Terminal) -> N
     terminal.wait_for("Say what you want done")
     terminal.type("go")
     terminal.press("Enter")
-    terminal.wait_for("Run this command?")
-    terminal.press("y")
+    terminal.agree()
     terminal.wait_for("begun", "esc to stop")
     terminal.press("Escape")
     terminal.wait_for("Interrupted", "stopped")
