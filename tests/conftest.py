@@ -27,7 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[SEED] = int(os.environ.get("HANDLOOM_SEED") or random.SystemRandom().randrange(10**9))
-    config.stash[SKIPPED] = defaultdict(list)
+    skipped: defaultdict[str, list[str]] = defaultdict(list)
+    config.stash[SKIPPED] = skipped
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

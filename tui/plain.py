@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from core.config import home_folder, load
-from core.errors import ConfigurationError, StoreError, UsageError
+from core.errors import ConfigurationError, HandloomError, UsageError
 from core.events import (
     Action,
     AgentFinishAction,
@@ -88,42 +88,30 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
         notice(f"conversation {session.info.id}")
         if session.isolation == "none":
             notice("No isolation: the agent's commands run as you, on this machine.")
-        printer = _Printer(session, _print_json if options.json else _print_text, interrupted.set)
+        printer = _Printer(session, _print_json if options.json else _print_text)
         try:
-            status = await run_task(
+            return await run_task(
                 session, task, on_event=printer.take, on_notice=notice, ask=_ask, interrupted=interrupted
             )
-        except StoreError as error:
+        except HandloomError as error:  # the work had begun, so it is no matter of the command line any more
             notice(f"handloom: {error}")
             return ExitStatus.ERROR
-        return ExitStatus.ERROR if printer.reader_is_gone else status
 
 
 class _Printer:
     """Prints every event since the conversation was opened, in order: those from before we listened, too."""
 
-    def __init__(
-        self, session: AgentSession, print_event: Callable[[Envelope], None], stop: Callable[[], None]
-    ) -> None:
-        self.reader_is_gone = False
+    def __init__(self, session: AgentSession, print_event: Callable[[Envelope], None]) -> None:
         self._session = session
         self._printed = session.opened_after
         self._print = print_event
-        self._stop = stop
 
     async def take(self, envelope: Envelope) -> None:
-        """Print up to this event. Whoever reads may go away: then the work stops, and nothing more is printed."""
-        if self.reader_is_gone:
-            return
-        try:
-            if envelope.id > self._printed + 1:
-                for earlier in await self._session.stream.read(after=self._printed, before=envelope.id):
-                    self._print(earlier)
-            self._print(envelope)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush fails
-            self.reader_is_gone = True
-            self._stop()
+        """Print up to this event. Raises OSError where the output is gone or full."""
+        if envelope.id > self._printed + 1:
+            for earlier in await self._session.stream.read(after=self._printed, before=envelope.id):
+                self._print(earlier)
+        self._print(envelope)
         self._printed = envelope.id
 
 

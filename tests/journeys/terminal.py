@@ -8,7 +8,7 @@ import time
 import uuid
 from pathlib import Path
 
-from tests.journeys.conftest import PROGRAM, Person
+from tests.program import HANDLOOM, Handloom
 from tui.cards import GUARD_S
 
 WAIT_S = 30.0
@@ -18,14 +18,14 @@ WAIT_S = 30.0
 class Terminal:
     """A tmux server of its own with one shell in it. Close it."""
 
-    def __init__(self, person: Person, columns: int, rows: int) -> None:
+    def __init__(self, program: Handloom, columns: int, rows: int) -> None:
         self._socket = f"handloom-{uuid.uuid4().hex[:8]}"
-        self._person = person
-        variables = {**person.environment, "TERM": "screen-256color"}
+        self._folder = program.workspace.parent
+        variables = {**program.environ, "TERM": "screen-256color"}
         pairs = [f"{name}={value}" for name, value in variables.items()]
         shell = ["env", "-i", *pairs, "sh", "-i"]
         size = ["-x", str(columns), "-y", str(rows)]
-        self._tmux("new-session", "-d", *size, "-c", str(person.workspace), shlex.join(shell))
+        self._tmux("new-session", "-d", *size, "-c", str(program.workspace), shlex.join(shell))
 
     def _tmux(self, *arguments: str) -> str:
         command = ["tmux", "-L", self._socket, "-f", "/dev/null", *arguments]
@@ -47,7 +47,7 @@ class Terminal:
 
     def handloom(self, *arguments: str) -> None:
         """Start the program from the shell."""
-        self.type(shlex.join([*PROGRAM, *arguments]))
+        self.type(shlex.join([*HANDLOOM, *arguments]))
         self.press("Enter")
 
     @property
@@ -74,7 +74,7 @@ class Terminal:
 
     def shell(self, command: str) -> str:
         """What a command of the shell prints, while no program has the terminal."""
-        path = Path(self._person.home, f"said-{uuid.uuid4().hex[:6]}")
+        path = Path(self._folder, f"said-{uuid.uuid4().hex[:6]}")
         self.type(f"{command} > {shlex.quote(str(path))}; echo rea''dy {path.name[-6:]}")
         self.press("Enter")
         self.wait_for(f"ready {path.name[-6:]}")

@@ -1,278 +1,300 @@
-"""The command line: exit statuses, pure output, and one clear message for everything that goes wrong."""
+"""`handloom run`, `list` and `export` as scripts use them: what they print, and how they end."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
-import subprocess
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.sqlite import sqlite3
-from tests.doubles import FINISH, bash, call, write_script
-from tests.journeys.conftest import PROGRAM, Person, with_environ
+from tests.doubles import FINISH, bash, write_script
+from tests.program import Ended, Handloom
 
-COUNT = [{"text": "I count.", "tool_calls": [bash("ls | wc -l")]}, {"expect": r"\d", **FINISH}]
-
-
-# -- what works ----------------------------------------------------------------------------------------------------
-
-
-def test_a_task_runs_to_its_end_and_its_events_are_those_of_the_export(person: Person, tmp_path: Path) -> None:
-    done = person.does("run", "count the files", "--model", write_script(tmp_path, COUNT), "--json")
-    assert done.returncode == 0
-    printed = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [event["id"] for event in printed] == list(range(len(printed)))
-    (conversation,) = person.conversations()
-    assert printed == person.exported(conversation["conversation_id"])
-    assert conversation["title"] == "count the files"
-    assert conversation["conversation_id"] in done.stderr
-    assert {event["conversation_id"] for event in printed} == {conversation["conversation_id"]}
-    (output,) = [e for e in printed if e.get("observation") == "run"]
-    assert (output["content"], output["success"]) == ("0", True)
+WORK = [
+    {"text": "I look.", "tool_calls": [bash("echo first; seq 1 50"), bash("echo second")]},
+    {"expect": "second", "text": "Once more.", "tool_calls": [bash("printf 'a\\tb\\xff\\n'; false")]},
+    {"expect": "exit code 1", **FINISH},
+]
+SLOW = [{"text": "I wait.", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
 
 
-def test_without_json_a_person_can_follow(person: Person, tmp_path: Path) -> None:
-    done = person.does("run", "count", "--model", write_script(tmp_path, COUNT))
-    assert done.returncode == 0
-    assert done.stdout.splitlines() == ["I count.", "> Running command: ls | wc -l", "0", "All is done."]
-    assert "No isolation" in done.stderr
+@pytest.fixture
+def handloom(tmp_path: Path) -> Handloom:
+    return Handloom(tmp_path)
 
 
-def test_the_task_may_come_from_standard_input(person: Person, tmp_path: Path) -> None:
-    done = person.does("run", "-", "--model", write_script(tmp_path, [FINISH]), "--json", input="first\nsecond\n")
-    assert done.returncode == 0
-    message = next(e for e in map(json.loads, done.stdout.splitlines()) if e.get("action") == "message")
-    assert message["args"]["content"] == "first\nsecond\n"
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Handloom, Ended]]:
+    """A task that was done, by a run that several tests look at."""
+    folder = tmp_path_factory.mktemp("worked")
+    handloom = Handloom(folder)
+    yield handloom, handloom("run", "look around", "--model", write_script(folder, WORK), "--json", "--title", "Tour")
 
 
-def test_a_conversation_is_gone_on_with(person: Person, tmp_path: Path) -> None:
-    model = write_script(tmp_path, [FINISH, {"tool_calls": [bash("echo more")]}, FINISH])
-    first = person.does("run", "begin", "--model", model, "--json")
-    (conversation,) = person.conversations()
-    second = person.does("run", "go on", "--resume", conversation["conversation_id"], "--json")
-    assert (first.returncode, second.returncode) == (0, 0)
-    printed = [json.loads(line) for line in (first.stdout + second.stdout).splitlines()]
-    assert printed == person.exported(conversation["conversation_id"])
-    assert [e["content"] for e in printed if e.get("observation") == "run"] == ["more"]
+def states(events: list[dict[str, Any]]) -> list[str]:
+    """The states that the agent went through."""
+    return [e["extras"]["agent_state"] for e in events if e.get("observation") == "agent_state_changed"]
 
 
-def test_an_export_goes_into_a_file_that_is_the_owners_alone(person: Person, tmp_path: Path) -> None:
-    person.does("run", "x", "--model", write_script(tmp_path, [FINISH]))
-    (conversation,) = person.conversations()
-    file = tmp_path / "out.json"
-    assert person.does("export", conversation["conversation_id"], "-o", str(file)).returncode == 0
-    assert json.loads(file.read_text()) == person.exported(conversation["conversation_id"])
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert not list(tmp_path.glob("*.part"))
+class TestRun:
+    def test_a_finished_task_ends_with_0_and_prints_events_and_nothing_else(
+        self, worked: tuple[Handloom, Ended]
+    ) -> None:
+        _, done = worked
+        assert done.status == 0, done.err
+        assert [event["id"] for event in done.events] == list(range(len(done.events)))
+        assert {event["conversation_id"] for event in done.events} == {done.conversation}
+        assert done.events[-1]["extras"]["agent_state"] == "finished"
+        outputs = [event["content"] for event in done.events if event.get("observation") == "run"]
+        assert outputs[1] == "second"
+        assert "No isolation" in done.err
+        assert done.out.endswith("\n")
+        assert "\x1b" not in done.out + done.err
+
+    def test_the_export_is_what_was_printed(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        assert json.dumps(handloom.export(done.conversation)) == json.dumps(done.events)
+
+    def test_without_json_a_person_can_follow(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "look around", "--model", write_script(tmp_path, WORK))
+        assert done.status == 0
+        assert [line for line in done.out.splitlines() if line in ("I look.", "second", "All is done.")] == [
+            "I look.",
+            "second",
+            "All is done.",
+        ]
+        assert "> Running command: echo second" in done.out
+        assert "\x1b" not in done.out
+
+    def test_the_task_can_come_from_standard_input(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "-", "--model", write_script(tmp_path, [FINISH]), "--json", stdin="from\na pipe\n")
+        assert done.status == 0
+        assert [event["args"]["content"] for event in done.events if event.get("action") == "message"] == [
+            "from\na pipe\n"
+        ]
+
+    def test_a_conversation_goes_on_where_it_was(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
+        handloom, done = worked
+        more = write_script(tmp_path, [*WORK, {"expect": "^$|.", "text": "More.", "tool_calls": [bash("pwd")]}, FINISH])
+        again = handloom("run", "and more", "--resume", done.conversation, "--model", more, "--json")
+        assert again.status == 0, again.err
+        assert again.events[0]["id"] == len(done.events)
+        assert handloom.export(done.conversation) == done.events + again.events
+
+    @pytest.mark.parametrize("command", [("--json",), ()], ids=["json", "text"])
+    def test_a_reader_that_leaves_ends_the_work_and_leaves_a_whole_conversation(
+        self, command: tuple[str, ...], handloom: Handloom, tmp_path: Path
+    ) -> None:
+        model = write_script(tmp_path, [{"text": "I count.", "tool_calls": [bash(f"echo {n}")]} for n in range(30)])
+        process = handloom.start("run", "count", "--model", model, *command)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read().decode()
+        process.stderr.close()
+        assert process.wait(20) == 1
+        assert "Traceback" not in err
+        events = handloom.export(Ended(1, "", err).conversation)
+        assert states(events)[-1] == "stopped"
+        assert not [event for event in events if event.get("extras", {}).get("error_id") == "SUBSCRIBER$FAILED"]
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    def test_output_that_cannot_be_written_stops_the_work_and_is_said(self, handloom: Handloom, tmp_path: Path) -> None:
+        model = write_script(tmp_path, WORK)
+        with open("/dev/full", "wb") as full:
+            process = handloom.start("run", "look", "--model", model, "--json", stdout=full)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == 1
+        assert b"The output cannot be written: No space left on device." in err
+        assert b"handloom run --resume" in err
+        assert b"Traceback" not in err
 
 
-def test_the_demo_runs_without_key_or_network(person: Person) -> None:
-    done = person.does("run", "show me", "--model", "demo", "--json")
-    assert done.returncode == 0, done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [e for e in events if e.get("action") == "finish"]
+class TestEnds:
+    def test_ctrl_c_in_the_middle_of_a_command_ends_with_130_and_leaves_nothing_open(
+        self, handloom: Handloom, tmp_path: Path
+    ) -> None:
+        process = handloom.start("run", "wait", "--model", write_script(tmp_path, SLOW), "--json")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = []
+        while b'"action":"run"' not in (line := process.stdout.readline()):
+            assert line, process.stderr.read()
+            lines.append(line)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 130, err
+        done = Ended(130, b"".join([*lines, line, out]).decode(), err.decode())
+        (action,) = [event for event in done.events if event.get("action") == "run"]
+        assert len([e for e in done.events if e.get("cause") == action["id"] and "observation" in e]) == 1
+        assert states(done.events)[-1] == "stopped"
+        assert handloom.export(done.conversation) == done.events
+
+    def test_the_limit_of_answers_ends_with_4_and_says_how_to_go_on(self, handloom: Handloom, tmp_path: Path) -> None:
+        model = write_script(tmp_path, WORK)
+        done = handloom("run", "x", "--model", model, "--max-iterations", "1", "--json")
+        assert done.status == 4
+        assert f"handloom run --resume {done.conversation} 'go on' --max-iterations N" in done.err
+        again = handloom("run", "go on", "--resume", done.conversation, "--max-iterations", "10", "--json")
+        assert (again.status, again.events[-1]["extras"]["agent_state"]) == (0, "finished"), again.err
+
+    def test_the_limit_of_costs_ends_with_4(self, handloom: Handloom, tmp_path: Path) -> None:
+        dear = [{**turn, "usage": {"prompt_tokens": 1000, "cost": 0.3}} for turn in WORK]
+        done = handloom("run", "x", "--model", write_script(tmp_path, dear), "--max-budget", "0.5")
+        assert done.status == 4
+        assert "current budget: 0.60, max budget: 0.50" in done.err.lower()
+
+    def test_a_model_that_fails_for_good_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "server_error"}]))
+        assert done.status == 1
+        assert "The provider failed, on every try." in done.err
+
+    def test_nonsense_from_the_model_is_answered_and_the_work_goes_on(self, handloom: Handloom, tmp_path: Path) -> None:
+        nonsense = [
+            {"tool_calls": [bash("echo x")], "fault": "malformed_arguments"},
+            {"tool_calls": [bash("echo x")], "fault": "unknown_tool"},
+            {"tool_calls": [{"name": "execute_bash", "arguments": {"command": ["no", "text"]}}]},
+            {"tool_calls": [{"name": "execute_bash", "arguments": {}}]},
+            FINISH,
+        ]
+        done = handloom("run", "x", "--model", write_script(tmp_path, nonsense), "--json")
+        assert done.status == 0, done.err
+        assert len([event for event in done.events if event.get("observation") == "error"]) == 4
+        assert not [event for event in done.events if event.get("action") == "run"]
+
+    def test_a_model_without_an_answer_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "empty"}]))
+        assert done.status in (0, 1)
+        assert "Traceback" not in done.err
 
 
-def test_the_version_is_told(person: Person) -> None:
-    done = person.does("--version")
-    assert (done.returncode, bool(re.fullmatch(r"handloom \d+\.\d+\.\d+\n", done.stdout))) == (0, True)
+class TestWrongUse:
+    """Exit status 2, one line that says what to do next, nothing on standard output, and no traceback."""
 
+    def refused(self, done: Ended, *said: str) -> None:
+        assert done.status == 2, (done.status, done.err)
+        assert done.out == ""
+        assert "Traceback" not in done.err
+        for text in said:
+            assert text in done.err
 
-# -- limits, interrupts, failures ----------------------------------------------------------------------------------
+    def test_an_option_that_is_not_there(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--colour"), "--colour")
+        self.refused(handloom("paint"), "paint")
+        self.refused(handloom("run"), "TASK")
 
+    @pytest.mark.parametrize("number", ["0", "-3", "many"])
+    def test_a_limit_that_is_none(self, number: str, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--model", "demo", "--max-iterations", number), "max")
 
-def test_a_reached_iteration_limit_is_status_4_and_says_how_to_go_on(person: Person, tmp_path: Path) -> None:
-    model = write_script(tmp_path, COUNT)
-    done = person.does("run", "count", "--model", model, "--max-iterations", "1")
-    assert done.returncode == 4
-    assert "Current iteration: 1, max iteration: 1" in done.stderr
-    assert "--resume" in done.stderr
-    (conversation,) = person.conversations()
-    again = person.does("run", "go on", "--resume", conversation["conversation_id"], "--max-iterations", "5")
-    assert again.returncode == 0, again.stderr
+    def test_an_empty_task(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "-", "--model", "demo", stdin="  \n"), "task is empty")
 
+    def test_no_model(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x"), "No model is configured", "--model")
 
-def test_a_reached_budget_is_status_4(person: Person, tmp_path: Path) -> None:
-    turns = [{"tool_calls": [bash("true")], "usage": {"cost": 0.5}}, FINISH]
-    done = person.does("run", "x", "--model", write_script(tmp_path, turns), "--max-budget", "0.4")
-    assert done.returncode == 4
-    assert "maximum budget" in done.stderr
-
-
-def test_ctrl_c_is_status_130_and_everything_is_kept(person: Person, tmp_path: Path) -> None:
-    turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
-    running = person.popen("run", "x", "--model", write_script(tmp_path, turns), "--json")
-    assert running.stdout is not None
-    printed = []
-    for line in running.stdout:
-        printed.append(json.loads(line))
-        if printed[-1].get("action") == "run":
-            break
-    running.send_signal(signal.SIGINT)
-    rest, _ = running.communicate(timeout=20)
-    assert running.returncode == 130
-    printed += [json.loads(line) for line in rest.splitlines()]
-    assert printed == person.exported(printed[0]["conversation_id"])
-    (output,) = [e for e in printed if e.get("observation") == "run"]
-    assert output["cause"] == next(e["id"] for e in printed if e.get("action") == "run")
-
-
-def test_a_model_that_fails_is_status_1(person: Person, tmp_path: Path) -> None:
-    done = person.does("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "server_error"}]))
-    assert done.returncode == 1
-    assert done.stderr.strip()
-
-
-def test_a_script_that_expected_something_else_is_status_1_and_shows_both(person: Person, tmp_path: Path) -> None:
-    turns = [{"tool_calls": [bash("echo what-is")]}, {"expect": "what-should-be", **FINISH}]
-    done = person.does("run", "x", "--model", write_script(tmp_path, turns))
-    assert done.returncode == 1
-    assert "what-should-be" in done.stderr
-    assert "what-is" in done.stderr
-
-
-def test_nonsense_of_the_model_is_told_to_it_and_the_work_goes_on(person: Person, tmp_path: Path) -> None:
-    turns: list[dict[str, Any]] = [
-        {"tool_calls": [call("fly", to="moon")]},
-        {"tool_calls": [bash("x")], "fault": "malformed_arguments"},
-        FINISH,
-    ]
-    done = person.does("run", "x", "--model", write_script(tmp_path, turns), "--json")
-    assert done.returncode == 0
-    assert done.stdout.count('"observation":"error"') == 2
-
-
-def test_without_anybody_to_ask_nothing_is_carried_out(person: Person, tmp_path: Path) -> None:
-    turns = [{"tool_calls": [bash("touch made")]}, FINISH]
-    done = person.does("run", "x", "--model", write_script(tmp_path, turns), "--confirm", "always", "--json")
-    assert done.returncode == 0
-    assert not (person.workspace / "made").exists()
-    assert '"observation":"user_rejected"' in done.stdout
-
-
-def test_a_reader_that_goes_away_ends_the_run_quietly(person: Person, tmp_path: Path) -> None:
-    model = write_script(tmp_path, [{"tool_calls": [bash("true")]}] * 30 + [FINISH])
-    running = person.popen("run", "x", "--model", model, "--json")
-    assert running.stdout is not None
-    running.stdout.readline()
-    running.stdout.close()
-    assert running.stderr is not None
-    told = running.stderr.read()
-    running.stderr.close()
-    assert running.wait(20) == 1
-    assert "Traceback" not in told
-
-
-# -- bad input: status 2, one message, nothing made ------------------------------------------------------------------
-
-TASK = ("run", "x", "--model", "demo")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("run", "x", "--frobnicate"), "frobnicate"),
-        (("frobnicate",), "invalid choice"),
-        (("run",), "TASK"),
-        (("run", "x", "--confirm", "sometimes"), "sometimes"),
-        (("run", "x", "--max-iterations", "many"), "many"),
-        (("run", "x", "--model", "demo", "--max-iterations", "0"), "max_iterations"),
-        (("run", "x"), "No model is configured"),
-        (("run", "  ", "--model", "demo"), "task is empty"),
-        (("run", "x", "--model", "scripted:/no/such/file.yaml"), "/no/such/file.yaml"),
-        (("run", "x", "--model", "nonsense"), "PROVIDER/NAME"),
-        (("run", "x", "--model", "anthropic/claude-x"), "ANTHROPIC_API_KEY"),
-        (("run", "x", "--model", "openai/gpt", "--workspace", "/no/such/folder"), "/no/such/folder"),
-        (("run", "x", "--resume", "nothing"), "no conversation nothing"),
-        (("export", "nothing"), "no conversation nothing"),
-        ((), "needs a terminal"),
-    ],
-)
-def test_what_the_caller_did_wrong_is_status_2_and_one_message(
-    person: Person, arguments: tuple[str, ...], told: str
-) -> None:
-    done = person.does(*arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert person.conversations() == []
-
-
-def test_a_script_with_a_mistake_names_the_place(person: Person, tmp_path: Path) -> None:
-    script = tmp_path / "bad.yaml"
-    script.write_text("version: 1\nturns:\n  - text: hi\n    tool_call: []\n")
-    done = person.does("run", "x", "--model", f"scripted:{script}")
-    assert done.returncode == 2
-    assert "bad.yaml" in done.stderr
-    assert "tool_call" in done.stderr
-
-
-def test_a_wrong_configuration_file_is_named(person: Person) -> None:
-    (person.home / "config.toml").write_text("[agent]\nmax_iterations = 'many'\n")
-    done = person.does(*TASK)
-    assert done.returncode == 2
-    assert "config.toml" in done.stderr
-    assert "agent.max_iterations" in done.stderr
-
-
-def test_a_home_that_cannot_be_used_is_status_2(person: Person, tmp_path: Path) -> None:
-    blocker = tmp_path / "file"
-    blocker.write_text("")
-    done = with_environ(person, {"HANDLOOM_HOME": str(blocker)}).does(*TASK)
-    assert done.returncode == 2
-    assert "HANDLOOM_HOME" in done.stderr
-
-
-def test_a_database_of_a_newer_version_is_status_2(person: Person) -> None:
-    person.does("list")
-    with sqlite3.connect(person.home / "handloom.db") as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    done = person.does(*TASK)
-    assert done.returncode == 2
-    assert "newer Handloom" in done.stderr
-
-
-def test_a_conversation_that_another_process_has_is_refused(person: Person, tmp_path: Path) -> None:
-    model = write_script(tmp_path, [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH])
-    running = person.popen("run", "x", "--model", model, "--json")
-    assert running.stdout is not None
-    id = json.loads(running.stdout.readline())["conversation_id"]
-    done = person.does("run", "me too", "--resume", id)
-    running.send_signal(signal.SIGTERM)
-    running.communicate(timeout=20)
-    assert done.returncode == 2
-    assert f"(process {running.pid})" in done.stderr
-
-
-@pytest.mark.mount
-def test_a_full_disk_is_told_and_what_was_acknowledged_is_kept(person: Person, tmp_path: Path) -> None:
-    disk, copy = tmp_path / "disk", tmp_path / "copy"
-    disk.mkdir()
-    big = [{"text": "x" * 60_000, "tool_calls": [bash("true")]}] * 40
-    crowded = with_environ(person, {"HANDLOOM_HOME": str(disk / "home")})
-    script = (
-        'mount -t tmpfs -o size=1m none "$1" && copy=$2 && shift 2 && "$@"; status=$?; '
-        'cp -r "$HANDLOOM_HOME" "$copy"; exit $status'
+    @pytest.mark.parametrize(
+        ("model", "said"),
+        [
+            ("gpt", "is no model's name"),
+            ("nobody/gpt", "Known providers"),
+            ("openai/gpt-x", "OPENAI_API_KEY is not set"),
+            ("scripted:", "needs the name of a script"),
+            ("scripted:/nowhere.yaml", "cannot be read"),
+        ],
     )
-    program = [*PROGRAM, "run", "x", "--model", write_script(tmp_path, [*big, FINISH]), "--json"]
-    done = subprocess.run(
-        ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(disk), str(copy), *program],
-        cwd=person.workspace,
-        env=crowded.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    def test_a_model_that_cannot_be_used(self, model: str, said: str, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--model", model), said)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("version: 2\nturns: [{text: x}]", "version"),
+            ("version: 1\nturns: []", "turns"),
+            ("version: 1\nturns:\n  - text: [", "line"),
+            ("version: 1\nturns: [{text: x}, {txet: y}]", "turn 2, txet"),
+            ("version: 1\nturns: [{expect: '(', text: x}]", "no regular expression"),
+            ("\x00\x01", "not YAML"),
+        ],
     )
-    assert done.returncode == 1
-    assert "disk is full" in done.stderr
-    assert "Traceback" not in done.stderr
-    printed = [json.loads(line) for line in done.stdout.splitlines()]
-    kept = with_environ(person, {"HANDLOOM_HOME": str(copy)}).exported(printed[0]["conversation_id"])
-    assert kept[: len(printed)] == printed
+    def test_a_script_that_is_none(self, text: str, said: str, handloom: Handloom, tmp_path: Path) -> None:
+        script = tmp_path / "bad.yaml"
+        script.write_text(text)
+        self.refused(handloom("run", "x", "--model", f"scripted:{script}"), "bad.yaml", said, "Correct it")
+
+    def test_a_workspace_that_is_not_there_or_no_folder(self, handloom: Handloom, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        model = write_script(tmp_path, [FINISH])
+        for place in ("nowhere", "file"):
+            done = handloom("run", "x", "--model", model, "--workspace", str(tmp_path / place))
+            self.refused(done, place, "--workspace")
+
+    def test_a_conversation_that_is_not_there(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--resume", "nope"), "no conversation nope", "handloom list")
+        self.refused(handloom("export", "nope"), "no conversation nope", "handloom list")
+
+    def test_a_setting_that_cannot_be(self, handloom: Handloom) -> None:
+        handloom.home.mkdir()
+        (handloom.home / "config.toml").write_text("[agent]\nmax_iteration = 3\n")
+        self.refused(handloom("run", "x", "--model", "demo"), "agent.max_iteration", "config.toml")
+        (handloom.home / "config.toml").write_text("[agent\n")
+        self.refused(handloom("run", "x", "--model", "demo"), "config.toml", "Correct it")
+
+    def test_the_workspace_without_a_terminal(self, handloom: Handloom) -> None:
+        self.refused(handloom(), "needs a terminal", "handloom run")
+
+    def test_a_file_that_cannot_be_exported_to(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
+        handloom, done = worked
+        self.refused(handloom("export", done.conversation, "-o", str(tmp_path / "no" / "x")), "cannot be written")
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestListAndExport:
+    def test_the_list_has_a_line_for_each_conversation(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        (line,) = [line for line in handloom("list").out.splitlines() if done.conversation in line]
+        assert re.search(r"\d+ events  Tour  \(", line)
+
+    def test_the_list_as_json_is_one_object_a_line(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        listed = handloom("list", "--json")
+        (info,) = [json.loads(line) for line in listed.out.splitlines()]
+        assert info["conversation_id"] == done.conversation
+        assert info["workspace"] == str(handloom.workspace)
+        assert info["title"] == "Tour"
+        assert info["event_count"] >= len(done.events)
+
+    def test_an_empty_home_lists_nothing(self, handloom: Handloom) -> None:
+        listed = handloom("list", "--json")
+        assert (listed.status, listed.out) == (0, "")
+
+    def test_an_export_to_a_file_appears_whole_and_for_its_owner_alone(
+        self, worked: tuple[Handloom, Ended], tmp_path: Path
+    ) -> None:
+        handloom, done = worked
+        file = tmp_path / "session.json"
+        ended = handloom("export", done.conversation, "-o", str(file))
+        assert (ended.status, ended.out) == (0, "")
+        assert json.loads(file.read_text("utf-8"))[: len(done.events)] == done.events
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert os.listdir(tmp_path) == ["session.json"]
+
+    def test_a_reader_that_leaves_an_export_hears_no_complaint(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        process = handloom.start("export", done.conversation)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.stderr.close()
+        assert process.wait(20) in (0, 1)
+
+    def test_the_version_is_said(self, handloom: Handloom) -> None:
+        assert re.fullmatch(r"handloom \d+\.\d+\.\d+\n", handloom("--version").out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 import sys
@@ -12,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.doubles import FINISH, bash, write_script
-from tests.journeys.conftest import Person, with_environ
 from tests.journeys.terminal import Terminal
 from tests.openai_server import KEY
+from tests.program import Handloom
 
 MODEL = "openai/gpt-4o-mini"
 """A name whose price litellm knows; the answers come from a script."""
 
 
 @pytest.fixture
-def endpoint(tmp_path: Path, person: Person) -> Iterator[Person]:
-    """A person with an OpenAI-compatible endpoint on this machine, and its key."""
+def endpoint(tmp_path: Path) -> Iterator[Handloom]:
+    """A program with an OpenAI-compatible endpoint on this machine, and its key."""
     turns = [{"text": "I look at the keys.", "tool_calls": [bash("env; echo looked")]}, {"expect": "looked", **FINISH}]
     script = write_script(tmp_path, turns, "served.yaml").removeprefix("scripted:")
     with socket.socket() as probe:
@@ -36,16 +35,16 @@ def endpoint(tmp_path: Path, person: Person) -> Iterator[Person]:
     )
     assert server.stdout is not None
     assert "OPENAI_BASE_URL" in server.stdout.readline()
-    yield with_environ(person, {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_API_KEY": KEY})
+    yield Handloom(tmp_path, OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", OPENAI_API_KEY=KEY)
     server.terminate()
     server.wait(10)
     server.stdout.close()
 
 
-def test_a_run_through_litellm_is_counted_and_keeps_the_key_to_itself(endpoint: Person) -> None:
-    done = endpoint.does("run", "which keys are there?", "--model", MODEL, "--json")
-    assert done.returncode == 0, done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+def test_a_run_through_litellm_is_counted_and_keeps_the_key_to_itself(endpoint: Handloom) -> None:
+    done = endpoint("run", "which keys are there?", "--model", MODEL, "--json")
+    assert done.status == 0, done.err
+    events = done.events
     (run,) = [e for e in events if e.get("action") == "run"]
     (output,) = [e for e in events if e.get("observation") == "run"]
     assert run["args"]["thought"] == "I look at the keys."
@@ -55,21 +54,21 @@ def test_a_run_through_litellm_is_counted_and_keeps_the_key_to_itself(endpoint: 
     assert spent["accumulated_cost"] > 0
     assert spent["accumulated_token_usage"]["prompt_tokens"] > 0
     assert spent["accumulated_token_usage"]["context_window"] > 0
-    assert KEY not in done.stdout + done.stderr
+    assert KEY not in done.out + done.err
     for path in endpoint.home.rglob("*"):
         assert path.is_dir() or KEY.encode() not in path.read_bytes(), f"the key stands in {path}"
 
 
-def test_a_key_that_is_not_accepted_is_status_1_and_says_what_to_do(endpoint: Person) -> None:
-    wrong = with_environ(endpoint, {"OPENAI_API_KEY": "sk-wrong-wrong-wrong"})
-    done = wrong.does("run", "x", "--model", MODEL)
-    assert done.returncode == 1
-    assert "401" in done.stderr or "not accepted" in done.stderr
-    assert "sk-wrong-wrong-wrong" not in done.stdout + done.stderr
+def test_a_key_that_is_not_accepted_is_status_1_and_says_what_to_do(endpoint: Handloom, tmp_path: Path) -> None:
+    wrong = Handloom(tmp_path, **{**endpoint.environ, "OPENAI_API_KEY": "sk-wrong-wrong-wrong"})
+    done = wrong("run", "x", "--model", MODEL)
+    assert done.status == 1
+    assert "401" in done.err or "not accepted" in done.err
+    assert "sk-wrong-wrong-wrong" not in done.out + done.err
 
 
 @pytest.mark.tmux
-def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Person) -> None:
+def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Handloom) -> None:
     terminal = Terminal(endpoint, 140, 40)
     try:
         terminal.handloom("--model", MODEL)

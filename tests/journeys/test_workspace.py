@@ -11,15 +11,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.doubles import FINISH, bash, write_script
-from tests.journeys.conftest import Person
 from tests.journeys.terminal import Terminal
+from tests.program import Handloom
 
 pytestmark = pytest.mark.tmux
 
 
 @pytest.fixture
-def terminal(person: Person, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    opened = Terminal(person, *getattr(request, "param", (120, 36)))
+def terminal(handloom: Handloom, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    opened = Terminal(handloom, *getattr(request, "param", (120, 36)))
     yield opened
     opened.close()
 
@@ -52,8 +52,10 @@ def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
     terminal.wait_for("NO ISOLATION", gone=True)
 
 
-def test_who_comes_back_finds_it_all(person: Person, terminal: Terminal) -> None:
-    model = write_script(person.home, [{"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, FINISH])
+def test_who_comes_back_finds_it_all(handloom: Handloom, terminal: Terminal) -> None:
+    model = write_script(
+        handloom.workspace.parent, [{"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, FINISH]
+    )
     terminal.handloom("--model", model)
     terminal.wait_for("Say what you want done")
     terminal.type("look around")
@@ -64,19 +66,19 @@ def test_who_comes_back_finds_it_all(person: Person, terminal: Terminal) -> None
     terminal.wait_for("All is done.", gone=True)
     terminal.handloom()
     terminal.wait_for("look around", "seen-42", "All is done.", "finished")
-    (conversation,) = person.conversations()
+    (conversation,) = handloom.conversations()
     assert conversation["title"] == "look around"
 
 
-def test_who_was_killed_finds_it_all_too(person: Person, terminal: Terminal) -> None:
+def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal) -> None:
     turns = [{"text": "I wait.", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
-    terminal.handloom("--model", write_script(person.home, turns))
+    terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
     terminal.wait_for("Say what you want done")
     terminal.type("wait for me")
     terminal.press("Enter")
     terminal.agree()
     terminal.wait_for("begun", "running")
-    (pid,) = subprocess.run(["pgrep", "-f", f"model {person.home}|scripted:{person.home}"], capture_output=True,
+    (pid,) = subprocess.run(["pgrep", "-f", f"scripted:{handloom.workspace.parent}"], capture_output=True,
                             text=True, check=True).stdout.split()  # fmt: skip
     os.kill(int(pid), signal.SIGKILL)
     terminal.wait_for("Killed")
@@ -85,9 +87,9 @@ def test_who_was_killed_finds_it_all_too(person: Person, terminal: Terminal) -> 
     terminal.wait_for("wait for me", "I wait.", "stopped")
 
 
-def test_an_interrupt_stops_the_command(person: Person, terminal: Terminal) -> None:
+def test_an_interrupt_stops_the_command(handloom: Handloom, terminal: Terminal) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
-    terminal.handloom("--model", write_script(person.home, turns))
+    terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
     terminal.wait_for("Say what you want done")
     terminal.type("go")
     terminal.press("Enter")
@@ -97,26 +99,26 @@ def test_an_interrupt_stops_the_command(person: Person, terminal: Terminal) -> N
     terminal.wait_for("Interrupted", "stopped")
 
 
-def test_three_runs_without_a_screen_and_one_with_it_share_a_home(person: Person, terminal: Terminal) -> None:
+def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Handloom, terminal: Terminal) -> None:
     terminal.handloom("demo")
     terminal.wait_for("Show me what you can do.")
     turns = [{"tool_calls": [bash(f"echo {n}")]} for n in range(25)]
-    model = write_script(person.home, [*turns, FINISH])
-    runs = [person.popen("run", f"task {n}", "--model", model, "--json") for n in range(3)]
+    model = write_script(handloom.workspace.parent, [*turns, FINISH])
+    runs = [handloom.start("run", f"task {n}", "--model", model, "--json") for n in range(3)]
     terminal.press("Enter")
     printed = []
     for run in runs:
         out, told = run.communicate(timeout=60)
-        assert run.returncode == 0, told
+        assert run.returncode == 0, told.decode()
         printed.append([json.loads(line) for line in out.splitlines()])
     terminal.wait_for("finished", "The primes are right")
-    assert len(person.conversations()) == 4
+    assert len(handloom.conversations()) == 4
     for events in printed:
-        exported = person.exported(events[0]["conversation_id"])
+        exported = handloom.export(events[0]["conversation_id"])
         assert exported == events
         assert [e["id"] for e in exported] == list(range(len(exported)))
         assert [e["content"] for e in exported if e.get("observation") == "run"] == [str(n) for n in range(25)]
-    screen = next(c for c in person.conversations() if c["title"] == "Show me what you can do.")
-    shown = person.exported(screen["conversation_id"])
+    screen = next(c for c in handloom.conversations() if c["title"] == "Show me what you can do.")
+    shown = handloom.export(screen["conversation_id"])
     assert [e["id"] for e in shown] == list(range(len(shown)))
     assert shown[-1]["extras"]["agent_state"] == "finished"
