@@ -96,12 +96,9 @@ class EventStream:
         return await self._store.append(self._lease, drafts, self._deliver)
 
     def _masked(self, event: Event) -> Event:
-        data = event_to_dict(event)
+        data = event_to_dict(event, derived=False)
         masked = self._masker.mask(data, is_field=_is_field)
-        if masked is data:
-            return event
-        masked.pop("message", None)  # derived anew from what is masked
-        return event_from_dict(masked)[0]
+        return event if masked is data else event_from_dict(masked)[0]
 
     def _deliver(self, envelopes: Sequence[Envelope]) -> None:
         for envelope in envelopes:
