@@ -197,8 +197,12 @@ class EventStore:
 
     async def _connect(self, *, reader: bool = False) -> aiosqlite.Connection:
         connection = await aiosqlite.connect(self.path, isolation_level=None, timeout=BUSY_S)
-        for pragma in schema.READER_PRAGMAS if reader else schema.WRITER_PRAGMAS:
-            await connection.execute(pragma)
+        try:
+            for pragma in schema.READER_PRAGMAS if reader else schema.WRITER_PRAGMAS:
+                await connection.execute(pragma)
+        except BaseException:
+            await connection.close()  # or its thread would keep the process from ending
+            raise
         return connection
 
     # -- conversations and leases -----------------------------------------------------------------------------------

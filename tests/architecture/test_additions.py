@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from core.agent.tools import CODEACT_TOOLS
-from core.config import Settings
+from core.config import AgentSettings, Settings
 from core.events import Action
+from core.llm.settings import LLMSettings
 from runtime.plugins import PLUGINS
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Table
@@ -41,16 +45,20 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
             assert parameter.get("description"), f"{schema['name']}.{name}"
 
 
+SECTIONS = (Settings, AgentSettings, LLMSettings)
+
+
 def test_every_setting_says_what_it_means() -> None:
-    sections = [
-        Settings,
-        *(f.annotation for f in Settings.model_fields.values() if hasattr(f.annotation, "model_fields")),
-    ]
-    for section in sections:
-        source = Path(__import__(section.__module__, fromlist=["x"]).__file__).read_text("utf-8")
+    for section in SECTIONS:
+        source = inspect.getsource(section)
         for name, field in section.model_fields.items():
-            if hasattr(field.annotation, "model_fields"):
+            if field.annotation in SECTIONS:
                 continue
             _, _, after = source.partition(f"\n    {name}: ")
             documented = after.partition("\n    ")[2].lstrip().startswith('"""')
-            assert documented, f"{section.__name__}.{name} has no docstring in {section.__module__}"
+            assert documented, f"{section.__name__}.{name} has no docstring"
+
+
+def test_every_section_of_the_settings_is_looked_at() -> None:
+    types = [field.annotation for field in Settings.model_fields.values()]
+    assert {t for t in types if inspect.isclass(t) and issubclass(t, BaseModel)} == set(SECTIONS) - {Settings}

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,11 @@ def handloom(tmp_path: Path) -> Handloom:
 
 
 @pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Handloom, Ended]]:
+def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Handloom, Ended]:
     """A task that was done, by a run that several tests look at."""
     folder = tmp_path_factory.mktemp("worked")
     handloom = Handloom(folder)
-    yield handloom, handloom("run", "look around", "--model", write_script(folder, WORK), "--json", "--title", "Tour")
+    return handloom, handloom("run", "look around", "--model", write_script(folder, WORK), "--json", "--title", "Tour")
 
 
 def states(events: list[dict[str, Any]]) -> list[str]:
@@ -157,7 +156,7 @@ class TestEnds:
         assert "The provider failed, on every try." in done.err
 
     def test_nonsense_from_the_model_is_answered_and_the_work_goes_on(self, handloom: Handloom, tmp_path: Path) -> None:
-        nonsense = [
+        nonsense: list[dict[str, Any]] = [
             {"tool_calls": [bash("echo x")], "fault": "malformed_arguments"},
             {"tool_calls": [bash("echo x")], "fault": "unknown_tool"},
             {"tool_calls": [{"name": "execute_bash", "arguments": {"command": ["no", "text"]}}]},
