@@ -88,7 +88,7 @@ def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
 def _read_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # a home that cannot be is the store's to tell
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}. Correct it or move it away.") from error

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from enum import IntEnum
 
 from core.controller.controller import STORE_STATUS
+from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, Status
 from core.session import AgentSession
 from core.stream import EventStreamSubscriber
@@ -41,20 +42,20 @@ async def run_task(
     """Say `task` and see it through until the agent rests, a limit is reached or `interrupted` is set.
 
     `ask` answers None for yes, or why not: with a reason the agent goes on, with an empty one it stops. Raises
-    StoreError where the task itself could not be stored.
+    StoreError where the task itself could not be stored. Where `on_event` raises OSError, the work is stopped: then
+    this raises BrokenPipeError where whoever read the output is gone, and HandloomError where it cannot be written.
     """
-    trouble: list[str] = []
     store_failed = asyncio.Event()
+    unheard = _Unheard(on_event)
 
     def watch(frame: Frame) -> None:
         if isinstance(frame, Status) and frame.message:
             on_notice(frame.message)
             if frame.id == STORE_STATUS:
-                trouble.append(frame.message)
                 store_failed.set()
 
     stop_watching = session.frames.watch(watch)
-    session.stream.subscribe(EventStreamSubscriber.MAIN, on_event, "headless")
+    session.stream.subscribe(EventStreamSubscriber.MAIN, unheard.tell, "headless")
     try:
         await session.send(task)
         async with asyncio.TaskGroup() as group:
@@ -62,6 +63,7 @@ async def run_task(
                 group.create_task(_see_through(session, ask)): "done",
                 group.create_task(interrupted.wait()): "interrupted",
                 group.create_task(store_failed.wait()): "trouble",
+                group.create_task(unheard.noticed.wait()): "unheard",
             }
             ended, rest = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task_ in rest:
@@ -69,13 +71,42 @@ async def run_task(
         how = {waits[task_] for task_ in ended}
         if "trouble" in how:
             return ExitStatus.ERROR
-        if "interrupted" in how:
+        if how & {"interrupted", "unheard"}:
             await session.interrupt()
             await session.settled()
-            return ExitStatus.INTERRUPTED
-        return _exit_status(session, on_notice)
+        if unheard.error is not None:
+            raise _told(unheard.error, session.info.id)
+        return ExitStatus.INTERRUPTED if "interrupted" in how else _exit_status(session, on_notice)
     finally:
         stop_watching()
+
+
+def _told(error: OSError, conversation_id: str) -> Exception:
+    """What the end of the output is to the caller."""
+    if isinstance(error, BrokenPipeError):
+        return error
+    return HandloomError(
+        f"The output cannot be written: {error.strerror}. The work was stopped. Free some space or write to another "
+        f"place, then go on with: handloom run --resume {conversation_id} 'go on'"
+    )
+
+
+class _Unheard:
+    """Tells events until the output is gone, which is the end of the run and not a failure of the stream's."""
+
+    def __init__(self, on_event: Callable[[Envelope], Awaitable[None]]) -> None:
+        self._on_event = on_event
+        self.error: OSError | None = None
+        self.noticed = asyncio.Event()
+
+    async def tell(self, envelope: Envelope) -> None:
+        if self.error is not None:
+            return
+        try:
+            await self._on_event(envelope)
+        except OSError as error:
+            self.error = error
+            self.noticed.set()
 
 
 async def _see_through(session: AgentSession, ask: Callable[[Envelope], Awaitable[str | None]]) -> None:

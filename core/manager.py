@@ -73,7 +73,9 @@ class ConversationManager:
         if name == DEMO:
             return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
-        create_llm(name, workspace="/", host=self._host, settings=llm_settings, environ=self._environ)
+        await asyncio.to_thread(
+            create_llm, name, workspace="/", host=self._host, settings=llm_settings, environ=self._environ
+        )
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
@@ -86,8 +88,8 @@ class ConversationManager:
         model = model or self.settings.model
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
-        workspace = _folder(workspace)
-        llm = self._make_llm(model, workspace)
+        workspace = await asyncio.to_thread(_folder, workspace)
+        llm = await self._make_llm(model, workspace)
         conversation_id = uuid.uuid4().hex
         lease = await self.store.create_conversation(conversation_id, title=title, workspace=workspace, model=model)
         return await self._start(lease, llm)
@@ -102,7 +104,7 @@ class ConversationManager:
         lease = await self.store.acquire(conversation_id)
         try:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
-            llm = self._make_llm(model or info.model, _folder(info.workspace))
+            llm = await self._make_llm(model or info.model, await asyncio.to_thread(_folder, info.workspace))
         except BaseException:
             await self.store.release(lease)
             raise
@@ -115,7 +117,7 @@ class ConversationManager:
             store=self.store,
             lease=lease,
             info=info,
-            runtime=self._make_runtime(info.workspace),
+            runtime=await asyncio.to_thread(self._make_runtime, info.workspace),
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
             make_agent=lambda llm: create_agent(agent_settings.name, llm),
@@ -133,8 +135,12 @@ class ConversationManager:
             await self._host.start()  # it loads for seconds, while the user still writes
         return session
 
-    def _make_llm(self, name: str, workspace: str) -> LLM:
-        return create_llm(name, workspace=workspace, host=self._host, settings=self.settings.llm, environ=self._environ)
+    async def _make_llm(self, name: str, workspace: str) -> LLM:
+        """The model of that name; off the loop, because a script is a file that has to be read."""
+        settings = self.settings.llm
+        return await asyncio.to_thread(
+            create_llm, name, workspace=workspace, host=self._host, settings=settings, environ=self._environ
+        )
 
     async def close(self, conversation_id: str) -> None:
         """Close a conversation; an unknown one is closed already."""

@@ -122,8 +122,7 @@ class EventStore:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await asyncio.to_thread(self._prepare_files)
-            stack.callback(self._share.release)
-            stack.callback(self.mark.release)
+            stack.push_async_callback(asyncio.to_thread, self._release_locks)
             try:
                 self._write = await self._connect()
                 stack.push_async_callback(self._close_writer)
@@ -179,6 +178,10 @@ class EventStore:
                 "Make it writable, free some space, or set HANDLOOM_HOME to another folder."
             ) from error
 
+    def _release_locks(self) -> None:
+        self.mark.release()
+        self._share.release()
+
     def _take_share(self) -> None:
         """Others may use the database beside us only if every SQLite involved has the WAL-reset fix."""
         shared = can_be_shared()
@@ -194,8 +197,12 @@ class EventStore:
 
     async def _connect(self, *, reader: bool = False) -> aiosqlite.Connection:
         connection = await aiosqlite.connect(self.path, isolation_level=None, timeout=BUSY_S)
-        for pragma in schema.READER_PRAGMAS if reader else schema.WRITER_PRAGMAS:
-            await connection.execute(pragma)
+        try:
+            for pragma in schema.READER_PRAGMAS if reader else schema.WRITER_PRAGMAS:
+                await connection.execute(pragma)
+        except BaseException:
+            await connection.close()  # or its thread would keep the process from ending
+            raise
         return connection
 
     # -- conversations and leases -----------------------------------------------------------------------------------

@@ -84,13 +84,12 @@ class LocalRuntime:
             await self._end()
 
     async def _start(self) -> None:
-        if not self._working_dir.is_dir():
+        if not await asyncio.to_thread(self._working_dir.is_dir):
             raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
         self._folder = _private_folder()
         key = secrets.token_hex(32)
         key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
-        key_file.touch(0o600)
-        key_file.write_text(key, "ascii")
+        _write_key(key_file, key)
         with log.open("wb") as stderr:
             self._server = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
@@ -111,7 +110,7 @@ class LocalRuntime:
         except TimeoutError:
             ready = b""
         if not ready:
-            said = log.read_text("utf-8", "replace").strip().rpartition("\n")[2]
+            said = (await asyncio.to_thread(log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
             raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
         self._client = client.ActionExecutionClient(key, uds=str(socket))
 
@@ -124,7 +123,7 @@ class LocalRuntime:
         if server is not None:
             await _end_process(server)
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def _end_process(server: asyncio.subprocess.Process) -> None:
@@ -138,6 +137,11 @@ async def _end_process(server: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             server.kill()
         await server.wait()
+
+
+def _write_key(file: Path, key: str) -> None:
+    file.touch(0o600)
+    file.write_text(key, "ascii")
 
 
 def _private_folder() -> Path:

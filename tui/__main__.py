@@ -42,7 +42,7 @@ def make_runtime(workspace: str) -> Runtime:
 def _plain(options: argparse.Namespace) -> int:
     import asyncio
 
-    from core.errors import ConfigurationError, HandloomError, UsageError
+    from core.errors import HandloomError
     from core.headless import ExitStatus
     from tui import plain
 
@@ -56,8 +56,7 @@ def _plain(options: argparse.Namespace) -> int:
                 return int(asyncio.run(plain.export(options)))
     except HandloomError as error:
         plain.notice(f"handloom: {error}")
-        usage = isinstance(error, UsageError | ConfigurationError) or options.command != "run"
-        return ExitStatus.USAGE if usage else ExitStatus.ERROR
+        return ExitStatus.USAGE  # nothing has happened yet: what fails later is told by the command itself
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains once more
         return ExitStatus.ERROR

@@ -79,6 +79,9 @@ class HandloomApp(Handlers, App[None]):
         self.workspace = Workspace(clock)
         self.clock = clock
         self._connect = connect
+        self._is_starting = True
+        self._sends_when_open = False
+        """Enter was pressed before there was a conversation: quick hands lose nothing."""
         self._pump_timer: Timer | None = None
         self._pumped_at = float("-inf")
         self._elapsed_timer: Timer | None = None
@@ -128,6 +131,8 @@ class HandloomApp(Handlers, App[None]):
             if self.options.model is None:
                 raise  # told on the screen, where another model can be chosen
             self.leave(error)
+        finally:
+            self._is_starting = False
 
     def leave(self, error: HandloomError) -> None:
         """End at the start: without a store, or with a model that cannot be used, there is nothing to show."""
@@ -182,6 +187,9 @@ class HandloomApp(Handlers, App[None]):
             self.open_tabs.append(known)
             await known.start()
         self.show_tab(known)
+        if self._sends_when_open:
+            self._sends_when_open = False
+            self.attempt(self._send(known, self.workspace.prompt.take()))
 
     def show_tab(self, tab: ConversationTab | None) -> None:
         """Bring a tab to the front; None shows that there is none."""
@@ -345,7 +353,12 @@ class HandloomApp(Handlers, App[None]):
         self.workspace.notice.clear()
         if tab is None:
             self.workspace.prompt.put(message.text)
-            self.flash("No conversation is open yet. ctrl+n begins one.")
+            self._sends_when_open = self._is_starting
+            self.flash(
+                "It is sent as soon as the conversation is open."
+                if self._is_starting
+                else "No conversation is open yet. ctrl+n begins one."
+            )
             return
         self.workspace.chat.go("end")
         self.attempt(self._send(tab, message.text))

@@ -344,7 +344,7 @@ class Handlers(_App):
             else:
                 return
         await self.new_conversation()
-        if self.options.demo and self.current is not None:
+        if self.options.demo and self.current is not None and not self.workspace.prompt.text:
             self.workspace.prompt.put(DEMO_TASK)
 
     async def new_conversation(self) -> None:

@@ -7,7 +7,6 @@ time, so that a conversation opened again goes on as if it had never stopped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from importlib import resources
 
 from pydantic import JsonValue
@@ -20,11 +19,13 @@ from core.memory.prompt import build_messages
 from core.memory.texts import last_observation_text
 from core.ports import LLM, FrameSink, LLMRequest
 
+_PROMPT = resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
+"""Read with the module, so that no step waits for the disk."""
 
-@cache
+
 def system_prompt() -> str:
     """The agent's instructions, as they stand in `prompts/codeact.md`."""
-    return resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
+    return _PROMPT
 
 
 class CodeActAgent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 import pytest
@@ -360,6 +361,38 @@ async def test_a_start_that_fails_is_told_and_the_app_stays_usable() -> None:
         manager.fails_with = None
         await it.press("escape", "ctrl+n")
         assert it.app.current is not None
+
+
+async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_lost() -> None:
+    manager, opened = ManagerDouble(), asyncio.Event()
+
+    async def connect() -> ConversationManager:
+        await opened.wait()
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*"quick", "enter")
+        assert app.workspace.prompt.text == "quick"
+        opened.set()
+        await until(pilot, lambda: bool(manager.sessions) and bool(manager.sessions["c0"].wishes))
+        assert manager.sessions["c0"].wishes == [("send", "quick")]
+        assert app.workspace.prompt.text == ""
+
+
+async def test_what_is_typed_before_the_conversation_is_open_stays_in_the_prompt() -> None:
+    manager, opened = ManagerDouble(), asyncio.Event()
+
+    async def connect() -> ConversationManager:
+        await opened.wait()
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*"half a")
+        opened.set()
+        await until(pilot, lambda: app.current is not None)
+        assert app.workspace.prompt.text == "half a"
 
 
 @pytest.mark.parametrize("where", ["connect", "create"])

@@ -1,0 +1,64 @@
+"""One place per addition: what is added in one place is complete, or a test here says what is missing."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from core.agent.tools import CODEACT_TOOLS
+from core.config import AgentSettings, Settings
+from core.events import Action
+from core.llm.settings import LLMSettings
+from runtime.plugins import PLUGINS
+from runtime.server.bash import BashSession
+from runtime.server.executor import ActionExecutor, Table
+from runtime.server.files import Files
+from runtime.server.tasks import TaskList
+
+WITHOUT_A_HANDLER = {"run_ipython", "browse", "browse_interactive", "call_tool_mcp"}
+"""Runnable actions that only a plugin can carry out, and no plugin does yet. Whoever brings it takes it out here."""
+
+
+def tables(folder: Path) -> list[Table]:
+    """The rows of a server with every plugin, as `runtime.server.main` puts them together."""
+    bash = BashSession(str(folder))
+    rows: list[Table] = [bash.table, Files(lambda: str(folder), 0o022).table, TaskList(None).table]
+    return [*rows, *(make(str(folder)).table for make in PLUGINS.values())]
+
+
+async def test_every_runnable_action_has_exactly_one_handler(tmp_path: Path) -> None:
+    handled = set(ActionExecutor(tables(tmp_path))._handlers)  # raises where two claim one
+    runnable = {action for action in Action.kinds.values() if action.runnable}
+    assert handled <= runnable, "a handler for what no runtime ever gets"
+    assert {action.kind for action in runnable - handled} == WITHOUT_A_HANDLER
+
+
+def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
+    schemas = [tool.schema()["function"] for tool in CODEACT_TOOLS]
+    names = [schema["name"] for schema in schemas]
+    assert len(set(names)) == len(names)
+    for schema in schemas:
+        assert schema["description"], schema["name"]
+        for name, parameter in schema["parameters"]["properties"].items():
+            assert parameter.get("description"), f"{schema['name']}.{name}"
+
+
+SECTIONS = (Settings, AgentSettings, LLMSettings)
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for section in SECTIONS:
+        source = inspect.getsource(section)
+        for name, field in section.model_fields.items():
+            if field.annotation in SECTIONS:
+                continue
+            _, _, after = source.partition(f"\n    {name}: ")
+            documented = after.partition("\n    ")[2].lstrip().startswith('"""')
+            assert documented, f"{section.__name__}.{name} has no docstring"
+
+
+def test_every_section_of_the_settings_is_looked_at() -> None:
+    types = [field.annotation for field in Settings.model_fields.values()]
+    assert {t for t in types if inspect.isclass(t) and issubclass(t, BaseModel)} == set(SECTIONS) - {Settings}

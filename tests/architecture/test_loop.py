@@ -1,0 +1,97 @@
+"""The event loop is never blocked: not by a call that waits, and not by work of more than 50 ms at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture.loop_watch import Watch
+from tests.blocking import ROOT, BlockedLoop, LoopGuard
+from tests.doubles import FINISH, bash, call, write_script
+
+LIMIT_MS = 50.0
+
+
+def coroutine_of_core(body: str) -> Any:
+    """A coroutine that stands in core, as far as anyone can tell."""
+    names: dict[str, Any] = {}
+    exec(compile(f"async def work(path):\n    {body}", str(ROOT / "core" / "work.py"), "exec"), names)
+    return names["work"]
+
+
+@pytest.mark.parametrize("body", ["path.stat()", "path.unlink()", "__import__('time').sleep(0.001)"])
+def test_a_blocking_call_of_core_is_caught_even_where_the_error_is_swallowed(
+    body: str, tmp_path: Path, loop_guard: LoopGuard
+) -> None:
+    work = coroutine_of_core(f"\n    try: {body}\n    except Exception: pass".lstrip())
+    with loop_guard.watching() as seen:
+        asyncio.run(work(tmp_path / "x"))
+    assert len(seen) == 1
+    assert "core/work.py" in seen[0]
+
+
+def test_what_a_test_does_on_its_own_loop_is_let_through(tmp_path: Path, loop_guard: LoopGuard) -> None:
+    async def test() -> None:
+        (tmp_path / "x").touch()
+        (tmp_path / "x").stat()
+
+    with loop_guard.watching() as seen:
+        asyncio.run(test())
+    assert seen == []
+    with pytest.raises(BlockedLoop), loop_guard.watching():
+        asyncio.run(coroutine_of_core("path.stat()")(tmp_path))
+
+
+def test_work_of_more_than_50_ms_in_one_turn_is_noticed() -> None:
+    async def burn() -> None:
+        begun = time.thread_time()
+        while time.thread_time() - begun < 0.06:
+            pass
+
+    watch = Watch()
+    with watch.watching():
+        asyncio.run(burn())
+    assert max(ms for ms, _, _ in watch.slowest) > LIMIT_MS
+
+
+def test_no_turn_of_the_loop_takes_more_than_50_ms_of_work(tmp_path: Path) -> None:
+    """Thread CPU time of each callback, so that a busy machine does not count, in a process of its own."""
+    big = "print('x' * 200_000)"
+    turns: list[dict[str, Any]] = [
+        {"text": "I look. " * 2000, "tokens_per_s": 100_000, "tool_calls": [bash("seq 1 200000")]},
+        {"text": "And again.", "tool_calls": [bash(f'python3 -c "{big}"'), bash("ls -la /usr/bin")]},
+        {
+            "tool_calls": [
+                call(
+                    "str_replace_editor",
+                    command="create",
+                    path="{workspace}/a.txt",
+                    file_text="line\n" * 20_000,
+                    security_risk="LOW",
+                ),
+                bash("cat a.txt"),
+            ]
+        },
+        *([{"tool_calls": [bash(f"echo {n}") for n in range(4)]}] * 10),
+        FINISH,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.architecture.loop_watch", write_script(tmp_path, turns), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+        cwd=ROOT,
+    )
+    report = json.loads(done.stdout)
+    assert report["ends"] == ["finished", "finished", "error"]  # the long one has used up the script
+    assert report["callbacks"] > 500
+    slow = [(name, round(ms)) for name, ms in report["slowest"] if ms > LIMIT_MS]
+    assert not slow, f"callbacks of more than {LIMIT_MS} ms: {slow}"

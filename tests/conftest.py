@@ -1,0 +1,89 @@
+"""What holds for all tests: requirements of the machine, seeds that can be had again, and a loop that never blocks.
+
+A test that is marked `browser`, `docker`, `tmux`, `strace` or `mount` is skipped by name where the machine cannot run
+it, and fails there where HANDLOOM_REQUIRE names what is missing. The last lines say what was skipped, why, and which
+seed the random tests had.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.blocking import LoopGuard
+from tests.machine import REQUIREMENTS, required
+
+SEED = pytest.StashKey[int]()
+SKIPPED = pytest.StashKey[defaultdict[str, list[str]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        required(os.environ)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[SEED] = int(os.environ.get("HANDLOOM_SEED") or random.SystemRandom().randrange(10**9))
+    skipped: defaultdict[str, list[str]] = defaultdict(list)
+    config.stash[SKIPPED] = skipped
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what the machine cannot run, or fail where it has to."""
+    for name, missing in REQUIREMENTS.items():
+        if item.get_closest_marker(name) is not None and (why := missing()):
+            if name in required(os.environ):
+                pytest.fail(f"{name} is required, but {why}", pytrace=False)
+            pytest.skip(f"{name}: {why}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        item.config.stash[SKIPPED][str(report.longrepr[2])].append(item.nodeid)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> Generator[None, None, None]:
+    """The last lines, after everything that pytest says itself."""
+    yield
+    terminalreporter.section("what this run was")
+    terminalreporter.line(f"The random tests had HANDLOOM_SEED={config.stash[SEED]}; set it to have them again.")
+    skipped = config.stash[SKIPPED]
+    for reason, tests in sorted(skipped.items()):
+        terminalreporter.line(f"{reason.removeprefix('Skipped: ')}. Not run:")
+        for test in tests:
+            terminalreporter.line(f"    {test}")
+    if not skipped:
+        terminalreporter.line("Nothing was skipped.")
+
+
+@pytest.fixture
+def seed(pytestconfig: pytest.Config) -> int:
+    """Where randomness starts: HANDLOOM_SEED, or another number in every run, told at its end."""
+    return pytestconfig.stash[SEED]
+
+
+@pytest.fixture(scope="session")
+def loop_guard() -> LoopGuard:
+    return LoopGuard()
+
+
+@pytest.fixture(autouse=True)
+def never_blocks_the_loop(request: pytest.FixtureRequest, loop_guard: LoopGuard) -> Iterator[None]:
+    """A blocking call of core or of a runtime's client on the event loop fails every async test."""
+    if request.node.get_closest_marker("asyncio") is None:
+        yield
+        return
+    with loop_guard.watching() as seen:
+        yield
+    assert not seen, "blocking calls on the event loop:\n  " + "\n  ".join(dict.fromkeys(seen))

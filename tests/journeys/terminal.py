@@ -1,0 +1,84 @@
+"""A real terminal for the workspace: tmux, typed into and read by a test."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+from tests.program import HANDLOOM, Handloom
+from tui.cards import GUARD_S
+
+WAIT_S = 30.0
+"""Until something has to be on the screen: generous, because other tests may have the cores."""
+
+
+class Terminal:
+    """A tmux server of its own with one shell in it. Close it."""
+
+    def __init__(self, program: Handloom, columns: int, rows: int) -> None:
+        self._socket = f"handloom-{uuid.uuid4().hex[:8]}"
+        self._folder = program.workspace.parent
+        variables = {**program.environ, "TERM": "screen-256color"}
+        pairs = [f"{name}={value}" for name, value in variables.items()]
+        shell = ["env", "-i", *pairs, "sh", "-i"]
+        size = ["-x", str(columns), "-y", str(rows)]
+        self._tmux("new-session", "-d", *size, "-c", str(program.workspace), shlex.join(shell))
+
+    def _tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-L", self._socket, "-f", "/dev/null", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+
+    def type(self, text: str) -> None:
+        """Type characters as they are."""
+        self._tmux("send-keys", "-l", text)
+
+    def press(self, *keys: str) -> None:
+        """Press keys by tmux's names: Enter, Escape, C-q, F4."""
+        self._tmux("send-keys", *keys)
+
+    def agree(self) -> None:
+        """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it."""
+        self.wait_for("Run this command?")
+        time.sleep(GUARD_S + 0.1)
+        self.press("y")
+
+    def handloom(self, *arguments: str) -> None:
+        """Start the program from the shell."""
+        self.type(shlex.join([*HANDLOOM, *arguments]))
+        self.press("Enter")
+
+    @property
+    def screen(self) -> str:
+        return self._tmux("capture-pane", "-p")
+
+    @property
+    def is_alternate(self) -> bool:
+        """Whether a full-screen program has the terminal."""
+        return self._tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
+
+    def wait_for(self, *texts: str, gone: bool = False) -> str:
+        """Wait until all texts are on the screen (or none of them is); the answer is the screen.
+
+        tmux tells nobody when its screen changes, so this is the one place that looks again and again.
+        """
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
+            screen = self.screen
+            if all((text in screen) is not gone for text in texts):
+                return screen
+            time.sleep(0.05)
+        raise AssertionError(f"{'still' if gone else 'not'} on the screen: {texts}\n{self.screen}")
+
+    def shell(self, command: str) -> str:
+        """What a command of the shell prints, while no program has the terminal."""
+        path = Path(self._folder, f"said-{uuid.uuid4().hex[:6]}")
+        self.type(f"{command} > {shlex.quote(str(path))}; echo rea''dy {path.name[-6:]}")
+        self.press("Enter")
+        self.wait_for(f"ready {path.name[-6:]}")
+        return path.read_text()
+
+    def close(self) -> None:
+        subprocess.run(["tmux", "-L", self._socket, "kill-server"], capture_output=True, check=False, timeout=20)

@@ -1,0 +1,299 @@
+"""`handloom run`, `list` and `export` as scripts use them: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles import FINISH, bash, write_script
+from tests.program import Ended, Handloom
+
+WORK = [
+    {"text": "I look.", "tool_calls": [bash("echo first; seq 1 50"), bash("echo second")]},
+    {"expect": "second", "text": "Once more.", "tool_calls": [bash("printf 'a\\tb\\xff\\n'; false")]},
+    {"expect": "exit code 1", **FINISH},
+]
+SLOW = [{"text": "I wait.", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
+
+
+@pytest.fixture
+def handloom(tmp_path: Path) -> Handloom:
+    return Handloom(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Handloom, Ended]:
+    """A task that was done, by a run that several tests look at."""
+    folder = tmp_path_factory.mktemp("worked")
+    handloom = Handloom(folder)
+    return handloom, handloom("run", "look around", "--model", write_script(folder, WORK), "--json", "--title", "Tour")
+
+
+def states(events: list[dict[str, Any]]) -> list[str]:
+    """The states that the agent went through."""
+    return [e["extras"]["agent_state"] for e in events if e.get("observation") == "agent_state_changed"]
+
+
+class TestRun:
+    def test_a_finished_task_ends_with_0_and_prints_events_and_nothing_else(
+        self, worked: tuple[Handloom, Ended]
+    ) -> None:
+        _, done = worked
+        assert done.status == 0, done.err
+        assert [event["id"] for event in done.events] == list(range(len(done.events)))
+        assert {event["conversation_id"] for event in done.events} == {done.conversation}
+        assert done.events[-1]["extras"]["agent_state"] == "finished"
+        outputs = [event["content"] for event in done.events if event.get("observation") == "run"]
+        assert outputs[1] == "second"
+        assert "No isolation" in done.err
+        assert done.out.endswith("\n")
+        assert "\x1b" not in done.out + done.err
+
+    def test_the_export_is_what_was_printed(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        assert json.dumps(handloom.export(done.conversation)) == json.dumps(done.events)
+
+    def test_without_json_a_person_can_follow(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "look around", "--model", write_script(tmp_path, WORK))
+        assert done.status == 0
+        assert [line for line in done.out.splitlines() if line in ("I look.", "second", "All is done.")] == [
+            "I look.",
+            "second",
+            "All is done.",
+        ]
+        assert "> Running command: echo second" in done.out
+        assert "\x1b" not in done.out
+
+    def test_the_task_can_come_from_standard_input(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "-", "--model", write_script(tmp_path, [FINISH]), "--json", stdin="from\na pipe\n")
+        assert done.status == 0
+        assert [event["args"]["content"] for event in done.events if event.get("action") == "message"] == [
+            "from\na pipe\n"
+        ]
+
+    def test_a_conversation_goes_on_where_it_was(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
+        handloom, done = worked
+        more = write_script(tmp_path, [*WORK, {"expect": "^$|.", "text": "More.", "tool_calls": [bash("pwd")]}, FINISH])
+        again = handloom("run", "and more", "--resume", done.conversation, "--model", more, "--json")
+        assert again.status == 0, again.err
+        assert again.events[0]["id"] == len(done.events)
+        assert handloom.export(done.conversation) == done.events + again.events
+
+    @pytest.mark.parametrize("command", [("--json",), ()], ids=["json", "text"])
+    def test_a_reader_that_leaves_ends_the_work_and_leaves_a_whole_conversation(
+        self, command: tuple[str, ...], handloom: Handloom, tmp_path: Path
+    ) -> None:
+        model = write_script(tmp_path, [{"text": "I count.", "tool_calls": [bash(f"echo {n}")]} for n in range(30)])
+        process = handloom.start("run", "count", "--model", model, *command)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read().decode()
+        process.stderr.close()
+        assert process.wait(20) == 1
+        assert "Traceback" not in err
+        events = handloom.export(Ended(1, "", err).conversation)
+        assert states(events)[-1] == "stopped"
+        assert not [event for event in events if event.get("extras", {}).get("error_id") == "SUBSCRIBER$FAILED"]
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    def test_output_that_cannot_be_written_stops_the_work_and_is_said(self, handloom: Handloom, tmp_path: Path) -> None:
+        model = write_script(tmp_path, WORK)
+        with open("/dev/full", "wb") as full:
+            process = handloom.start("run", "look", "--model", model, "--json", stdout=full)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == 1
+        assert b"The output cannot be written: No space left on device." in err
+        assert b"handloom run --resume" in err
+        assert b"Traceback" not in err
+
+
+class TestEnds:
+    def test_ctrl_c_in_the_middle_of_a_command_ends_with_130_and_leaves_nothing_open(
+        self, handloom: Handloom, tmp_path: Path
+    ) -> None:
+        process = handloom.start("run", "wait", "--model", write_script(tmp_path, SLOW), "--json")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = []
+        while b'"action":"run"' not in (line := process.stdout.readline()):
+            assert line, process.stderr.read()
+            lines.append(line)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 130, err
+        done = Ended(130, b"".join([*lines, line, out]).decode(), err.decode())
+        (action,) = [event for event in done.events if event.get("action") == "run"]
+        assert len([e for e in done.events if e.get("cause") == action["id"] and "observation" in e]) == 1
+        assert states(done.events)[-1] == "stopped"
+        assert handloom.export(done.conversation) == done.events
+
+    def test_the_limit_of_answers_ends_with_4_and_says_how_to_go_on(self, handloom: Handloom, tmp_path: Path) -> None:
+        model = write_script(tmp_path, WORK)
+        done = handloom("run", "x", "--model", model, "--max-iterations", "1", "--json")
+        assert done.status == 4
+        assert f"handloom run --resume {done.conversation} 'go on' --max-iterations N" in done.err
+        again = handloom("run", "go on", "--resume", done.conversation, "--max-iterations", "10", "--json")
+        assert (again.status, again.events[-1]["extras"]["agent_state"]) == (0, "finished"), again.err
+
+    def test_the_limit_of_costs_ends_with_4(self, handloom: Handloom, tmp_path: Path) -> None:
+        dear = [{**turn, "usage": {"prompt_tokens": 1000, "cost": 0.3}} for turn in WORK]
+        done = handloom("run", "x", "--model", write_script(tmp_path, dear), "--max-budget", "0.5")
+        assert done.status == 4
+        assert "current budget: 0.60, max budget: 0.50" in done.err.lower()
+
+    def test_a_model_that_fails_for_good_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "server_error"}]))
+        assert done.status == 1
+        assert "The provider failed, on every try." in done.err
+
+    def test_nonsense_from_the_model_is_answered_and_the_work_goes_on(self, handloom: Handloom, tmp_path: Path) -> None:
+        nonsense: list[dict[str, Any]] = [
+            {"tool_calls": [bash("echo x")], "fault": "malformed_arguments"},
+            {"tool_calls": [bash("echo x")], "fault": "unknown_tool"},
+            {"tool_calls": [{"name": "execute_bash", "arguments": {"command": ["no", "text"]}}]},
+            {"tool_calls": [{"name": "execute_bash", "arguments": {}}]},
+            FINISH,
+        ]
+        done = handloom("run", "x", "--model", write_script(tmp_path, nonsense), "--json")
+        assert done.status == 0, done.err
+        assert len([event for event in done.events if event.get("observation") == "error"]) == 4
+        assert not [event for event in done.events if event.get("action") == "run"]
+
+    def test_a_model_without_an_answer_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
+        done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "empty"}]))
+        assert done.status in (0, 1)
+        assert "Traceback" not in done.err
+
+
+class TestWrongUse:
+    """Exit status 2, one line that says what to do next, nothing on standard output, and no traceback."""
+
+    def refused(self, done: Ended, *said: str) -> None:
+        assert done.status == 2, (done.status, done.err)
+        assert done.out == ""
+        assert "Traceback" not in done.err
+        for text in said:
+            assert text in done.err
+
+    def test_an_option_that_is_not_there(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--colour"), "--colour")
+        self.refused(handloom("paint"), "paint")
+        self.refused(handloom("run"), "TASK")
+
+    @pytest.mark.parametrize("number", ["0", "-3", "many"])
+    def test_a_limit_that_is_none(self, number: str, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--model", "demo", "--max-iterations", number), "max")
+
+    def test_an_empty_task(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "-", "--model", "demo", stdin="  \n"), "task is empty")
+
+    def test_no_model(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x"), "No model is configured", "--model")
+
+    @pytest.mark.parametrize(
+        ("model", "said"),
+        [
+            ("gpt", "is no model's name"),
+            ("nobody/gpt", "Known providers"),
+            ("openai/gpt-x", "OPENAI_API_KEY is not set"),
+            ("scripted:", "needs the name of a script"),
+            ("scripted:/nowhere.yaml", "cannot be read"),
+        ],
+    )
+    def test_a_model_that_cannot_be_used(self, model: str, said: str, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--model", model), said)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("version: 2\nturns: [{text: x}]", "version"),
+            ("version: 1\nturns: []", "turns"),
+            ("version: 1\nturns:\n  - text: [", "line"),
+            ("version: 1\nturns: [{text: x}, {txet: y}]", "turn 2, txet"),
+            ("version: 1\nturns: [{expect: '(', text: x}]", "no regular expression"),
+            ("\x00\x01", "not YAML"),
+        ],
+    )
+    def test_a_script_that_is_none(self, text: str, said: str, handloom: Handloom, tmp_path: Path) -> None:
+        script = tmp_path / "bad.yaml"
+        script.write_text(text)
+        self.refused(handloom("run", "x", "--model", f"scripted:{script}"), "bad.yaml", said, "Correct it")
+
+    def test_a_workspace_that_is_not_there_or_no_folder(self, handloom: Handloom, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        model = write_script(tmp_path, [FINISH])
+        for place in ("nowhere", "file"):
+            done = handloom("run", "x", "--model", model, "--workspace", str(tmp_path / place))
+            self.refused(done, place, "--workspace")
+
+    def test_a_conversation_that_is_not_there(self, handloom: Handloom) -> None:
+        self.refused(handloom("run", "x", "--resume", "nope"), "no conversation nope", "handloom list")
+        self.refused(handloom("export", "nope"), "no conversation nope", "handloom list")
+
+    def test_a_setting_that_cannot_be(self, handloom: Handloom) -> None:
+        handloom.home.mkdir()
+        (handloom.home / "config.toml").write_text("[agent]\nmax_iteration = 3\n")
+        self.refused(handloom("run", "x", "--model", "demo"), "agent.max_iteration", "config.toml")
+        (handloom.home / "config.toml").write_text("[agent\n")
+        self.refused(handloom("run", "x", "--model", "demo"), "config.toml", "Correct it")
+
+    def test_the_workspace_without_a_terminal(self, handloom: Handloom) -> None:
+        self.refused(handloom(), "needs a terminal", "handloom run")
+
+    def test_a_file_that_cannot_be_exported_to(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
+        handloom, done = worked
+        self.refused(handloom("export", done.conversation, "-o", str(tmp_path / "no" / "x")), "cannot be written")
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestListAndExport:
+    def test_the_list_has_a_line_for_each_conversation(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        (line,) = [line for line in handloom("list").out.splitlines() if done.conversation in line]
+        assert re.search(r"\d+ events  Tour  \(", line)
+
+    def test_the_list_as_json_is_one_object_a_line(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        listed = handloom("list", "--json")
+        (info,) = [json.loads(line) for line in listed.out.splitlines()]
+        assert info["conversation_id"] == done.conversation
+        assert info["workspace"] == str(handloom.workspace)
+        assert info["title"] == "Tour"
+        assert info["event_count"] >= len(done.events)
+
+    def test_an_empty_home_lists_nothing(self, handloom: Handloom) -> None:
+        listed = handloom("list", "--json")
+        assert (listed.status, listed.out) == (0, "")
+
+    def test_an_export_to_a_file_appears_whole_and_for_its_owner_alone(
+        self, worked: tuple[Handloom, Ended], tmp_path: Path
+    ) -> None:
+        handloom, done = worked
+        file = tmp_path / "session.json"
+        ended = handloom("export", done.conversation, "-o", str(file))
+        assert (ended.status, ended.out) == (0, "")
+        assert json.loads(file.read_text("utf-8"))[: len(done.events)] == done.events
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert os.listdir(tmp_path) == ["session.json"]
+
+    def test_a_reader_that_leaves_an_export_hears_no_complaint(self, worked: tuple[Handloom, Ended]) -> None:
+        handloom, done = worked
+        process = handloom.start("export", done.conversation)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.stderr.close()
+        assert process.wait(20) in (0, 1)
+
+    def test_the_version_is_said(self, handloom: Handloom) -> None:
+        assert re.fullmatch(r"handloom \d+\.\d+\.\d+\n", handloom("--version").out)

@@ -1,0 +1,124 @@
+"""The workspace in a real terminal, as somebody uses it: start, task, answer, leave, come back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.doubles import FINISH, bash, write_script
+from tests.journeys.terminal import Terminal
+from tests.program import Handloom
+
+pytestmark = pytest.mark.tmux
+
+
+@pytest.fixture
+def terminal(handloom: Handloom, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    opened = Terminal(handloom, *getattr(request, "param", (120, 36)))
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("terminal", [(160, 48), (100, 30), (80, 24)], indirect=True, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
+    before = terminal.shell("stty -a")
+    terminal.handloom("demo")
+    terminal.wait_for("Show me what you can do.", "NO ISOLATION")
+    terminal.press("Enter")
+    terminal.wait_for("finished", "The primes are right")
+    terminal.press("F4")
+    terminal.wait_for("25 primes below 100", "All of it works.")
+    terminal.press("F3")
+    terminal.wait_for("agent_state_changed", "finish")
+    assert terminal.is_alternate
+    terminal.press("C-q")
+    terminal.wait_for("Show me what you can do.", gone=True)
+    assert terminal.shell("stty -a") == before
+    assert not terminal.is_alternate
+
+
+@pytest.mark.parametrize("terminal", [(20, 5)], indirect=True)
+def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
+    terminal.handloom("demo")
+    terminal.wait_for("NO ISOLATION")
+    terminal.press("Enter")
+    terminal.wait_for("sonnet-5-5", "NO ISOLATION")
+    terminal.press("C-q")
+    terminal.wait_for("NO ISOLATION", gone=True)
+
+
+def test_who_comes_back_finds_it_all(handloom: Handloom, terminal: Terminal) -> None:
+    model = write_script(
+        handloom.workspace.parent, [{"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, FINISH]
+    )
+    terminal.handloom("--model", model)
+    terminal.wait_for("Say what you want done")
+    terminal.type("look around")
+    terminal.press("Enter")
+    terminal.agree()
+    terminal.wait_for("seen-42", "All is done.", "finished")
+    terminal.press("C-q")
+    terminal.wait_for("All is done.", gone=True)
+    terminal.handloom()
+    terminal.wait_for("look around", "seen-42", "All is done.", "finished")
+    (conversation,) = handloom.conversations()
+    assert conversation["title"] == "look around"
+
+
+def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal) -> None:
+    turns = [{"text": "I wait.", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
+    terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
+    terminal.wait_for("Say what you want done")
+    terminal.type("wait for me")
+    terminal.press("Enter")
+    terminal.agree()
+    terminal.wait_for("begun", "running")
+    (pid,) = subprocess.run(["pgrep", "-f", f"scripted:{handloom.workspace.parent}"], capture_output=True,
+                            text=True, check=True).stdout.split()  # fmt: skip
+    os.kill(int(pid), signal.SIGKILL)
+    terminal.wait_for("Killed")
+    terminal.press("C-l")
+    terminal.handloom()
+    terminal.wait_for("wait for me", "I wait.", "stopped")
+
+
+def test_an_interrupt_stops_the_command(handloom: Handloom, terminal: Terminal) -> None:
+    turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
+    terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
+    terminal.wait_for("Say what you want done")
+    terminal.type("go")
+    terminal.press("Enter")
+    terminal.agree()
+    terminal.wait_for("begun", "esc to stop")
+    terminal.press("Escape")
+    terminal.wait_for("Interrupted", "stopped")
+
+
+def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Handloom, terminal: Terminal) -> None:
+    terminal.handloom("demo")
+    terminal.wait_for("Show me what you can do.")
+    turns = [{"tool_calls": [bash(f"echo {n}")]} for n in range(25)]
+    model = write_script(handloom.workspace.parent, [*turns, FINISH])
+    runs = [handloom.start("run", f"task {n}", "--model", model, "--json") for n in range(3)]
+    terminal.press("Enter")
+    printed = []
+    for run in runs:
+        out, told = run.communicate(timeout=60)
+        assert run.returncode == 0, told.decode()
+        printed.append([json.loads(line) for line in out.splitlines()])
+    terminal.wait_for("finished", "The primes are right")
+    assert len(handloom.conversations()) == 4
+    for events in printed:
+        exported = handloom.export(events[0]["conversation_id"])
+        assert exported == events
+        assert [e["id"] for e in exported] == list(range(len(exported)))
+        assert [e["content"] for e in exported if e.get("observation") == "run"] == [str(n) for n in range(25)]
+    screen = next(c for c in handloom.conversations() if c["title"] == "Show me what you can do.")
+    shown = handloom.export(screen["conversation_id"])
+    assert [e["id"] for e in shown] == list(range(len(shown)))
+    assert shown[-1]["extras"]["agent_state"] == "finished"

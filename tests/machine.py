@@ -1,0 +1,79 @@
+"""What the machine that runs the tests can do: the requirements that a test may name as its marker.
+
+One entry a requirement: why it cannot be met here, or an empty text. Each is looked for once, when the first test that
+needs it comes up.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+from core.sqlite import sqlite3
+
+
+def _succeeds(*command: str, within_s: float = 20.0) -> bool:
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=within_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _browser() -> str:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    places = [Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")]
+    own = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH", Path.home() / ".cache" / "ms-playwright"))
+    if any(map(shutil.which, names)) or any(p.exists() for p in places) or any(own.glob("chromium*")):
+        return ""
+    return "there is no Chromium; on Debian: apt-get install chromium"
+
+
+def _docker() -> str:
+    if shutil.which("docker") is None:
+        return "there is no docker command; make engine installs one on Debian"
+    return "" if _succeeds("docker", "info") else "no container engine answers; make engine starts one on Debian"
+
+
+def _tmux() -> str:
+    return "" if shutil.which("tmux") else "there is no tmux; on Debian: apt-get install tmux"
+
+
+def _strace() -> str:
+    if shutil.which("strace") is None:
+        return "there is no strace; on Debian: apt-get install strace"
+    return "" if _succeeds("strace", "-f", "-o", os.devnull, "true") else "strace may not trace processes here"
+
+
+def _mount() -> str:
+    command = ("unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/tmp")
+    return "" if _succeeds(*command) else "no file system can be mounted in a namespace of one's own here"
+
+
+REQUIREMENTS: Mapping[str, Callable[[], str]] = {
+    "browser": cache(_browser),
+    "docker": cache(_docker),
+    "tmux": cache(_tmux),
+    "strace": cache(_strace),
+    "mount": cache(_mount),
+}
+"""By the marker's name: why it cannot be had here."""
+
+
+def required(environ: Mapping[str, str]) -> frozenset[str]:
+    """The requirements that must be met, from HANDLOOM_REQUIRE. Raises ValueError for one that nobody knows."""
+    names = frozenset(name.strip() for name in environ.get("HANDLOOM_REQUIRE", "").split(",") if name.strip())
+    if unknown := names - REQUIREMENTS.keys():
+        raise ValueError(f"HANDLOOM_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(REQUIREMENTS)}")
+    return names
+
+
+def described() -> str:
+    """The machine in one line, for figures that are published with it."""
+    python = f"Python {platform.python_version()}, SQLite {'.'.join(map(str, sqlite3.sqlite_version_info))}"
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.release()} {platform.machine()}, {python}"

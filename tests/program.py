@@ -1,0 +1,89 @@
+"""The command line as people and scripts use it: `handloom`, in a process of its own, on a home of its own.
+
+The environment is small and said in full, so that nothing of the developer's own set-up takes part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+HANDLOOM = (sys.executable, "-P", "-m", "tui")
+"""What the console script does, found in this source tree."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The lines of `--json`; every one has to be an object."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def conversation(self) -> str:
+        """The id that `handloom run` says on standard error."""
+        found = re.search(r"^conversation (\w+)$", self.err, re.MULTILINE)
+        assert found, f"no conversation in: {self.err}"
+        return found[1]
+
+
+class Handloom:
+    """The program on one home and one workspace."""
+
+    def __init__(self, folder: Path, **environ: str) -> None:
+        self.home = folder / "home"
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        self.environ: Mapping[str, str] = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+            "TERM": os.environ.get("TERM", "xterm-256color"),
+            "HANDLOOM_HOME": str(self.home),
+            **environ,
+        }
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        """Begin a command; the caller ends it."""
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen([*HANDLOOM, *arguments], env=self.environ, cwd=self.workspace, **options)
+
+    def __call__(self, *arguments: str, stdin: str = "", within_s: float = 60.0) -> Ended:
+        """Run a command to its end. Its workspace is the current folder."""
+        done = subprocess.run(
+            [*HANDLOOM, *arguments],
+            input=stdin.encode(),
+            capture_output=True,
+            env=self.environ,
+            cwd=self.workspace,
+            timeout=within_s,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def export(self, conversation: str) -> list[dict[str, Any]]:
+        """A conversation's events, by `handloom export`."""
+        done = self("export", conversation)
+        assert done.status == 0, done.err
+        events: list[dict[str, Any]] = json.loads(done.out)
+        return events
+
+    def conversations(self) -> list[dict[str, Any]]:
+        """All conversations of this home, the newest first, by `handloom list`."""
+        return [json.loads(line) for line in self("list", "--json").out.splitlines()]
