@@ -17,7 +17,7 @@ from core.agent.registry import create_agent
 from core.config import Settings, remember_model
 from core.controller.state import Limits
 from core.errors import UsageError
-from core.llm.hosted import ModelHost
+from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.ports import LLM, Runtime
 from core.secrets import Masker, from_environment
@@ -64,10 +64,12 @@ class ConversationManager:
         return offers(self._environ)
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
-        """Use this model for new conversations from now on, and in later starts.
+        """Use this model for new conversations from now on, and in later starts; the demo is not remembered.
 
         Raises ConfigurationError where it cannot be used (then nothing changes) or not be written down.
         """
+        if name == DEMO:
+            return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
         await asyncio.to_thread(
             create_llm, name, workspace="/", host=self._host, settings=llm_settings, environ=self._environ
@@ -127,6 +129,8 @@ class ConversationManager:
             await session.aclose()
             raise
         self._sessions[lease.conversation_id] = session
+        if isinstance(llm, HostedLLM):
+            await self._host.start()  # it loads for seconds, while the user still writes
         return session
 
     async def _make_llm(self, name: str, workspace: str) -> LLM:

@@ -40,7 +40,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             cause INTEGER,
             kind TEXT NOT NULL,
             lease INTEGER NOT NULL,  -- the token under which it was written
-            body TEXT NOT NULL,      -- the event in the JSON form of OpenHands V0
+            body TEXT NOT NULL,      -- in the JSON form of OpenHands V0, without what follows from the rest
             PRIMARY KEY (conversation, id)
         ) STRICT
         """,

@@ -1,7 +1,8 @@
 """Secrets stay out of what is stored, shown and sent on: the masking of known values.
 
 A value is replaced wherever it stands, at any depth, in keys of free-form objects too. Values under 8 characters are
-never patterns: masking `18` or `true` would destroy ordinary text. Pure but for `from_environment`.
+never patterns: masking `18` or `true` would destroy ordinary text. Pure; loads nothing, so that the
+sandbox's launcher and the model host can use it.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ from typing import Any
 
 PLACEHOLDER = "<secret_hidden>"
 MIN_LENGTH = 8
-SECRET_NAME = re.compile(
-    r"(API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIALS?|PRIVATE_?KEY)(_|$)", re.IGNORECASE
+_SECRET_NAME = re.compile(
+    r"(^|_)(API_?KEYS?|ACCESS_KEY(_ID)?|SECRET_KEY|PRIVATE_KEY|KEY|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASSPHRASE"
+    r"|CREDENTIALS?|PAT|COOKIE)(_\d+)?$|PASSWORD$|APIKEY$",
+    re.IGNORECASE,
 )
-"""Names of environment variables whose values are taken for secrets."""
 
 PROTECTED = frozenset({"action", "observation", "agent_state", "confirmation_state", "recall_type", "impl_source"})
 """Fields whose values come from our own lists, never from outside."""
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether an environment variable's name says that it holds a key, a token or a password."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def from_environment(environ: Mapping[str, str]) -> list[str]:
-    """The values of the variables that are secrets by their names."""
-    return [value for name, value in environ.items() if SECRET_NAME.search(name)]
+    """The values of the variables whose names say that they are secret, as far as they are long enough to mask."""
+    return [value for name, value in environ.items() if is_secret_name(name) and len(value) >= MIN_LENGTH]
 
 
 class Masker:

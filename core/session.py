@@ -141,6 +141,7 @@ class AgentSession:
             return
         if self._controller is not None:
             await self._stop("The conversation was closed.")
+            self._controller.give_up()
         self._closing.set()
         if self._life is not None:
             _, late = await asyncio.wait([self._life], timeout=CLOSE_S)

@@ -23,7 +23,17 @@ from typing import Any, Self
 
 from core import schema
 from core.errors import LeaseLostError, StoreBusyError, StoreError, UsageError
-from core.events import Action, Envelope, Event, EventSource, envelope_from_dict, envelope_to_dict, to_json
+from core.events import (
+    Action,
+    Envelope,
+    Event,
+    EventSource,
+    UnknownAction,
+    UnknownObservation,
+    envelope_from_dict,
+    envelope_to_dict,
+    to_json,
+)
 from core.locks import FileLock, ProcessMark
 from core.sqlite import aiosqlite, can_be_shared, sqlite3, version
 
@@ -95,9 +105,9 @@ class _Request:
 def kind_of(event: Event) -> str:
     """The name of an event's kind in the database: branch and kind, as `action:run`."""
     branch = "action" if isinstance(event, Action) else "observation"
-    raw = getattr(event, "raw", None)
-    name = raw.get(branch, "unknown") if isinstance(raw, dict) else event.kind
-    return f"{branch}:{name}"
+    if isinstance(event, UnknownAction | UnknownObservation):
+        return f"{branch}:{event.raw.get(branch, 'unknown')}"
+    return f"{branch}:{event.kind}"
 
 
 class EventStore:
@@ -387,7 +397,7 @@ class EventStore:
                 event=draft.event,
                 carried={},
             )
-            body = _storable(to_json(envelope_to_dict(envelope)))
+            body = to_json(envelope_to_dict(envelope, derived=False))
             place = (lease.key, event_id, timestamp, draft.source.value, draft.cause)
             request.envelopes.append(envelope)
             request.rows.append((*place, kind_of(draft.event), lease.token, body))
@@ -495,15 +505,6 @@ def _add_filter(where: EventFilter, clauses: list[str], values: list[Any]) -> No
         if moment is not None:
             clauses.append(f"e.timestamp {operator} ?")
             values.append(moment.astimezone(UTC).isoformat())
-
-
-def _storable(text: str) -> str:
-    """The same JSON with lone surrogates as escapes: SQLite stores UTF-8, which has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(json.loads(text), separators=(",", ":"))
-    return text
 
 
 def _fail(request: _Request, error: StoreError) -> None:

@@ -31,6 +31,9 @@ from core.store import Draft, EventFilter, EventStore, Lease
 
 log = logging.getLogger(__name__)
 
+CLOSE_S = 5.0
+"""How long subscribers may take over what they have when the stream closes."""
+
 Callback = Callable[[Envelope], Awaitable[None]]
 
 
@@ -93,12 +96,9 @@ class EventStream:
         return await self._store.append(self._lease, drafts, self._deliver)
 
     def _masked(self, event: Event) -> Event:
-        data = event_to_dict(event)
+        data = event_to_dict(event, derived=False)
         masked = self._masker.mask(data, is_field=_is_field)
-        if masked is data:
-            return event
-        masked.pop("message", None)  # derived anew from what is masked
-        return event_from_dict(masked)[0]
+        return event if masked is data else event_from_dict(masked)[0]
 
     def _deliver(self, envelopes: Sequence[Envelope]) -> None:
         for envelope in envelopes:
@@ -172,8 +172,11 @@ class EventStream:
         self._subscriptions.clear()
         for subscription in subscriptions:
             subscription.queue.put_nowait(None)
-        tasks = [s.task for s in subscriptions if s.task is not None]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks := [s.task for s in subscriptions if s.task is not None]:
+            _, late = await asyncio.wait(tasks, timeout=CLOSE_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
         await self._store.release(self._lease)
 
     # -- reading -----------------------------------------------------------------------------------------------------

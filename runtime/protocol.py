@@ -75,9 +75,10 @@ def encode_observation(observation: Observation) -> bytes:
 def encode_frame(frame: Frame) -> bytes:
     """One line of a stream, without its end."""
     match frame:
-        case TerminalOutput(cause, data):
+        case TerminalOutput(cause, data, is_echo):
             text = base64.b64encode(data).decode("ascii")
-            return _encode({"frame": "terminal_output", "cause": cause, "data": text})
+            echo = {"echo": True} if is_echo else {}
+            return _encode({"frame": "terminal_output", "cause": cause, "data": text, **echo})
         case Status(level, id_, message):
             return _encode({"frame": "status", "level": level, "id": id_, "message": message})
         case TokenDelta(cause, text, channel):
@@ -92,7 +93,8 @@ def decode_line(line: bytes) -> Frame | Observation:
     try:
         match data["frame"]:
             case "terminal_output":
-                return TerminalOutput(int(data["cause"]), base64.b64decode(data["data"], validate=True))
+                shown = base64.b64decode(data["data"], validate=True)
+                return TerminalOutput(int(data["cause"]), shown, data.get("echo") is True)
             case "status":
                 is_error = data["level"] == "error"
                 return Status("error" if is_error else "info", str(data["id"]), str(data["message"]))

@@ -83,3 +83,7 @@ class Handloom:
         assert done.status == 0, done.err
         events: list[dict[str, Any]] = json.loads(done.out)
         return events
+
+    def conversations(self) -> list[dict[str, Any]]:
+        """All conversations of this home, the newest first, by `handloom list`."""
+        return [json.loads(line) for line in self("list", "--json").out.splitlines()]

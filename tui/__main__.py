@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tui.command_line import parser
@@ -41,7 +42,7 @@ def make_runtime(workspace: str) -> Runtime:
 def _plain(options: argparse.Namespace) -> int:
     import asyncio
 
-    from core.errors import ConfigurationError, HandloomError, UsageError
+    from core.errors import HandloomError
     from core.headless import ExitStatus
     from tui import plain
 
@@ -55,8 +56,7 @@ def _plain(options: argparse.Namespace) -> int:
                 return int(asyncio.run(plain.export(options)))
     except HandloomError as error:
         plain.notice(f"handloom: {error}")
-        usage = isinstance(error, UsageError | ConfigurationError) or options.command != "run"
-        return ExitStatus.USAGE if usage else ExitStatus.ERROR
+        return ExitStatus.USAGE  # nothing has happened yet: what fails later is told by the command itself
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains once more
         return ExitStatus.ERROR
@@ -72,6 +72,9 @@ def _workspace(options: argparse.Namespace) -> int:
     from tui.options import StartOptions
 
     start = StartOptions.from_arguments(options)
+    if not (os.path.isdir(start.workspace) and os.access(start.workspace, os.R_OK | os.X_OK)):
+        sys.stderr.write(f"handloom: {start.workspace!a} is no folder that can be read. Name another.\n")
+        return 2
     app = HandloomApp(lambda: connect(start), start)
     app.run()
     return app.return_code or 0
@@ -85,9 +88,12 @@ async def connect(options: StartOptions) -> ConversationManager:
     for module in ("core.manager", "runtime.local"):  # off the loop: the first frame is on the screen already
         await asyncio.to_thread(import_module, module)
     from core.config import home_folder, load
+    from core.logs import log_to
     from core.manager import ConversationManager
 
     home = home_folder(os.environ)
+    with suppress(OSError):  # the store says what is wrong with the folder, and what to do
+        await asyncio.to_thread(log_to, home)
     settings = await asyncio.to_thread(load, home, os.environ, model=options.model, runtime=options.runtime)
     manager = ConversationManager(home, settings, make_runtime=make_runtime, environ=os.environ)
     return await manager.__aenter__()

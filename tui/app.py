@@ -38,6 +38,7 @@ from tui.tabs import TabItem, TabStrip
 from tui.text import sanitize, sanitize_line
 
 if TYPE_CHECKING:
+    from core.errors import HandloomError
     from core.manager import ConversationManager
     from core.session import AgentSession
     from tui.conversation import ConversationTab
@@ -78,6 +79,9 @@ class HandloomApp(Handlers, App[None]):
         self.workspace = Workspace(clock)
         self.clock = clock
         self._connect = connect
+        self._is_starting = True
+        self._sends_when_open = False
+        """Enter was pressed before there was a conversation: quick hands lose nothing."""
         self._pump_timer: Timer | None = None
         self._pumped_at = float("-inf")
         self._elapsed_timer: Timer | None = None
@@ -114,8 +118,25 @@ class HandloomApp(Handlers, App[None]):
     async def _begin(self) -> None:
         for module in AFTER_FIRST_FRAME:
             await asyncio.to_thread(import_module, module)
-        self.manager = await self._connect()
-        await self._open_first()
+        from core.errors import ConfigurationError, HandloomError, UsageError
+
+        try:
+            self.manager = await self._connect()
+        except HandloomError as error:
+            self.leave(error)
+            return
+        try:
+            await self._open_first()
+        except (ConfigurationError, UsageError) as error:
+            if self.options.model is None:
+                raise  # told on the screen, where another model can be chosen
+            self.leave(error)
+        finally:
+            self._is_starting = False
+
+    def leave(self, error: HandloomError) -> None:
+        """End at the start: without a store, or with a model that cannot be used, there is nothing to show."""
+        self.exit(return_code=2, message=f"handloom: {sanitize(str(error))}")
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
@@ -166,6 +187,9 @@ class HandloomApp(Handlers, App[None]):
             self.open_tabs.append(known)
             await known.start()
         self.show_tab(known)
+        if self._sends_when_open:
+            self._sends_when_open = False
+            self.attempt(self._send(known, self.workspace.prompt.take()))
 
     def show_tab(self, tab: ConversationTab | None) -> None:
         """Bring a tab to the front; None shows that there is none."""
@@ -217,6 +241,8 @@ class HandloomApp(Handlers, App[None]):
             model=sanitize_line(session.model_name, 40),
             context_used=usage.per_turn_token,
             context_window=usage.context_window,
+            tokens_in=usage.prompt_tokens,
+            tokens_out=usage.completion_tokens,
             cost=state.metrics.accumulated_cost,
             iteration=state.iteration,
             max_iterations=state.max_iterations,
@@ -327,7 +353,12 @@ class HandloomApp(Handlers, App[None]):
         self.workspace.notice.clear()
         if tab is None:
             self.workspace.prompt.put(message.text)
-            self.flash("No conversation is open yet. ctrl+n begins one.")
+            self._sends_when_open = self._is_starting
+            self.flash(
+                "It is sent as soon as the conversation is open."
+                if self._is_starting
+                else "No conversation is open yet. ctrl+n begins one."
+            )
             return
         self.workspace.chat.go("end")
         self.attempt(self._send(tab, message.text))

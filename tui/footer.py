@@ -36,6 +36,10 @@ class Facts:
     context_window: int = 0
     """0 where it is not known."""
     cost: float | None = None
+    """US dollars of the whole conversation; None where a price is not known."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    """Of the whole conversation."""
     iteration: int = 0
     max_iterations: int = 0
     workspace: str = ""
@@ -86,10 +90,13 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     if facts.model:
         left.append(Piece(facts.model, "", 8))
         window = facts.context_window
-        share = f"{100 * facts.context_used / window:.0f}% of {tokens(window)}" if window else "—"
+        used = tokens(facts.context_used) if facts.context_used else "—"
+        share = f"{100 * facts.context_used / window:.0f}% of {tokens(window)}" if window else used
         left.append(Piece(f"ctx {share}", "$text-muted", 7))
         cost = "—" if facts.cost is None else f"${facts.cost:.4f}" if facts.cost < 1 else f"${facts.cost:.2f}"
         left.append(Piece(cost, "$text-muted", 6))
+        if facts.tokens_in or facts.tokens_out:
+            left.append(Piece(f"{tokens(facts.tokens_in)} in {tokens(facts.tokens_out)} out", "$text-muted", 11))
         if facts.max_iterations:
             left.append(Piece(f"{facts.iteration}/{facts.max_iterations}", "$text-muted", 9))
     right = []

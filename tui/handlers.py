@@ -344,7 +344,7 @@ class Handlers(_App):
             else:
                 return
         await self.new_conversation()
-        if self.options.demo and self.current is not None:
+        if self.options.demo and self.current is not None and not self.workspace.prompt.text:
             self.workspace.prompt.put(DEMO_TASK)
 
     async def new_conversation(self) -> None:
@@ -368,7 +368,7 @@ class Handlers(_App):
         chosen = await self.push_screen_wait(StartScreen(self.options.workspace, self.manager.offers()))
         if chosen is None:
             return None
-        self.options.remember_model(chosen.model, chosen.base_url)
+        await self.manager.choose_model(chosen.model, chosen.base_url)
         return str(chosen.model)
 
     async def _list_conversations(self) -> None:

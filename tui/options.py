@@ -5,17 +5,12 @@ Standard library only, because the first frame needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     import argparse
-
-
-def _forget(model: str, base_url: str) -> None:
-    """Remember nothing: the default where no configuration file may be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +31,6 @@ class StartOptions:
     """A theme's name; None takes our dark one."""
     themes_dir: str | None = None
     """A folder with themes of the user's own."""
-    remember_model: Callable[[str, str], None] = _forget
-    """Called with (model, base URL or "") when one is chosen on screen."""
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Self:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from core.config import home_folder, load
-from core.errors import ConfigurationError, UsageError
+from core.errors import ConfigurationError, HandloomError, UsageError
 from core.events import (
     Action,
     AgentFinishAction,
@@ -88,14 +88,14 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
         notice(f"conversation {session.info.id}")
         if session.isolation == "none":
             notice("No isolation: the agent's commands run as you, on this machine.")
-        return await run_task(
-            session,
-            task,
-            on_event=_Printer(session, _print_json if options.json else _print_text).take,
-            on_notice=notice,
-            ask=_ask,
-            interrupted=interrupted,
-        )
+        printer = _Printer(session, _print_json if options.json else _print_text)
+        try:
+            return await run_task(
+                session, task, on_event=printer.take, on_notice=notice, ask=_ask, interrupted=interrupted
+            )
+        except HandloomError as error:  # the work had begun, so it is no matter of the command line any more
+            notice(f"handloom: {error}")
+            return ExitStatus.ERROR
 
 
 class _Printer:
@@ -107,6 +107,7 @@ class _Printer:
         self._print = print_event
 
     async def take(self, envelope: Envelope) -> None:
+        """Print up to this event. Raises OSError where the output is gone or full."""
         if envelope.id > self._printed + 1:
             for earlier in await self._session.stream.read(after=self._printed, before=envelope.id):
                 self._print(earlier)
@@ -132,7 +133,7 @@ def _print_text(envelope: Envelope) -> None:
                 say(sanitize(action.thought_text))
             say(sanitize(f"> {action.message}"))
         case CmdOutputObservation(content=text, metadata=metadata):
-            say(sanitize(text + metadata.suffix))
+            say(sanitize(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}"))
         case ErrorObservation(content=text):
             notice(text)
 

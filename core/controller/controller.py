@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from core.controller import decide
@@ -41,6 +42,8 @@ from core.stream import EventStream, EventStreamSubscriber
 log = logging.getLogger(__name__)
 
 INTERRUPTED = "\n[The command was interrupted by the user.]"
+INTERRUPTED_EXIT = 130
+"""As a shell says it of a command that an interrupt ended: 128 and the number of SIGINT."""
 STORE_STATUS = "STATUS$ERROR_STORE"
 STORE_RETRY_S = 1.0
 """How often a full or broken disk is tried again: soon enough that work goes on by itself once there is room."""
@@ -74,6 +77,7 @@ class AgentController:
         self.changed = asyncio.Event()
         """Set after every change of state; whoever waits for one clears it."""
         self._spawn = spawn
+        self._gave_up = asyncio.Event()
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -81,6 +85,10 @@ class AgentController:
         self.stream.subscribe(EventStreamSubscriber.AGENT_CONTROLLER, self.on_event, "controller")
         for effect in decide.resume(self.state):
             await self._perform(effect)
+
+    def give_up(self) -> None:
+        """The conversation closes: what a broken disk does not take now is not tried again."""
+        self._gave_up.set()
 
     async def on_event(self, envelope: Envelope) -> None:
         """Take one event of the stream: fold it, then perform what follows."""
@@ -137,7 +145,7 @@ class AgentController:
         action, seen = _confirmed(envelope.event), OutputBuffer()
 
         def publish(frame: Frame) -> None:
-            if isinstance(frame, TerminalOutput):
+            if isinstance(frame, TerminalOutput) and not frame.is_echo:
                 seen.feed(frame.data)
             self.frames.publish(frame)
 
@@ -173,7 +181,11 @@ class AgentController:
             except StoreError as error:
                 troubled = True
                 self.frames.publish(Status("error", STORE_STATUS, str(error)))
-                await asyncio.sleep(STORE_RETRY_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STORE_RETRY_S):
+                        await self._gave_up.wait()
+                    log.warning("given up at close: %s", error)
+                    return
             else:
                 if troubled:
                     self.frames.publish(Status("info", STORE_STATUS, ""))
@@ -192,7 +204,9 @@ def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
     """What the agent reads of an action that the user stopped: what had been seen of it until then."""
     if isinstance(action, CmdRunAction):
         return CmdOutputObservation(
-            command=action.command, content=seen.take(), metadata=CmdOutputMetadata(suffix=INTERRUPTED)
+            command=action.command,
+            content=seen.take(),
+            metadata=CmdOutputMetadata(exit_code=INTERRUPTED_EXIT, suffix=INTERRUPTED),
         )
     return ErrorObservation(content="The user interrupted this action.", error_id="AGENT_ERROR$INTERRUPTED")
 

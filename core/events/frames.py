@@ -27,6 +27,8 @@ class TerminalOutput:
     cause: int
     """The id of the action that prints; -1 for what the shell says by itself."""
     data: bytes
+    is_echo: bool = False
+    """What was typed into the terminal, shown to the user; no output of a program."""
 
 
 @dataclass(frozen=True, slots=True)

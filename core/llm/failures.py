@@ -16,13 +16,12 @@ from email.utils import parsedate_to_datetime
 
 from core.errors import ModelErrorKind
 from core.llm.providers import key_variables_of
+from core.secrets import MIN_LENGTH
 
 MAX_RETRY_AFTER_S = 300.0
 """The longest wait that a provider may ask for; a person sits in front of this."""
 SHOWN_CHARS = 400
 """How much of a provider's text is shown."""
-MIN_SECRET_CHARS = 8
-"""A shorter value is no key, and taking it out would garble the text."""
 
 CONTEXT_WINDOW_TEXTS = (
     "contextwindowexceedederror",
@@ -163,19 +162,13 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
 
 def clean(text: str, secrets: Iterable[str]) -> str:
     """A provider's text in one line of printable characters, without secrets, at most SHOWN_CHARS long."""
-    for secret in sorted((s for s in secrets if len(s) >= MIN_SECRET_CHARS), key=len, reverse=True):
+    for secret in sorted((s for s in secrets if len(s) >= MIN_LENGTH), key=len, reverse=True):
         text = text.replace(secret, "[key]")
     text = re.sub(r"(?i)\b(bearer)\s+[^\s\"',}]+", r"\1 [key]", text)
     text = re.sub(r"\b(?:sk|pk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "[key]", text)
     text = re.sub(r"^(?:litellm\.)?(?:\w[\w ]*Error: |Timeout Error: )?(?:\w+Exception - )?", "", text)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "..."
-
-
-def secrets_in(environ: Mapping[str, str]) -> list[str]:
-    """The values in an environment that look like secrets by the names of their variables."""
-    named = re.compile(r"(?i)(_|^)(api_?key|key|token|secret|password)(_|$)")
-    return [value for name, value in environ.items() if named.search(name) and len(value) >= MIN_SECRET_CHARS]
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from core.llm.call import complete
-from core.llm.failures import clean, failure_of, secrets_in
+from core.llm.failures import clean, failure_of
 from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
+from core.secrets import from_environment
 
 _SET_BEFORE_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no look-up for prices on the network
@@ -37,7 +38,7 @@ def main() -> None:
     try:
         litellm = _load()
     except Exception as error:  # noqa: BLE001  # boundary: what keeps litellm from loading is told
-        output.write(encode({"type": "broken", "message": clean(repr(error), secrets_in(os.environ))}))
+        output.write(encode({"type": "broken", "message": clean(repr(error), from_environment(os.environ))}))
         output.flush()
         os._exit(1)
     try:
@@ -77,7 +78,7 @@ class _Host:
         self._litellm = litellm
         self._output = output
         self._calls: dict[int, asyncio.Task[None]] = {}
-        self._secrets = secrets_in(os.environ)
+        self._secrets = from_environment(os.environ)
 
     async def serve(self) -> None:
         """Take lines until there are no more; then every call that is under way is ended."""

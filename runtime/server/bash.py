@@ -207,7 +207,7 @@ class BashSession:
         if self._exit_status is not None or self._terminal is None:
             prefix += f"[The shell had ended. {await self._start_afresh()}]\n"
         assert self._terminal is not None
-        await emit(TerminalOutput(action_id, _shown(f"$ {action.command.strip()}")))
+        await emit(TerminalOutput(action_id, _shown(f"$ {action.command.strip()}"), is_echo=True))
         key = hints.special_key(action.command)
         self._terminal.calm()
         if key is None:
@@ -225,10 +225,10 @@ class BashSession:
         key = hints.special_key(action.command)
         if key is None:
             text = action.command.removesuffix("\n")
-            await emit(TerminalOutput(action_id, _shown(text)))
+            await emit(TerminalOutput(action_id, _shown(text), is_echo=True))
             self._terminal.send_line(text.encode("utf-8", "replace"))
         else:
-            await emit(TerminalOutput(action_id, _shown("^" + action.command.strip()[2:].upper())))
+            await emit(TerminalOutput(action_id, _shown("^" + action.command.strip()[2:].upper()), is_echo=True))
             self._terminal.send(key)
 
     async def _wait(

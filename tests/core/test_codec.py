@@ -88,6 +88,14 @@ def test_every_kind_round_trips(event: Event) -> None:
     assert envelope_to_dict(envelope_from_dict(stored)) == stored
 
 
+@pytest.mark.parametrize("event", every_event(), ids=lambda e: f"{type(e).__name__}")
+def test_what_follows_from_the_rest_is_not_stored_and_is_there_again(event: Event) -> None:
+    envelope = Envelope(conversation_id="c", id=3, timestamp=NOW, source=EventSource.AGENT, event=event)
+    stored = envelope_to_dict(envelope, derived=False)
+    assert stored.keys().isdisjoint({"message", "success", "conversation_id"})
+    assert envelope_to_dict(envelope_from_dict(stored, "c")) == envelope_to_dict(envelope)
+
+
 def test_the_form_is_the_one_of_v0() -> None:
     action = CmdRunAction(command="echo hi", thought="let me see", timeout=5)
     assert event_to_dict(action) == {

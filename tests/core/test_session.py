@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
+from core.config import Settings, load
 from core.controller.controller import INTERRUPTED, STORE_STATUS
 from core.errors import ConfigurationError, StoreError, UsageError
 from core.events import (
@@ -178,7 +178,7 @@ async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path:
         assert await interrupted_after(session, ready) < 0.2
         events = await session.stream.read()
         (output,) = of(events, CmdOutputObservation)
-        assert "begun" in output.content
+        assert (output.content, output.exit_code) == ("begun", 130)
         assert output.metadata.suffix == INTERRUPTED
         (refused,) = of(events, ErrorObservation)
         assert refused.content == "Stop button pressed. The action has not been executed."
@@ -339,6 +339,34 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         assert [e.id for e in events] == list(range(len(events)))
 
 
+async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with conversation(tmp_path, [{"tool_calls": [bash("echo lost")]}, FINISH]) as session:
+        full = asyncio.Event()
+        session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
+        real, id = session._store._insert, session.info.id
+
+        async def insert(rows: list[tuple[Any, ...]]) -> None:
+            if any('"observation":"run"' in row[-1] for row in rows):
+                from core.sqlite import sqlite3
+
+                raise sqlite3.OperationalError("database or disk is full")
+            await real(rows)
+
+        monkeypatch.setattr(session._store, "_insert", insert)
+        await session.send("go")
+        async with asyncio.timeout(20):
+            await full.wait()
+            await session.aclose()
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        again = await manager.open(id)
+        await again.settled()
+        events = await again.stream.read()
+        (action,) = [e for e in events if isinstance(e.event, CmdRunAction)]
+        assert len([e for e in events if isinstance(e.event, Observation) and e.cause == action.id]) == 1
+
+
 async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.stream.settle()
@@ -391,3 +419,19 @@ async def test_the_users_message_and_the_agents_are_told_apart(tmp_path: Path) -
             (EventSource.AGENT, "What do you mean?"),
         ]
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+
+
+async def test_a_model_that_was_chosen_is_remembered_and_the_demo_is_not(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text("# mine\n[agent]\nmax_iterations = 7\n")
+    async with ConversationManager(home, FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        await manager.choose_model("demo")
+        assert load(home, {}).model == ""
+        with pytest.raises(ConfigurationError):
+            await manager.choose_model("nonsense")
+        await manager.choose_model("openai/qwen", "http://localhost:1234/v1")
+    settings = load(home, {})
+    assert (settings.model, settings.llm.api_base) == ("openai/qwen", "http://localhost:1234/v1")
+    assert settings.agent.max_iterations == 7
+    assert "# mine" in (home / "config.toml").read_text()

@@ -1,97 +1,84 @@
-"""A real terminal: a shell in tmux, in which the program is started, typed at and looked at as a user would.
-
-tmux is the terminal, so what it says of its own state (alternate screen, mouse, cursor) is what a user would be left
-with. Waiting for what a screen shows has no event; `shows` is the one place that looks again and again.
-"""
+"""A real terminal for the workspace: tmux, typed into and read by a test."""
 
 from __future__ import annotations
 
-import itertools
-import os
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+import uuid
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-LOOK_AGAIN_S = 0.05
-WITHIN_S = 30.0
-"""For the slowest thing that a test waits for, on a machine that does other things too."""
-_numbers = itertools.count()
+from tests.program import HANDLOOM, Handloom
+from tui.cards import GUARD_S
+
+WAIT_S = 30.0
+"""Until something has to be on the screen: generous, because other tests may have the cores."""
 
 
 class Terminal:
-    """A shell in a terminal of a given size. Use as a context manager."""
+    """A tmux server of its own with one shell in it. Close it."""
 
-    def __init__(self, environ: Mapping[str, str], folder: Path, columns: int, rows: int) -> None:
-        self._environ = {**environ, "TERM": "xterm-256color"}
-        self._folder = folder
-        self._size = (str(columns), str(rows))
-        self._name = f"handloom-{os.getpid()}-{next(_numbers)}"
-
-    def __enter__(self) -> Self:
-        options = self._folder / "tmux.conf"
-        options.write_text('set -g default-terminal "screen-256color"\nset -g status off\nset -g escape-time 0\n')
-        columns, rows = self._size
-        shell = "exec env PS1='ready> ' bash --norc --noprofile -i"
-        self._tmux("-f", str(options), "new-session", "-d", "-x", columns, "-y", rows, shell)
-        self.shows("ready>")
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._tmux("kill-server")
+    def __init__(self, program: Handloom, columns: int, rows: int) -> None:
+        self._socket = f"handloom-{uuid.uuid4().hex[:8]}"
+        self._folder = program.workspace.parent
+        variables = {**program.environ, "TERM": "screen-256color"}
+        pairs = [f"{name}={value}" for name, value in variables.items()]
+        shell = ["env", "-i", *pairs, "sh", "-i"]
+        size = ["-x", str(columns), "-y", str(rows)]
+        self._tmux("new-session", "-d", *size, "-c", str(program.workspace), shlex.join(shell))
 
     def _tmux(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-L", self._name, *arguments],
-            env=self._environ,
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=True,
-        )
-        return done.stdout
+        command = ["tmux", "-L", self._socket, "-f", "/dev/null", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
 
-    def press(self, *keys: str) -> None:
-        """Press keys, named as tmux names them: Enter, C-q, F3, ..."""
-        self._tmux("send-keys", *keys)
-
-    def write(self, text: str) -> None:
-        """Type a text as it is."""
+    def type(self, text: str) -> None:
+        """Type characters as they are."""
         self._tmux("send-keys", "-l", text)
 
-    def run(self, *command: str) -> None:
-        """Type a command of the shell and press Enter."""
-        self.write(shlex.join(command))
+    def press(self, *keys: str) -> None:
+        """Press keys by tmux's names: Enter, Escape, C-q, F4."""
+        self._tmux("send-keys", *keys)
+
+    def agree(self) -> None:
+        """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it."""
+        self.wait_for("Run this command?")
+        time.sleep(GUARD_S + 0.1)
+        self.press("y")
+
+    def handloom(self, *arguments: str) -> None:
+        """Start the program from the shell."""
+        self.type(shlex.join([*HANDLOOM, *arguments]))
         self.press("Enter")
 
     @property
     def screen(self) -> str:
-        """What is on the screen now, in lines."""
         return self._tmux("capture-pane", "-p")
 
-    def shows(self, wanted: str | Callable[[str], bool], within_s: float = WITHIN_S) -> str:
-        """Wait until the screen shows a text, or what a function wants to see; the answer is that screen."""
-        deadline = time.monotonic() + within_s
-        while True:
+    @property
+    def is_alternate(self) -> bool:
+        """Whether a full-screen program has the terminal."""
+        return self._tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
+
+    def wait_for(self, *texts: str, gone: bool = False) -> str:
+        """Wait until all texts are on the screen (or none of them is); the answer is the screen.
+
+        tmux tells nobody when its screen changes, so this is the one place that looks again and again.
+        """
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
             screen = self.screen
-            if wanted in screen if isinstance(wanted, str) else wanted(screen):
+            if all((text in screen) is not gone for text in texts):
                 return screen
-            if time.monotonic() > deadline:
-                raise AssertionError(f"the terminal does not show {wanted!r} but\n{screen}")
-            time.sleep(LOOK_AGAIN_S)
+            time.sleep(0.05)
+        raise AssertionError(f"{'still' if gone else 'not'} on the screen: {texts}\n{self.screen}")
 
-    @property
-    def modes(self) -> dict[str, str]:
-        """The state of the terminal that a program can leave wrong."""
-        names = ("alternate_on", "mouse_any_flag", "cursor_flag", "keypad_cursor_flag", "keypad_flag", "insert_flag")
-        values = self._tmux("display-message", "-p", " ".join(f"#{{{name}}}" for name in names))
-        return dict(zip(names, values.split(), strict=True))
+    def shell(self, command: str) -> str:
+        """What a command of the shell prints, while no program has the terminal."""
+        path = Path(self._folder, f"said-{uuid.uuid4().hex[:6]}")
+        self.type(f"{command} > {shlex.quote(str(path))}; echo rea''dy {path.name[-6:]}")
+        self.press("Enter")
+        self.wait_for(f"ready {path.name[-6:]}")
+        return path.read_text()
 
-    @property
-    def pid(self) -> int:
-        """The process id of the shell."""
-        return int(self._tmux("display-message", "-p", "#{pane_pid}"))
+    def close(self) -> None:
+        subprocess.run(["tmux", "-L", self._socket, "kill-server"], capture_output=True, check=False, timeout=20)

@@ -23,6 +23,7 @@ from runtime.protocol import NO_ACTION_ID, LineSplitter, ProtocolError
     [
         TerminalOutput(7, bytes(range(256))),
         TerminalOutput(-1, b""),
+        TerminalOutput(7, b"$ ls", is_echo=True),
         Status("info", "STATUS$READY", "über"),
         Status("error", "STATUS$ERROR", ""),
         TokenDelta(3, "a\nb", "reasoning"),

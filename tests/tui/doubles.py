@@ -216,6 +216,7 @@ class ManagerDouble:
     isolation: str = "none"
     closed: list[str] = field(default_factory=list)
     settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model=""))
+    chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     fails_with: Exception | None = None
     models: list[OfferDouble] = field(
@@ -234,6 +235,9 @@ class ManagerDouble:
         session = SessionDouble(info, self.isolation)
         self.sessions[info.id] = session
         return session
+
+    async def choose_model(self, name: str, api_base: str = "") -> None:
+        self.chosen.append((name, api_base))
 
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]

@@ -154,7 +154,8 @@ class Workspace(Screen[None]):
         if tab is not None:
             tab.shown, tab.unread = True, False
         if before is not tab:
-            self.prompt.put(tab.draft if tab else "")
+            if before is not None or (tab is not None and tab.draft):
+                self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
             self.typed_at = float("-inf")
         self.chat.attach(tab.chat if tab else None)
         self.events_view.attach(tab.events if tab else None)

@@ -16,6 +16,8 @@ FACTS = Facts(
     context_used=24_000,
     context_window=200_000,
     cost=0.0123,
+    tokens_in=98_000,
+    tokens_out=2_000,
     iteration=3,
     max_iterations=100,
     workspace="/home/me/projects/handloom",
@@ -30,13 +32,14 @@ def told(facts: Facts, width: int) -> list[str]:
 
 
 def test_a_wide_line_tells_everything() -> None:
-    assert told(FACTS, 160) == [
+    assert told(FACTS, 170) == [
         "▶ running",
         "1m15s",
         "esc to stop",
         "anthropic/claude-test",
         "ctx 12% of 200k",
         "$0.0123",
+        "98k in 2k out",
         "3/100",
         "/home/me/projects/handloom",
         "asks if risky",
@@ -56,6 +59,10 @@ def test_what_is_not_known_is_a_dash() -> None:
     facts = Facts(model="demo", context_window=0, cost=None)
     assert "ctx —" in told(facts, 160)
     assert "—" in told(facts, 160)
+
+
+def test_without_a_known_window_the_tokens_of_the_context_are_told() -> None:
+    assert "ctx 24k" in told(Facts(model="local", context_used=24_000), 160)
 
 
 def test_numbers_are_for_people() -> None:

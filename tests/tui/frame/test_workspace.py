@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
 import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
-from core.errors import StoreBusyError
+from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
+from core.manager import ConversationManager
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import running, until
+from tui.app import HandloomApp
 from tui.cards import GUARD_S, ApprovalCard, LimitCard
 from tui.leader import WhichKey
+from tui.options import StartOptions
 from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
 from tui.screens.start import StartScreen
 from tui.tabs import TabItem
@@ -329,23 +335,23 @@ async def test_a_conversation_that_cannot_be_opened_is_told_and_a_new_one_begun(
 
 
 async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_choice() -> None:
-    chosen: list[tuple[str, str]] = []
-    async with running(model=None, remember_model=lambda *choice: chosen.append(choice)) as it:
+    manager = ManagerDouble()
+    async with running(manager=manager, model=None) as it:
         assert isinstance(it.app.screen, StartScreen)
         assert "Anthropic" in it.screen_text()
         await it.press("3")
         await until(it.pilot, lambda: it.app.current is not None)
         assert it.session.model_name == "demo"
-        assert chosen == [("demo", "")]
+        assert manager.chosen == [("demo", "")]
 
 
 async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
-    chosen: list[tuple[str, str]] = []
-    async with running(model=None, remember_model=lambda *choice: chosen.append(choice)) as it:
+    manager = ManagerDouble()
+    async with running(manager=manager, model=None) as it:
         await it.press("4")
         await it.press(*"qwen", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
-        assert chosen == [("openai/qwen", "http://localhost:11434/v1")]
+        assert manager.chosen == [("openai/qwen", "http://localhost:11434/v1")]
 
 
 async def test_a_start_that_fails_is_told_and_the_app_stays_usable() -> None:
@@ -355,6 +361,53 @@ async def test_a_start_that_fails_is_told_and_the_app_stays_usable() -> None:
         manager.fails_with = None
         await it.press("escape", "ctrl+n")
         assert it.app.current is not None
+
+
+async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_lost() -> None:
+    manager, opened = ManagerDouble(), asyncio.Event()
+
+    async def connect() -> ConversationManager:
+        await opened.wait()
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*"quick", "enter")
+        assert app.workspace.prompt.text == "quick"
+        opened.set()
+        await until(pilot, lambda: bool(manager.sessions) and bool(manager.sessions["c0"].wishes))
+        assert manager.sessions["c0"].wishes == [("send", "quick")]
+        assert app.workspace.prompt.text == ""
+
+
+async def test_what_is_typed_before_the_conversation_is_open_stays_in_the_prompt() -> None:
+    manager, opened = ManagerDouble(), asyncio.Event()
+
+    async def connect() -> ConversationManager:
+        await opened.wait()
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*"half a")
+        opened.set()
+        await until(pilot, lambda: app.current is not None)
+        assert app.workspace.prompt.text == "half a"
+
+
+@pytest.mark.parametrize("where", ["connect", "create"])
+async def test_a_start_that_cannot_come_to_anything_ends_with_status_2(where: str) -> None:
+    manager = ManagerDouble(fails_with=ConfigurationError("There is no such model."))
+
+    async def connect() -> ConversationManager:
+        if where == "connect":
+            raise StoreVersionError("Written by a newer Handloom. Install the newer one.")
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="nonsense"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.return_code is not None)
+    assert app.return_code == 2
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------

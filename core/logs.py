@@ -1,0 +1,56 @@
+"""The log of the workspace: one JSON object a line in `logs/handloom.log`, 0600, rotated.
+
+A screen has no standard error to write to. Line breaks and escape sequences of foreign text cannot forge lines,
+because JSON escapes them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+MAX_BYTES = 1_000_000
+"""Of one file; three older ones are kept."""
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "room": record.name,
+            "text": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+class _PrivateFile(RotatingFileHandler):
+    """A rotating file that only its owner can read."""
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding="utf-8", opener=_private)
+
+
+def log_to(home: Path) -> None:
+    """Send the log of this process to the home's file. Raises OSError where it cannot be opened."""
+    folder = home / "logs"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = _PrivateFile(folder / "handloom.log", maxBytes=MAX_BYTES, backupCount=3, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    logging.captureWarnings(True)

@@ -1,0 +1,29 @@
+"""The registry: which modules measure, and how one of them is asked."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tests.bench.figure import Figure
+
+AREAS = (
+    "appends",
+    "bursts",
+    "dispatch",
+    "pages",
+    "commands",
+    "lines",
+    "server",
+    "steps",
+    "stalls",
+    "transcript",
+    "first_frame",
+    "keys",
+)
+"""In the order in which they are run; each has `measure() -> list[Figure]`."""
+
+
+def measure(area: str) -> list[Figure]:
+    """The figures of one area. Runs in a process of its own."""
+    figures: list[Figure] = import_module(f"tests.bench.{area}").measure()
+    return figures

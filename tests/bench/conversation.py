@@ -1,0 +1,25 @@
+"""A whole session of the agent without a screen: real store, real shell, a model that answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from core.config import Settings
+from core.manager import ConversationManager
+from core.session import AgentSession
+from runtime.local import LocalRuntime
+from tests.doubles import FINISH, bash, write_script
+
+FREE = Settings.model_validate({"agent": {"confirm": "never"}})
+
+
+@asynccontextmanager
+async def session_of(place: Path, steps: int, command: str = "true") -> AsyncIterator[AgentSession]:
+    """A session whose agent will run `command` so many times, one a step, then finish. Its runtime runs already."""
+    model = write_script(place, [{"tool_calls": [bash(command)]}] * steps + [FINISH])
+    async with ConversationManager(place / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        session = await manager.create(workspace=str(place), model=model)
+        await session.runtime.start()
+        yield session

@@ -1,0 +1,57 @@
+"""From a key to its character on the screen, in the whole program: at rest, and while a command floods the terminal."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from tests.bench.figure import Figure, Limit, Target
+from tests.bench.places import folder
+from tests.bench.program import HELLO, HELLO_DRAWN, WORKSPACE, WORKSPACE_DRAWN, Program
+from tests.doubles import FINISH, bash, write_script
+
+KEYS, SEED = 100, 2
+FIRST_GLYPH = 0x2801
+"""Braille: on no screen of ours, and each one another."""
+GAPS_S = (0.02, 0.05)
+"""Between two keys of a fast typist."""
+QUIET_S = 0.5
+FLOOD = "while :; do seq 1 100; sleep 0.1; done"
+"""1,000 lines a second."""
+FLOOD_DRAWN = b"98"
+
+
+def measure() -> list[Figure]:
+    with folder() as place, Program(HELLO, {}) as hello, Program(*_workspace(place)) as workspace:
+        hello.drawn(HELLO_DRAWN)
+        workspace.drawn(WORKSPACE_DRAWN)
+        least: list[float] = []
+        idle: list[float] = []
+        for program in (hello, workspace):
+            program.quiet(QUIET_S)
+        _type([(hello, least), (workspace, idle)])
+        workspace.write("\r")
+        workspace.drawn(FLOOD_DRAWN)
+        busy: list[float] = []
+        _type([(workspace, busy)])
+    limit = Limit("hello Textual at rest", least)
+    return [
+        Figure("key to paint, at rest", "ms", idle, limit, [Target(6), Target(16, "p95")]),
+        Figure("key to paint, 1,000 lines a second", "ms", busy, limit, [Target(16), Target(50, "p95")]),
+    ]
+
+
+def _workspace(place: Path) -> tuple[list[str], dict[str, str]]:
+    """A new conversation; whatever is said first lets the flood begin."""
+    model = write_script(place, [{"tool_calls": [bash(FLOOD)]}, FINISH])
+    environ = {"HANDLOOM_HOME": str(place / "home"), "HANDLOOM__AGENT__CONFIRM": "never"}
+    return [*WORKSPACE, "--workspace", str(place), "--model", model], environ
+
+
+def _type(programs: list[tuple[Program, list[float]]]) -> None:
+    """Type the same characters into each program in turns, at a human's pace."""
+    pace = random.Random(SEED)
+    for number in range(KEYS):
+        for program, taken in programs:
+            program.watch(pace.uniform(*GAPS_S))
+            taken.append(program.press(chr(FIRST_GLYPH + number)))

@@ -1,0 +1,60 @@
+"""Settings come from option, environment, file, default, in that order, and a wrong one is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.config import Settings, home_folder, load
+from core.errors import ConfigurationError
+from core.security.confirmation import ConfirmMode
+
+
+def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+    assert load(tmp_path, {}) == Settings()
+
+
+def test_an_option_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('model = "file/x"\n[agent]\nmax_iterations = 1\nconfirm = "risky"\n')
+    environ = {"HANDLOOM_MODEL": "env/x", "HANDLOOM__AGENT__MAX_ITERATIONS": "2"}
+    settings = load(tmp_path, environ, agent__max_iterations=3, model=None)
+    assert settings.model == "env/x"
+    assert settings.agent.max_iterations == 3
+    assert settings.agent.confirm is ConfirmMode.RISKY
+    assert load(tmp_path, environ).agent.max_iterations == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[agent]\nmax_iterations = 0", "agent.max_iterations"),
+        ("[agent]\nmax_iteration = 5", "agent.max_iteration"),
+        ('runtime = "moon"', "runtime"),
+        ("model = [", "cannot be read"),
+        ("[agent\n", "cannot be read"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, {})
+    assert told in str(caught.value)
+    assert "config.toml" in str(caught.value)
+
+
+def test_a_setting_that_is_put_below_a_value_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no section"):
+        load(tmp_path, {"HANDLOOM__MODEL__NAME": "x", "HANDLOOM_MODEL": "y"}, model__name="z", model="q")
+
+
+def test_files_of_the_current_folder_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("HANDLOOM_MODEL=evil/x")
+    (tmp_path / "config.toml").write_text('model = "evil/x"')
+    monkeypatch.chdir(tmp_path)
+    assert load(tmp_path / "home", {}).model == ""
+
+
+def test_the_home_is_the_one_that_is_named(tmp_path: Path) -> None:
+    assert home_folder({"HANDLOOM_HOME": str(tmp_path)}) == tmp_path
+    assert home_folder({}).name == "handloom"
