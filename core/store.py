@@ -89,7 +89,8 @@ class Lease:
     token: int
     next_id: int
     in_doubt: bool = False
-    """A write failed, and SQLite may find its rows again when it recovers the file."""
+    """A write failed, and SQLite may find its rows again when it recovers the file: before the next write of ours they
+    are taken back; where the process ends before, they are part of the log."""
 
 
 @dataclass(slots=True)
@@ -435,7 +436,7 @@ class EventStore:
 
     @asynccontextmanager
     async def _writing(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
-        """The writing connection, for oneself alone. Where it fails it is replaced; StoreError begins with `otherwise`."""
+        """The writing connection, for oneself alone; where it fails it is replaced; `otherwise` says what failed."""
         async with self._turn:
             try:
                 yield self._write
