@@ -26,8 +26,8 @@ from tui import plain
 PROMISE = "nothing that was printed is lost, nothing runs twice, nothing is left running, and the work goes on"
 FULL, SHORT = 300, 12
 TURNS = 8
-LINES = 55
-"""About what a whole run prints."""
+LINES = 50
+"""A little less than a whole run prints."""
 ENDS_WITHIN_S = 2.0
 AGAIN = 0.2
 """How often the process that recovers is killed, too."""
@@ -49,7 +49,8 @@ def script(folder: Path) -> str:
         calls = [effect(f"{turn}.{n}") for n in range(2 + turn % 2)]
         if turn == 3:
             calls.append(call("str_replace_editor", command="create", path=str(folder / "workspace/a"), file_text="x"))
-        turns.append({"text": f"Turn {turn}.", "tool_calls": calls, "usage": {"prompt_tokens": 10}})
+        text = f"Turn {turn}, in which something is said before anything is done."
+        turns.append({"text": text, "tokens_per_s": 500, "tool_calls": calls, "usage": {"prompt_tokens": 10}})
     return write_script(folder, [*turns, *[FINISH] * 4])
 
 
@@ -59,7 +60,7 @@ def trial(seed: int) -> Facts:
     with tempfile.TemporaryDirectory(prefix="handloom-campaign-") as name:
         handloom = Handloom(Path(name))
         model = script(Path(name))
-        printed, conversation = killed(handloom, ["run", "count", "--model", model], chance, facts)
+        printed, conversation = killed(handloom, ["run", "count", "--model", model], LINES, chance, facts)
         conversation = conversation or next(iter(stored.read(handloom.home)), "")
         if not conversation:
             facts.counts["before there was a conversation"] += 1
@@ -68,12 +69,12 @@ def trial(seed: int) -> Facts:
         goes_on = ["run", "go on", "--resume", conversation]
         if chance.random() < AGAIN:
             facts.counts["kills of the recovery"] += 1
-            printed += killed(handloom, goes_on, chance, facts)[0]
+            printed += killed(handloom, goes_on, max(1, LINES - len(printed)), chance, facts)[0]
         ended = handloom(*goes_on, "--json")
         check(ended.status == 0, f"going on ends with {ended.status}: {ended.err}")
         nobody_is_left(ENDS_WITHIN_S)
         events = exported(handloom, conversation)
-        stored.check_printed(printed + ended.out.splitlines(), events)
+        stored.check_printed(printed + ended.lines, events)
         stored.check_observations(events, finished=True)
         check_effects(handloom.workspace / "effects")
         log = [envelope_from_dict(row.event, conversation) for row in stored.read(handloom.home)[conversation]]
@@ -81,15 +82,18 @@ def trial(seed: int) -> Facts:
     return facts
 
 
-def killed(handloom: Handloom, command: list[str], chance: random.Random, facts: Facts) -> tuple[list[str], str]:
-    """Start a command, kill it at a random point; the whole lines that it printed, and its conversation."""
+def killed(
+    handloom: Handloom, command: list[str], lines: int, chance: random.Random, facts: Facts
+) -> tuple[list[str], str]:
+    """Start a command and kill it, mostly before it has printed so many lines; what it printed, its conversation."""
     process = handloom.start(*command, "--json")
     assert process.stdout is not None
     assert process.stderr is not None
     out = b""
     if chance.random() < 0.75:
-        for _ in range(chance.randrange(LINES)):
-            out += process.stdout.readline()
+        lines = chance.randrange(lines)
+        while out.count(b"\n") < lines and (more := os.read(process.stdout.fileno(), 65536)):
+            out += more
         time.sleep(chance.choice([0.0, chance.uniform(0, 0.005), chance.uniform(0, 0.05)]))
     else:
         time.sleep(chance.uniform(0.05, 1.2))
@@ -97,7 +101,7 @@ def killed(handloom: Handloom, command: list[str], chance: random.Random, facts:
     rest, err = process.communicate()
     facts.counts["had ended before the kill" if process.returncode == 0 else "kills"] += 1
     facts.peak("seconds until what it had started was gone", nobody_is_left(ENDS_WITHIN_S))
-    printed = (out + rest).decode().rpartition("\n")[0].splitlines()
+    printed = (out + rest).decode().split("\n")[:-1]  # what comes after the last line's end is no whole event
     facts.counts["events printed before a kill"] += len(printed)
     for rows in stored.read(handloom.home).values():
         waiting = stored.check_observations([row.event for row in rows], finished=False)
