@@ -14,8 +14,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,6 +88,9 @@ class Lease:
     key: int
     token: int
     next_id: int
+    in_doubt: bool = False
+    """A write failed, and SQLite may find its rows again when it recovers the file: before the next write of ours they
+    are taken back; where the process ends before, they are part of the log."""
 
 
 @dataclass(slots=True)
@@ -115,6 +118,8 @@ class EventStore:
         self.home = home
         self.path = home / "handloom.db"
         self._clock = clock
+        self._turn = asyncio.Lock()
+        """Held by whoever writes: a transaction must not take in the statements of another one."""
         self._queue: list[_Request] = []
         self._wake = asyncio.Event()
         self._closing = False
@@ -143,8 +148,9 @@ class EventStore:
         self._closing = True
         self._wake.set()
         await self._writer
-        with suppress(sqlite3.Error, ValueError):
-            await self._write.execute("UPDATE leases SET owner = NULL WHERE owner = ?", (self.mark.name,))
+        with suppress(StoreError):
+            async with self._writing("The conversations could not be given free") as connection:
+                await connection.execute("UPDATE leases SET owner = NULL WHERE owner = ?", (self.mark.name,))
 
     async def _close_writer(self) -> None:
         with suppress(sqlite3.Error, ValueError):
@@ -210,15 +216,14 @@ class EventStore:
     async def create_conversation(self, conversation_id: str, *, title: str, workspace: str, model: str) -> Lease:
         """Make a conversation and own it. Raises UsageError where the id is taken."""
         now = self._clock().isoformat()
-        try:
-            await self._write.execute(
-                "INSERT INTO conversations (id, title, workspace, model, created_at) VALUES (?, ?, ?, ?, ?)",
-                (conversation_id, title, workspace, model, now),
-            )
-        except sqlite3.IntegrityError as error:
-            raise UsageError(f"There is a conversation {conversation_id} already.") from error
-        except sqlite3.Error as error:
-            raise StoreError(f"The conversation could not be stored: {error}. {_remedy(error)}") from error
+        async with self._writing("The conversation could not be stored") as connection:
+            try:
+                await connection.execute(
+                    "INSERT INTO conversations (id, title, workspace, model, created_at) VALUES (?, ?, ?, ?, ?)",
+                    (conversation_id, title, workspace, model, now),
+                )
+            except sqlite3.IntegrityError as error:
+                raise UsageError(f"There is a conversation {conversation_id} already.") from error
         return await self.acquire(conversation_id)
 
     async def acquire(self, conversation_id: str) -> Lease:
@@ -226,17 +231,15 @@ class EventStore:
 
         Raises UsageError where there is no such conversation, and StoreBusyError where a living process owns it.
         """
-        try:
-            await self._write.execute("BEGIN IMMEDIATE")
+        async with self._writing(f"Conversation {conversation_id} cannot be opened") as connection:
+            await connection.execute("BEGIN IMMEDIATE")
             try:
-                return await self._acquire(conversation_id)
+                return await self._acquire(connection, conversation_id)
             finally:
-                await self._write.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise StoreError(f"Conversation {conversation_id} cannot be opened: {error}. {_remedy(error)}") from error
+                await connection.execute("COMMIT")
 
-    async def _acquire(self, conversation_id: str) -> Lease:
-        rows = await self._write.execute_fetchall(
+    async def _acquire(self, connection: aiosqlite.Connection, conversation_id: str) -> Lease:
+        rows = await connection.execute_fetchall(
             "SELECT c.key, coalesce(l.token, 0), l.owner,"
             " (SELECT coalesce(max(e.id) + 1, 0) FROM events e WHERE e.conversation = c.key)"
             " FROM conversations c LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
@@ -247,7 +250,7 @@ class EventStore:
                 pid = owner.split("-")[0]
                 whose = "this workspace" if owner == self.mark.name else f"another Handloom (process {pid})"
                 raise StoreBusyError(f"Conversation {conversation_id} is open in {whose}. Close it there first.")
-            await self._write.execute(
+            await connection.execute(
                 "INSERT INTO leases (conversation, token, owner) VALUES (?1, ?2, ?3)"
                 " ON CONFLICT (conversation) DO UPDATE SET token = ?2, owner = ?3",
                 (key, token + 1, self.mark.name),
@@ -257,11 +260,11 @@ class EventStore:
 
     async def release(self, lease: Lease) -> None:
         """Let others own the conversation."""
-        with suppress(sqlite3.Error, ValueError):  # the lock file tells the others anyway, as soon as this process ends
-            await self._write.execute(
-                "UPDATE leases SET owner = NULL WHERE conversation = ? AND token = ?",
-                (lease.key, lease.token),
-            )
+        with suppress(StoreError):  # the lock file tells the others anyway, as soon as this process ends
+            async with self._writing("The conversation could not be given free") as connection:
+                await connection.execute(
+                    "UPDATE leases SET owner = NULL WHERE conversation = ? AND token = ?", (lease.key, lease.token)
+                )
 
     async def conversations(self, *, limit: int = 1000, conversation_id: str | None = None) -> list[ConversationInfo]:
         """The newest conversations, those with the latest event first."""
@@ -288,13 +291,11 @@ class EventStore:
 
     async def update_conversation(self, lease: Lease, *, title: str | None = None, model: str | None = None) -> None:
         """Change what a list shows of a conversation that we own."""
-        try:
-            await self._write.execute(
+        async with self._writing("The conversation's name could not be stored") as connection:
+            await connection.execute(
                 "UPDATE conversations SET title = coalesce(?, title), model = coalesce(?, model) WHERE key = ?",
                 (title, model, lease.key),
             )
-        except (sqlite3.Error, ValueError) as error:
-            raise StoreError(f"The conversation's name could not be stored: {error}. {_remedy(error)}") from error
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -340,21 +341,25 @@ class EventStore:
         if not batch:
             return
         try:
-            await self._insert([row for request in batch for row in request.rows])
-        except sqlite3.IntegrityError as error:
+            async with self._writing("The event could not be stored"):
+                try:
+                    await self._take_back([request.lease for request in batch if request.lease.in_doubt])
+                    await self._insert([row for request in batch for row in request.rows])
+                except sqlite3.IntegrityError as error:
+                    raise LeaseLostError(
+                        f"Another Handloom owns the conversation now; nothing was stored: {error}"
+                    ) from error
+        except LeaseLostError as error:
             if len(batch) == 1:
-                _fail(
-                    batch[0],
-                    LeaseLostError(f"Another Handloom owns the conversation now; nothing was stored: {error}"),
-                )
+                _fail(batch[0], error)
                 return
             for request in batch:
                 await self._commit([request])
             return
-        except (sqlite3.Error, ValueError) as error:  # ValueError: the connection was closed and could not be reopened
-            await self._reopen_writer()
+        except StoreError as error:
             for request in batch:
-                _fail(request, StoreError(f"The event could not be stored: {error}. {_remedy(error)}"))
+                request.lease.in_doubt = True
+                _fail(request, error)
             return
         for request in batch:
             request.lease.next_id += len(request.envelopes)
@@ -398,6 +403,19 @@ class EventStore:
             rows.append((lease.key, event_id, timestamp, source, draft.cause, kind, lease.token, body))
         request.envelopes, request.rows = envelopes, rows
 
+    async def _take_back(self, leases: Iterable[Lease]) -> None:
+        """Remove the rows of refused appends that SQLite found again: nobody was told of them, and their ids are free.
+
+        Where another process owns the conversation by now, they have become part of it, and stay.
+        """
+        for lease in leases:
+            await self._write.execute(
+                "DELETE FROM events WHERE conversation = ?1 AND lease = ?2 AND id >= ?3"
+                " AND ?2 = (SELECT token FROM leases WHERE conversation = ?1)",
+                (lease.key, lease.token, lease.next_id),
+            )
+            lease.in_doubt = False
+
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
         sql = (
@@ -415,6 +433,16 @@ class EventStore:
             with suppress(sqlite3.Error):
                 await self._write.execute("ROLLBACK")
             raise
+
+    @asynccontextmanager
+    async def _writing(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
+        """The writing connection, for oneself alone; where it fails it is replaced; `otherwise` says what failed."""
+        async with self._turn:
+            try:
+                yield self._write
+            except (sqlite3.Error, ValueError) as error:  # ValueError: it was closed, and could not be opened again
+                await self._reopen_writer()
+                raise StoreError(f"{otherwise}: {error}. {_remedy(error)}") from error
 
     async def _reopen_writer(self) -> None:
         """After a failed write the connection is not trusted: SQLite would go on as if nothing had been lost."""

@@ -29,9 +29,14 @@ class Ended:
     err: str
 
     @property
+    def lines(self) -> list[str]:
+        """The lines of standard output; other characters at which Python would split are part of them."""
+        return self.out.split("\n")[:-1]
+
+    @property
     def events(self) -> list[dict[str, Any]]:
         """The lines of `--json`; every one has to be an object."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        return [json.loads(line) for line in self.lines]
 
     @property
     def conversation(self) -> str:
@@ -60,9 +65,9 @@ class Handloom:
         }
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Begin a command; the caller ends it."""
+        """Begin a command; the caller ends it. Its pipes are not buffered, so `communicate` gets all that is left."""
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.Popen([*HANDLOOM, *arguments], env=self.environ, cwd=self.workspace, **options)
+        return subprocess.Popen([*HANDLOOM, *arguments], bufsize=0, env=self.environ, cwd=self.workspace, **options)
 
     def __call__(self, *arguments: str, stdin: str = "", within_s: float = 60.0) -> Ended:
         """Run a command to its end. Its workspace is the current folder."""

@@ -7,7 +7,7 @@ action, add a class with a `kind`; where a runtime has to carry it out, say `run
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import JsonValue, model_validator
 
@@ -412,7 +412,7 @@ class TaskTrackingAction(Action):
     runnable: ClassVar[bool] = True
 
     command: Literal["view", "plan"] = "view"
-    task_list: list[dict[str, Any]] = []
+    task_list: list[dict[str, JsonValue]] = []
     thought: str = ""
 
     @property

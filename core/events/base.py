@@ -26,7 +26,7 @@ class EventSource(StrEnum):
 class ToolCallMetadata(BaseModel):
     """Which tool call of which model answer an action carries out, or an observation answers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
     function_name: str
     tool_call_id: str
@@ -38,7 +38,8 @@ class ToolCallMetadata(BaseModel):
 class TokenUsage(BaseModel):
     """Tokens of one call, or summed over many. None of them is ever negative."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, JsonValue]
 
     model: str = ""
     prompt_tokens: int = 0
@@ -55,7 +56,8 @@ class TokenUsage(BaseModel):
 class LLMMetrics(BaseModel):
     """What the conversation has spent on models when the event was made."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, JsonValue]
 
     accumulated_cost: float | None = 0.0
     """US dollars; None as soon as one call's price was unknown. An unknown price is never 0."""
@@ -66,7 +68,7 @@ class LLMMetrics(BaseModel):
 class Event(BaseModel):
     """A durable fact. Subclasses are frozen; fields that nobody declared are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: ClassVar[str]
     """The name in the stored form: the value of `action` or `observation`."""

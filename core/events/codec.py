@@ -23,7 +23,8 @@ ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
 TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout")
 """Fields of events that stand beside `args` and `extras`, not in them."""
 _NOT_INNER = set(TOP_FIELDS)
-_KNOWN = {"action", "observation", "args", "extras", "content", "message", "success", *TOP_FIELDS, *ENVELOPE_KEYS}
+_ACTION_KEYS = {"action", "args", "message", *TOP_FIELDS, *ENVELOPE_KEYS}
+_OBSERVATION_KEYS = {"observation", "content", "extras", "success", *_ACTION_KEYS} - {"action", "args", "timeout"}
 
 TRAJECTORY_DROPS = frozenset(
     {
@@ -42,8 +43,15 @@ JsonObject = dict[str, Any]
 _ENVELOPE = TypeAdapter(Envelope)
 
 
+SHOWN_CHARS = 300
+"""Of what is wrong, in an error: enough to find it, and not the whole of a file."""
+
+
 class EventFormatError(ValueError):
     """Data that is no event in V0 form; the text says which part is wrong."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…")
 
 
 def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
@@ -88,7 +96,10 @@ def event_from_dict(data: Mapping[str, Any]) -> tuple[Event, dict[str, JsonValue
     cls = branch.kinds.get(kind) if isinstance(kind, str) else None
     if cls is None:
         raw = {key: value for key, value in data.items() if key not in ENVELOPE_KEYS}
-        return (UnknownAction(raw=raw) if is_action else UnknownObservation(raw=raw)), {}
+        try:
+            return (UnknownAction(raw=raw) if is_action else UnknownObservation(raw=raw)), {}
+        except ValidationError as error:
+            raise EventFormatError(f"an event of an unknown kind: {error.errors()[0]['msg']}") from error
     return _known_from_dict(cls, data)
 
 
@@ -120,7 +131,8 @@ def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, 
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise EventFormatError(f"{cls.kind}: {place}: {first['msg']}") from error
-    unknown.update({key: value for key, value in data.items() if key not in _KNOWN})
+    known = _ACTION_KEYS if issubclass(cls, Action) else _OBSERVATION_KEYS
+    unknown.update({key: value for key, value in data.items() if key not in known})
     if "message" in data and data["message"] != event.message:
         unknown["message"] = data["message"]
     return event, unknown
@@ -131,13 +143,13 @@ def _accept_legacy_args(kind: str, args: dict[str, Any]) -> None:
     for dropped in ("keep_prompt", "task_completed"):
         args.pop(dropped, None)
     if "is_confirmed" in args:
-        args["confirmation_state"] = args.pop("is_confirmed")
+        args.setdefault("confirmation_state", args.pop("is_confirmed"))
     if "images_urls" in args:
         args.setdefault("image_urls", args.pop("images_urls"))
     if kind == "change_agent_state" and args.get("agent_state") == "init":
         args["agent_state"] = "loading"
     code = args.pop("translated_ipython_code", None)
-    if code and kind in ("edit", "read"):
+    if isinstance(code, str) and kind in ("edit", "read"):
         for key, value in _editor_call(code).items():
             args.setdefault(key, value)
 
@@ -174,7 +186,10 @@ def _accept_legacy_extras(kind: str, extras: dict[str, Any]) -> None:
     if kind == "agent_state_changed" and extras.get("agent_state") == "init":
         extras["agent_state"] = "loading"
     if kind == "run" and ("exit_code" in extras or "command_id" in extras):
-        metadata = dict(extras.get("metadata") or {})
+        found = extras.get("metadata") or {}
+        if not isinstance(found, Mapping):
+            raise EventFormatError(f"run: 'metadata' is a JSON object, not {type(found).__name__}")
+        metadata = dict(found)
         if "exit_code" in extras:
             metadata["exit_code"] = extras.pop("exit_code")
         if "command_id" in extras:

@@ -6,7 +6,7 @@ the model reads; the other fields travel as `extras`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -29,7 +29,7 @@ def truncate_middle(text: str, limit: int = MAX_CMD_OUTPUT_CHARS) -> str:
 class CmdOutputMetadata(BaseModel):
     """What the shell's prompt said after a command."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     exit_code: int = -1
     """-1 while the command is still running, or when nothing is known."""
@@ -117,9 +117,9 @@ class BrowserOutputObservation(Observation):
     goal_image_urls: list[str] = []
     open_pages_urls: list[str] = []
     active_page_index: int = -1
-    dom_object: dict[str, Any] = {}
-    axtree_object: dict[str, Any] = {}
-    extra_element_properties: dict[str, Any] = {}
+    dom_object: dict[str, JsonValue] = {}
+    axtree_object: dict[str, JsonValue] = {}
+    extra_element_properties: dict[str, JsonValue] = {}
     last_browser_action: str = ""
     last_browser_action_error: str = ""
     focused_element_bid: str = ""
@@ -256,7 +256,7 @@ class AgentThinkObservation(Observation):
 class MicroagentKnowledge(BaseModel):
     """A piece of knowledge that a trigger brought up."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
     trigger: str
@@ -319,7 +319,7 @@ class TaskTrackingObservation(Observation):
     kind: ClassVar[str] = "task_tracking"
 
     command: str = ""
-    task_list: list[dict[str, Any]] = []
+    task_list: list[dict[str, JsonValue]] = []
 
     @property
     def message(self) -> str:

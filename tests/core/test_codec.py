@@ -96,6 +96,52 @@ def test_what_follows_from_the_rest_is_not_stored_and_is_there_again(event: Even
     assert envelope_to_dict(envelope_from_dict(stored, "c")) == envelope_to_dict(envelope)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"action": "run", "args": {"command": "ls"}, "timeout": float("nan")},
+        {"action": "call_tool_mcp", "args": {"name": "t", "arguments": {"a": [float("inf")]}}},
+        {"action": "message", "args": {"content": "x"}, "llm_metrics": {"accumulated_cost": float("nan")}},
+        {"action": "message", "args": {"content": "x"}, "llm_metrics": {"anything": float("nan")}},
+        {"action": "teleport", "args": {"to": float("inf")}},
+        {"action": "message", "args": {"content": "x", "unknown": float("nan")}},
+        {"observation": "error", "content": "", "extras": {"unknown": [float("-inf")]}},
+    ],
+)
+def test_what_json_cannot_write_is_refused_before_it_is_an_event(data: dict[str, Any]) -> None:
+    with pytest.raises(EventFormatError, match=r"finite|valid"):
+        envelope_from_dict({"id": 0, "timestamp": "2026-01-01", "source": "agent", **data}, "c")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"action": "null", "args": {}, "extras": {"a": 1}, "content": "text", "success": True},
+        {"observation": "null", "content": "", "extras": {}, "args": [1], "timeout": 3},
+    ],
+)
+def test_parts_of_the_other_branch_are_carried(data: dict[str, Any]) -> None:
+    envelope = envelope_from_dict({"id": 0, "timestamp": "2026-01-01", "source": "agent", **data}, "c")
+    form = envelope_to_dict(envelope)
+    assert {key: form.get(key) for key in data} == data
+
+
+def test_legacy_metadata_that_is_no_object_is_refused() -> None:
+    with pytest.raises(EventFormatError, match="metadata"):
+        event_from_dict({"observation": "run", "content": "", "extras": {"metadata": -1, "exit_code": 0}})
+
+
+def test_legacy_code_that_is_no_text_is_no_code() -> None:
+    event, _ = event_from_dict({"action": "edit", "args": {"path": "/a", "translated_ipython_code": [1]}})
+    assert event == FileEditAction(path="/a")
+
+
+def test_a_reason_is_shorter_than_what_it_is_about() -> None:
+    with pytest.raises(EventFormatError) as refused:
+        envelope_from_dict({"id": 0, "timestamp": "x" * 100_000, "action": "null"}, "c")
+    assert len(str(refused.value)) < 400
+
+
 def test_the_form_is_the_one_of_v0() -> None:
     action = CmdRunAction(command="echo hi", thought="let me see", timeout=5)
     assert event_to_dict(action) == {

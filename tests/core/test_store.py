@@ -265,6 +265,55 @@ async def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(store: Ev
     assert [e.id for e in await store.read("c")] == [0]
 
 
+async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that fails leaves whole frames in the WAL, which a recovery takes for committed."""
+    lease = await conversation(store)
+    insert = store._insert
+
+    async def insert_and_fail(rows: list[tuple[object, ...]]) -> None:
+        await insert(rows)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_insert", insert_and_fail)
+        with pytest.raises(StoreError, match="Check the disk"):
+            await store.append(lease, [said("refused"), said("refused, too")])
+    assert len(await store.read("c")) == 2
+    await store.append(lease, [said("again")])
+    assert [(e.id, e.event) for e in await store.read("c")] == [(0, MessageAction(content="again"))]
+
+
+async def test_what_another_owner_has_built_upon_is_not_taken_back(store: EventStore) -> None:
+    lease = await conversation(store)
+    await store.append(lease, [said("refused"), said("and found again")])
+    lease.next_id, lease.in_doubt = 0, True
+    await store._write.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
+    with pytest.raises(LeaseLostError):
+        await store.append(lease, [said("late")])
+    assert len(await store.read("c")) == 2
+
+
+async def test_conversations_are_opened_and_named_while_others_are_written(store: EventStore) -> None:
+    lease = await conversation(store)
+
+    async def write() -> None:
+        for n in range(60):
+            await store.append(lease, [said(str(n))] * (1 + n % 3))
+
+    async def open_others() -> None:
+        for n in range(20):
+            other = await conversation(store, f"other {n}")
+            await store.update_conversation(other, title=f"title {n}")
+            await store.append(other, [said("x")])
+            await store.release(other)
+
+    await asyncio.gather(write(), open_others())
+    listed = {info.id: (info.title, info.event_count) for info in await store.conversations()}
+    assert listed == {"c": ("t", 120), **{f"other {n}": (f"title {n}", 1) for n in range(20)}}
+
+
 async def test_a_cancelled_append_is_written_all_the_same(store: EventStore) -> None:
     lease = await conversation(store)
     task = asyncio.create_task(store.append(lease, [said("x")]))

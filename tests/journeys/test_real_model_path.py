@@ -85,3 +85,13 @@ def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Handloom) -> None
         assert " out" in footer
     finally:
         terminal.close()
+
+
+def test_a_provider_that_is_not_there_is_said(tmp_path: Path) -> None:
+    waits = {"HANDLOOM__LLM__RETRY_MIN_WAIT_S": "0.01", "HANDLOOM__LLM__NUM_RETRIES": "2"}
+    away = Handloom(tmp_path, OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9/v1", **waits)
+    done = away("run", "x", "--model", MODEL)
+    assert done.status == 1
+    assert "Retrying LLM request, 2 / 2" in done.err
+    assert "The connection to the provider failed. Check the network" in done.err
+    assert "Traceback" not in done.err

@@ -13,6 +13,7 @@ import pytest
 from tests.doubles import FINISH, bash, write_script
 from tests.journeys.terminal import Terminal
 from tests.program import Handloom
+from tests.runtime.conftest import has_ended
 
 pytestmark = pytest.mark.tmux
 
@@ -22,6 +23,16 @@ def terminal(handloom: Handloom, request: pytest.FixtureRequest) -> Iterator[Ter
     opened = Terminal(handloom, *getattr(request, "param", (120, 36)))
     yield opened
     opened.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    found = [pid]
+    for parent in found:
+        found += [child for child, its_parent in parents if its_parent == parent]
+    return found[1:]
 
 
 @pytest.mark.parametrize("terminal", [(160, 48), (100, 30), (80, 24)], indirect=True, ids=lambda s: f"{s[0]}x{s[1]}")
@@ -80,11 +91,23 @@ def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal)
     terminal.wait_for("begun", "running")
     (pid,) = subprocess.run(["pgrep", "-f", f"scripted:{handloom.workspace.parent}"], capture_output=True,
                             text=True, check=True).stdout.split()  # fmt: skip
+    started = descendants(int(pid))
+    assert started
     os.kill(int(pid), signal.SIGKILL)
+    assert all(has_ended(process) for process in started)
     terminal.wait_for("Killed")
-    terminal.press("C-l")
+    terminal.type("stty sane; clear")
+    terminal.press("C-j")  # nobody has told the terminal that Enter ends a line again
+    terminal.wait_for("Killed", gone=True)
     terminal.handloom()
-    terminal.wait_for("wait for me", "I wait.", "stopped")
+    terminal.wait_for("wait for me", "I wait.", "Interrupted by a restart", "stopped")
+    terminal.type("go on")
+    terminal.press("Enter")
+    terminal.wait_for("finished")
+    (conversation,) = handloom.conversations()
+    events = handloom.export(conversation["conversation_id"])
+    (action,) = [event for event in events if event.get("action") == "run"]
+    assert len([e for e in events if e.get("cause") == action["id"] and "observation" in e]) == 1
 
 
 def test_an_interrupt_stops_the_command(handloom: Handloom, terminal: Terminal) -> None:

@@ -1,0 +1,113 @@
+"""Run the campaign in full, and publish what came of it.
+
+    python -m tests.campaign [--seed N] [--only PART ...]
+
+Writes docs/campaign.json and docs/campaign.md, unless only some parts are run. Ends with 1 where anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tests import machine
+from tests.campaign import interleavings, kills, owners, syscalls, trajectories
+from tests.campaign.trial import Result
+from tests.program import ROOT
+
+JSON_FILE = ROOT / "docs" / "campaign.json"
+PAGE = ROOT / "docs" / "campaign.md"
+
+PARTS: Mapping[str, Callable[[int], Result]] = {
+    "kills": lambda seed: kills.run(kills.FULL, seed),
+    "crash_points": lambda seed: syscalls.crash_points(None, seed),
+    "disk_faults": lambda seed: syscalls.disk_faults(None, seed),
+    "owners": lambda seed: owners.run(owners.FULL, seed),
+    "interleavings": lambda seed: interleavings.run(interleavings.FULL, seed),
+    "trajectories": lambda seed: trajectories.run(trajectories.FULL, seed),
+}
+
+INTRODUCTION = """\
+# The campaign
+
+What must never happen, tried many times. `make campaign` runs all of it and writes this page and
+[campaign.json](campaign.json); `make test` runs a short form of each part, and the controls: a writer that
+acknowledges too early, a codec that loses something, a controller with one rule left out, each of which is noticed.
+
+A failure is told with its case, which brings it back. Where nothing failed in *n* trials, the rate of failures is below
+3/*n* with 95 % confidence, and that is all that the trials can say.
+"""
+
+MEANINGS = {
+    "kills": "`handloom run --json` is killed (-9) after a random number of printed lines or of milliseconds, and "
+    "sometimes the process that recovers is, too.",
+    "crash_points": "A writer is killed at every single system call on the database, and at every acknowledgement.",
+    "disk_faults": "EIO and ENOSPC at every write and every sync, once or from then on.",
+    "owners": "Three processes want one conversation; whoever has it is stopped or killed (-9) in the middle.",
+    "interleavings": "Random interleavings of user, model, memory, runtime and crashes around the controller.",
+    "trajectories": "Events and trajectories with types swapped, parts moved, bits flipped, ends cut off.",
+}
+
+
+def as_markdown(about: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """The page."""
+    lines = [INTRODUCTION]
+    lines.append(f"Commit `{about['commit']}`, seed {about['seed']}, {about['date']}, on {about['machine']}.\n")
+    lines += ["| Part | Promise | Trials | Failures | Below, at 95 % | Took |", "|---|---|--:|--:|--:|--:|"]
+    for result in results:
+        failed = f"**{len(result.failures)}**" if result.failures else "0"
+        bound = "" if result.upper_bound is None else f"{result.upper_bound:.2%}".replace("%", " %") + " "
+        row = [result.name, result.promise, f"{result.trials}", failed]
+        lines.append(f"| {' | '.join(row)} | {bound}| {result.seconds:.0f} s |")
+    for result in results:
+        lines += ["", f"## {result.name}", "", MEANINGS[result.name], ""]
+        lines += [f"- {count} {what}" for what, count in result.counts.items()]
+        lines += [f"- {value} {what}, at most" for what, value in result.peaks.items()]
+        lines += [f"- failed: `{failure}`" for failure in result.failures]
+    return "\n".join(lines) + "\n"
+
+
+def commit() -> str:
+    """The commit that was tried, and whether there was more than that."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT, check=True).stdout.strip()
+
+    return git("rev-parse", "--short=12", "HEAD") + (" with changes" if git("status", "--porcelain", "-uno") else "")
+
+
+def main() -> int:
+    """Run the parts that were asked for; 1 where anything failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description="Run the campaign in full.")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=[], metavar="PART")
+    options = parser.parse_args()
+    about = {
+        "commit": commit(),
+        "machine": machine.described(),
+        "seed": options.seed,
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+    results = []
+    for name in options.only or PARTS:
+        print(f"{name}: {MEANINGS[name]}", flush=True)
+        result = PARTS[name](options.seed)
+        results.append(result)
+        print(f"  {result.trials} trials, {len(result.failures)} failures, {result.seconds:.0f} s", flush=True)
+        for failure in result.failures:
+            print(f"  failed: {failure}", flush=True)
+    if not options.only:
+        JSON_FILE.write_text(json.dumps({**about, "results": [r.as_dict() for r in results]}, indent=2) + "\n", "utf-8")
+        PAGE.write_text(as_markdown(about, results), "utf-8")
+        print(f"Written: {PAGE.relative_to(ROOT)} and {JSON_FILE.relative_to(ROOT)}")
+    return 1 if any(result.failures for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""The campaign in short form, and its controls: what is broken on purpose is noticed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.events import Envelope, EventFormatError, envelope_from_dict, envelope_to_dict
+from core.sqlite import sqlite3
+from tests.campaign import interleavings, kills, owners, stored, syscalls, trajectories
+from tests.campaign.__main__ import as_markdown
+from tests.campaign.stored import Row, check_ids, check_observations, check_printed
+from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the campaign uses what only Linux has")
+
+
+def holds(result: Result, trials: int) -> None:
+    assert result.failures == (), "\n".join(result.failures)
+    assert result.trials >= trials
+
+
+def event(event_id: int, *, lease: int = 1, **form: Any) -> Row:
+    return Row(event_id, lease, json.dumps({"id": event_id, **form}))
+
+
+class TestKills:
+    def test_a_killed_run_has_lost_nothing_and_goes_on(self, seed: int) -> None:
+        result = kills.run(kills.SHORT, seed)
+        holds(result, kills.SHORT)
+        assert result.counts["events printed before a kill"] > 0
+
+    def test_an_event_that_was_printed_and_is_lost_or_changed_is_noticed(self) -> None:
+        kept = [{"id": 0, "a": 1}, {"id": 1, "a": 2}]
+        check_printed([json.dumps(event) for event in kept], kept)
+        with pytest.raises(Violation, match="is lost"):
+            check_printed([json.dumps(event) for event in kept], kept[:1])
+        with pytest.raises(Violation, match="was printed as"):
+            check_printed(['{"id": 1, "a": 2.0}'], kept)
+
+    def test_an_action_with_two_observations_or_none_is_noticed(self) -> None:
+        action, answer = {"id": 0, "action": "run"}, {"id": 1, "observation": "run", "cause": 0}
+        check_observations([action, answer], finished=True)
+        assert check_observations([action], finished=False) == 1
+        with pytest.raises(Violation, match="has no observation"):
+            check_observations([action], finished=True)
+        with pytest.raises(Violation, match="has 2 observations"):
+            check_observations([action, answer, answer], finished=False)
+
+    def test_an_effect_that_happened_twice_is_noticed(self, tmp_path: Path) -> None:
+        (tmp_path / "effects").write_text("0.1\n0.2\n0.1\n")
+        with pytest.raises(Violation, match="carried out twice"):
+            kills.check_effects(tmp_path / "effects")
+
+    def test_a_process_that_is_left_behind_is_noticed(self) -> None:
+        holds(run_trials("left", "", leaves_nobody, [0], seed=0), 1)
+        (failure,) = run_trials("left", "", leaves_a_process, [0], seed=0).failures
+        assert "left behind after" in failure
+        assert "sleep 600" in failure
+
+
+def leaves_nobody(seed: int) -> Facts:
+    subprocess.run(["sh", "-c", "sleep 0.1 &"], check=True)
+    nobody_is_left(2)
+    return Facts()
+
+
+def leaves_a_process(seed: int) -> Facts:
+    subprocess.run(["sh", "-c", "setsid sleep 600 &"], check=True)
+    nobody_is_left(0.3)
+    return Facts()
+
+
+@pytest.mark.strace
+class TestSystemCalls:
+    def test_a_writer_that_is_killed_at_any_call_has_lost_nothing(self, seed: int) -> None:
+        holds(syscalls.crash_points(syscalls.SHORT, seed), syscalls.SHORT)
+
+    def test_a_fault_of_the_disk_is_told_and_never_acknowledged(self, seed: int) -> None:
+        result = syscalls.disk_faults(syscalls.SHORT, seed)
+        holds(result, syscalls.SHORT)
+        assert result.counts["refused"] + result.counts["not opened"] > 0
+
+    def test_a_writer_that_acknowledges_too_early_is_noticed(self, seed: int) -> None:
+        result = syscalls.crash_points(syscalls.SHORT, seed, early=True)
+        assert any("is lost" in failure for failure in result.failures)
+
+
+class TestOwners:
+    def test_a_conversation_that_is_fought_for_never_has_two_writers(self, seed: int) -> None:
+        result = owners.run(owners.SHORT, seed)
+        holds(result, owners.SHORT)
+        assert result.counts["kills of owners"] == owners.SHORT
+
+    def test_a_lease_that_goes_back_and_a_gap_are_noticed(self) -> None:
+        check_ids("c", [event(0, lease=1), event(1, lease=1), event(2, lease=3)])
+        with pytest.raises(Violation, match="two writers"):
+            check_ids("c", [event(0, lease=1), event(1, lease=2), event(2, lease=1)])
+        with pytest.raises(Violation, match="has gaps"):
+            check_ids("c", [event(0), event(2)])
+
+    def test_an_event_under_the_lease_of_another_or_lost_is_noticed(self) -> None:
+        rows = [event(0, args={"content": "77"})]
+        owners.check_log(rows, {1: 77}, [(1, 0)])
+        with pytest.raises(Violation, match="under the lease of another"):
+            owners.check_log(rows, {1: 78}, [])
+        with pytest.raises(Violation, match="is lost"):
+            owners.check_log(rows, {1: 77}, [(1, 1)])
+        with pytest.raises(Violation, match="is not the one"):
+            owners.check_log(rows, {1: 77}, [(2, 0)])
+
+
+class TestInterleavings:
+    def test_chunks_are_counted(self, seed: int) -> None:
+        holds(interleavings.run(interleavings.CHUNK, seed), interleavings.CHUNK)
+
+
+class TestTrajectories:
+    def test_a_mutant_is_refused_with_a_reason_or_kept_whole(self, seed: int) -> None:
+        result = trajectories.run(trajectories.SHORT, seed)
+        holds(result, trajectories.SHORT)
+        assert min(result.counts[what] for what in ("read", "refused", "no JSON")) > 100
+
+    def test_a_codec_that_loses_what_it_does_not_know_is_noticed(self) -> None:
+        def loses(item: dict[str, Any], conversation: str) -> Envelope:
+            return envelope_from_dict({key: value for key, value in item.items() if key != "new"}, conversation)
+
+        data = {"id": 0, "timestamp": "2026-01-01", "source": "agent", "action": "null", "new": 1}
+        trajectories.read(json.dumps(data).encode(), Facts())
+        with pytest.raises(Violation, match="new is lost"):
+            trajectories.read(json.dumps(data).encode(), Facts(), loses)
+
+    def test_what_is_read_is_told_apart_from_what_is_refused(self) -> None:
+        facts = Facts()
+        whole = {"id": 0, "timestamp": "2026-01-01", "source": "agent", "action": "null", "new": [1]}
+        trajectories.read(json.dumps([whole, {"id": 1}]).encode(), facts)
+        assert facts.counts == {"read": 1, "refused": 1}
+        assert envelope_to_dict(envelope_from_dict(whole, "c"))["new"] == [1]
+        with pytest.raises(EventFormatError):
+            envelope_from_dict({"id": 1}, "c")
+
+
+def test_a_damaged_file_is_noticed(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "handloom.db") as connection:
+        connection.execute("CREATE TABLE x (y)")
+        connection.executemany("INSERT INTO x VALUES (?)", [("z" * 500,)] * 200)
+    connection.close()
+    whole = (tmp_path / "handloom.db").read_bytes()
+    (tmp_path / "handloom.db").write_bytes(whole[:8192] + b"\xff" * 4096 + whole[12288:])
+    with pytest.raises((Violation, sqlite3.DatabaseError)):
+        stored.read(tmp_path)
+
+
+def test_a_trial_that_breaks_is_a_failure_with_its_case() -> None:
+    result = run_trials("x", "", breaks, [7], seed=7)
+    assert result.failures[0].startswith("7: Traceback")
+    assert "KeyError: 'missing'" in result.failures[0]
+    assert result.upper_bound is None
+
+
+def breaks(seed: int) -> Facts:
+    nothing: dict[str, float] = {}
+    return Facts(peaks={"x": nothing["missing"]})
+
+
+def test_the_page_says_what_was_tried_and_what_failed() -> None:
+    good = Result("kills", "nothing is lost", 5, 300, (), {"kills": 300}, {"seconds": 0.5}, 60.0)
+    bad = Result("owners", "never two writers", 5, 200, ("5: two writers",), {}, {}, 60.0)
+    page = as_markdown({"commit": "abc", "machine": "m", "seed": 5, "date": "2026-01-01"}, [good, bad])
+    assert "| kills | nothing is lost | 300 | 0 | 1.00 % | 60 s |" in page
+    assert "| owners | never two writers | 200 | **1** | | 60 s |" in page
+    assert "5: two writers" in page
+
+
+def test_children_are_listed_by_what_they_are() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        assert f"{process.pid} sleep 600 " in children()
+        process.kill()
+    assert not [line for line in children() if line.startswith(f"{process.pid} ")]
