@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pydantic_core
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from core.events.base import Action, Envelope, Event, EventSource, LLMMetrics, Observation, ToolCallMetadata
 from core.events.unknown import UnknownAction, UnknownObservation
@@ -41,6 +41,7 @@ TRAJECTORY_DROPS = frozenset(
 
 JsonObject = dict[str, Any]
 _ENVELOPE = TypeAdapter(Envelope)
+_CARRIED = TypeAdapter(dict[str, JsonValue], config=ConfigDict(allow_inf_nan=False))
 
 
 SHOWN_CHARS = 300
@@ -236,7 +237,7 @@ def envelope_from_dict(data: Mapping[str, Any], conversation_id: str | None = No
                 "source": EventSource(data.get("source") or "environment"),
                 "cause": data.get("cause"),
                 "event": event,
-                "carried": carried,
+                "carried": _CARRIED.validate_python(carried) if carried else {},
             }
         )
     except ValidationError as error:

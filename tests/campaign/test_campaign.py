@@ -178,7 +178,9 @@ def test_the_page_says_what_was_tried_and_what_failed() -> None:
 
 
 def test_children_are_listed_by_what_they_are() -> None:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        assert f"{process.pid} sleep 600 " in children()
+    with subprocess.Popen(["sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        assert any(line.startswith(f"{process.pid} ") and "cat" in line for line in children())
         process.kill()
     assert not [line for line in children() if line.startswith(f"{process.pid} ")]
