@@ -19,6 +19,7 @@ from core.sqlite import sqlite3
 
 ROOT = Path(__file__).parents[1]
 TESTS = str(ROOT / "tests")
+OURS = tuple(str(ROOT / folder) for folder in ("core", "runtime", "tui", "tests"))
 WATCHED = ("core", "runtime.client", "runtime.local", "runtime.protocol", "runtime.environment")
 
 ALLOWED = (
@@ -35,7 +36,7 @@ def asked_by_a_test() -> bool:
     frame, is_innermost = inspect.currentframe(), True
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith(str(ROOT)) and file != __file__:
+        if file.startswith(OURS) and file != __file__:
             is_coroutine = frame.f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
             if is_innermost or is_coroutine:
                 if file.startswith(TESTS):
@@ -54,7 +55,7 @@ class BlockedLoop(BlockingError):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        ours = [f for f in traceback.extract_stack() if f.filename.startswith(str(ROOT)) and f.filename != __file__]
+        ours = [f for f in traceback.extract_stack() if f.filename.startswith(OURS) and f.filename != __file__]
         where = " <- ".join(f"{Path(f.filename).relative_to(ROOT)}:{f.lineno} {f.name}" for f in reversed(ours[-4:]))
         self.seen.append(f"{name} in {where}")
 
