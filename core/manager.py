@@ -24,7 +24,8 @@ from core.ports import LLM, Runtime
 from core.secrets import Masker, from_environment
 from core.security.confirmation import ConfirmMode
 from core.session import AgentSession
-from core.store import ConversationInfo, EventStore, Lease
+from core.store import ConversationInfo, EventStore
+from core.writer import Lease
 
 DEMO = "demo"
 """The model that needs neither key nor network; it works in a scratch folder of its own."""

@@ -35,8 +35,9 @@ from core.memory.memory import recall
 from core.ports import LLM, Agent, Runtime
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
-from core.store import ConversationInfo, EventStore, Lease
+from core.store import ConversationInfo, EventStore
 from core.stream import EventStream, EventStreamSubscriber
+from core.writer import Lease
 
 log = logging.getLogger(__name__)
 

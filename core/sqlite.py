@@ -8,12 +8,16 @@ aiosqlite is made to load it. Import `aiosqlite` and `sqlite3` from here and fro
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 FIXED_VERSION = (3, 51, 3)
 """The first SQLite with the fix of the WAL-reset bug."""
+BUSY_S = 10.0
+"""How long a statement waits for another process's commit before it gives up."""
 
 
 def _load() -> tuple[ModuleType, ModuleType]:
@@ -50,4 +54,30 @@ def can_be_shared(found: tuple[int, int, int] | None = None) -> bool:
     return (found or version()) >= FIXED_VERSION
 
 
-__all__ = ["FIXED_VERSION", "aiosqlite", "can_be_shared", "sqlite3", "version"]
+async def connect(path: Path, pragmas: Iterable[str]) -> aiosqlite.Connection:
+    """A connection on which every statement commits by itself unless it begins a transaction."""
+    connection = await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_S)
+    try:
+        for pragma in pragmas:
+            await connection.execute(pragma)
+    except BaseException:
+        await connection.close()  # or its thread would keep the process from ending
+        raise
+    return connection
+
+
+def remedy(error: Exception) -> str:
+    """What to do about a failure of the database: one or two sentences for the user."""
+    text = str(error)
+    if "full" in text:
+        return "The disk is full: free some space, then try again. Nothing that was shown is lost."
+    if "readonly" in text or "read-only" in text:
+        return "Make the data folder writable, or set HANDLOOM_HOME to another folder."
+    if "malformed" in text or "not a database" in text:
+        return "The file is damaged: move it away and start anew, or restore a copy."
+    if "locked" in text:
+        return "Another program holds the database; close it and try again."
+    return "Check the disk, then try again. Nothing that was shown is lost."
+
+
+__all__ = ["FIXED_VERSION", "aiosqlite", "can_be_shared", "connect", "remedy", "sqlite3", "version"]

@@ -27,7 +27,8 @@ from core.events import (
     event_to_dict,
 )
 from core.secrets import Masker
-from core.store import Draft, EventFilter, EventStore, Lease
+from core.store import EventFilter, EventStore
+from core.writer import Draft, Lease
 
 log = logging.getLogger(__name__)
 

@@ -36,8 +36,8 @@ from core.events import (
 from core.events.output import OutputBuffer
 from core.live import Frames
 from core.ports import Agent, Runtime
-from core.store import Draft
 from core.stream import EventStream, EventStreamSubscriber
+from core.writer import Draft
 
 log = logging.getLogger(__name__)
 

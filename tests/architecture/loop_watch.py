@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, MessageAction, SystemMessageAction
-from core.store import Draft, EventStore
+from core.store import EventStore
+from core.writer import Draft
 from tui.__main__ import connect
 from tui.options import StartOptions
 

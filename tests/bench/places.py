@@ -12,8 +12,9 @@ from time import perf_counter
 from core import collector
 from core.events import Envelope, Event, EventSource, MessageAction, envelope_to_dict, to_json
 from core.sqlite import aiosqlite
-from core.store import Draft, EventStore
+from core.store import EventStore
 from core.stream import EventStream
+from core.writer import Draft
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
 DISK = "/var/tmp"

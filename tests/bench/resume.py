@@ -10,7 +10,8 @@ from time import perf_counter
 from core.events import CmdOutputObservation, CmdRunAction
 from core.manager import ConversationManager
 from core.sqlite import aiosqlite
-from core.store import Draft, EventStore
+from core.store import EventStore
+from core.writer import Draft
 from runtime.local import LocalRuntime
 from tests.bench.conversation import FREE
 from tests.bench.figure import Figure, Limit, Target

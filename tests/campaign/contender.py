@@ -17,7 +17,8 @@ from pathlib import Path
 
 from core.errors import HandloomError, StoreBusyError
 from core.events import EventSource, MessageAction
-from core.store import Draft, EventStore, Lease
+from core.store import EventStore
+from core.writer import Draft, Lease
 
 CONVERSATION = "c"
 PAUSE_S = 0.02

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.events import EventSource, MessageAction
-from core.store import Draft, EventStore
+from core.store import EventStore
+from core.writer import Draft
 from tests.campaign import stored
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
 from tests.campaign.writer import BATCHES

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from core.errors import HandloomError
 from core.events import EventSource, MessageAction
-from core.store import Draft, EventStore, Lease
+from core.store import EventStore
+from core.writer import Draft, Lease
 
 BATCHES: Sequence[Sequence[int]] = ((1,), (1,), (3,), (1, 2, 1), (1,), (20,), (1,), (2, 2), (1,), (1,))
 """Appends in their order: those of one row at the same time, each of so many events."""
@@ -62,7 +63,7 @@ async def append(store: EventStore, lease: Lease, numbers: range, early: bool) -
 async def main(home: Path, early: bool) -> None:
     try:
         async with EventStore(home) as store:
-            await store._write.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            await store._writer.connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
             lease = await store.create_conversation("c", title="t", workspace="/", model="m")
             await write(store, lease, early)
     except HandloomError as error:

@@ -321,7 +321,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         session.frames.watch(
             lambda f: notices.append(f.message) if isinstance(f, Status) and f.id == STORE_STATUS else None
         )
-        real, failures = session._store._insert, [3]
+        real, failures = session._store._writer._insert, [3]
 
         async def insert(rows: list[tuple[Any, ...]]) -> None:
             if failures[0] and any('"observation":"run"' in row[-1] for row in rows):
@@ -331,7 +331,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
                 raise sqlite3.OperationalError("database or disk is full")
             await real(rows)
 
-        monkeypatch.setattr(session._store, "_insert", insert)
+        monkeypatch.setattr(session._store._writer, "_insert", insert)
         events = await said_and_settled(session)
         assert of(events, CmdOutputObservation)[0].content == "kept"
         assert len([n for n in notices if "disk is full" in n]) == 3
@@ -345,7 +345,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
     async with conversation(tmp_path, [{"tool_calls": [bash("echo lost")]}, FINISH]) as session:
         full = asyncio.Event()
         session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
-        real, id = session._store._insert, session.info.id
+        real, id = session._store._writer._insert, session.info.id
 
         async def insert(rows: list[tuple[Any, ...]]) -> None:
             if any('"observation":"run"' in row[-1] for row in rows):
@@ -354,7 +354,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
                 raise sqlite3.OperationalError("database or disk is full")
             await real(rows)
 
-        monkeypatch.setattr(session._store, "_insert", insert)
+        monkeypatch.setattr(session._store._writer, "_insert", insert)
         await session.send("go")
         async with asyncio.timeout(20):
             await full.wait()
@@ -378,7 +378,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
             raise sqlite3.OperationalError("database or disk is full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(session._store, "_insert", insert)
+            patch.setattr(session._store._writer, "_insert", insert)
             with pytest.raises(StoreError, match="free some space"):
                 await session.send("lost?")
         assert await session.stream.read() == before

@@ -20,7 +20,8 @@ from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersion
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation
 from core.locks import FileLock
 from core.sqlite import can_be_shared, sqlite3, version
-from core.store import Draft, EventFilter, EventStore, Lease, kind_of
+from core.store import EventFilter, EventStore
+from core.writer import Draft, Lease, kind_of
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
 
@@ -100,12 +101,23 @@ async def test_the_event_is_durable_before_it_is_visible(store: EventStore) -> N
     seen: list[int] = []
 
     def deliver(envelopes: object) -> None:
-        with sqlite3.connect(store.path) as other:
-            seen.append(other.execute("SELECT count(*) FROM events").fetchone()[0])
+        other = sqlite3.connect(store.path)
+        seen.append(other.execute("SELECT count(*) FROM events").fetchone()[0])
         other.close()
 
     await store.append(lease, [said("x")], deliver)
     assert seen == [1]
+
+
+async def test_a_delivery_that_fails_stops_nothing(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:
+    lease = await conversation(store)
+
+    def deliver(envelopes: object) -> None:
+        raise RuntimeError("nobody is at home")
+
+    assert [e.id for e in await store.append(lease, [said("x")], deliver)] == [0]
+    assert [e.id for e in await store.append(lease, [said("y")])] == [1]
+    assert "stored and not delivered" in caplog.text
 
 
 async def test_folders_and_files_are_for_the_owner_alone(tmp_path: Path) -> None:
@@ -123,9 +135,9 @@ async def test_folders_and_files_are_for_the_owner_alone(tmp_path: Path) -> None
 
 
 async def test_the_database_is_in_wal_mode_and_syncs_fully(store: EventStore) -> None:
-    rows = await store._write.execute_fetchall("PRAGMA synchronous")
+    rows = await store._writer.connection.execute_fetchall("PRAGMA synchronous")
     assert [tuple(row) for row in rows] == [(2,)]
-    rows = await store._write.execute_fetchall("PRAGMA journal_mode")
+    rows = await store._writer.connection.execute_fetchall("PRAGMA journal_mode")
     assert [tuple(row) for row in rows] == [("wal",)]
 
 
@@ -177,7 +189,7 @@ async def test_a_lease_is_taken_over_from_a_dead_owner_at_once(tmp_path: Path) -
 async def test_who_lost_the_lease_writes_nothing(store: EventStore) -> None:
     lease = await conversation(store)
     other = await conversation(store, "other")
-    await store._write.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
+    await store._writer.connection.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
     results = await asyncio.gather(
         store.append(lease, [said("late")]), store.append(other, [said("fine")]), return_exceptions=True
     )
@@ -256,9 +268,9 @@ async def test_an_unusable_home_is_refused_with_what_to_do(tmp_path: Path) -> No
 
 async def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(store: EventStore) -> None:
     lease = await conversation(store)
-    rows = await store._write.execute_fetchall("PRAGMA page_count")
+    rows = await store._writer.connection.execute_fetchall("PRAGMA page_count")
     pages = next(iter(rows))[0]
-    await store._write.execute(f"PRAGMA max_page_count = {pages + 2}")
+    await store._writer.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(StoreError, match="disk is full"):
         await store.append(lease, [said("x" * 100_000)])
     await store.append(lease, [said("room again")])  # the failed connection was replaced, and its limit is gone
@@ -270,14 +282,14 @@ async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
 ) -> None:
     """A sync that fails leaves whole frames in the WAL, which a recovery takes for committed."""
     lease = await conversation(store)
-    insert = store._insert
+    insert = store._writer._insert
 
     async def insert_and_fail(rows: list[tuple[object, ...]]) -> None:
         await insert(rows)
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_insert", insert_and_fail)
+        patch.setattr(store._writer, "_insert", insert_and_fail)
         with pytest.raises(StoreError, match="Check the disk"):
             await store.append(lease, [said("refused"), said("refused, too")])
     assert len(await store.read("c")) == 2
@@ -289,7 +301,7 @@ async def test_what_another_owner_has_built_upon_is_not_taken_back(store: EventS
     lease = await conversation(store)
     await store.append(lease, [said("refused"), said("and found again")])
     lease.next_id, lease.in_doubt = 0, True
-    await store._write.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
+    await store._writer.connection.execute("UPDATE leases SET token = token + 1 WHERE conversation = ?", (lease.key,))
     with pytest.raises(LeaseLostError):
         await store.append(lease, [said("late")])
     assert len(await store.read("c")) == 2

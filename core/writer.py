@@ -1,0 +1,278 @@
+"""EventWriter: the one connection of a process that writes to `handloom.db`.
+
+Invariants of this room: an append is answered only after its commit (WAL, `synchronous=FULL`), and delivered in the
+order of ids; an append that is refused leaves nothing behind and uses no id; appends that arrive while a commit is
+under way share the next one. Nothing that an event or a subscriber does ends the writing.
+
+Used by EventStore and by nobody else. Never opens a conversation and never reads one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from core import schema
+from core.errors import LeaseLostError, StoreError
+from core.events import (
+    Action,
+    Envelope,
+    Event,
+    EventSource,
+    UnknownAction,
+    UnknownObservation,
+    envelope_to_dict,
+    to_json,
+)
+from core.sqlite import aiosqlite, connect, remedy, sqlite3
+
+log = logging.getLogger(__name__)
+
+Deliver = Callable[[Sequence[Envelope]], None]
+"""Takes in events that are durable: quickly, for every append waits for it."""
+
+MAX_BATCH = 1000
+"""Events in one commit at most, so that a burst does not hold the database from other processes for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event that has no id yet."""
+
+    event: Event
+    source: EventSource
+    cause: int | None = None
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to write to one conversation, and its next id. `key` and `token` are the database's."""
+
+    conversation_id: str
+    key: int
+    token: int
+    next_id: int
+    in_doubt: bool = False
+    """A write failed, and SQLite may find its rows again when it recovers the file: before the next write of ours they
+    are taken back; where the process ends before, they are part of the log."""
+
+
+@dataclass(slots=True)
+class _Request:
+    lease: Lease
+    drafts: Sequence[Draft]
+    deliver: Deliver
+    done: asyncio.Future[Sequence[Envelope]]
+    rows: Sequence[tuple[Any, ...]] = ()
+    envelopes: Sequence[Envelope] = ()
+
+
+def to_nobody(envelopes: Sequence[Envelope]) -> None:
+    """Deliver to nobody."""
+
+
+def kind_of(event: Event) -> str:
+    """The name of an event's kind in the database: branch and kind, as `action:run`."""
+    branch = "action" if isinstance(event, Action) else "observation"
+    if isinstance(event, UnknownAction | UnknownObservation):
+        return f"{branch}:{event.raw.get(branch, 'unknown')}"
+    return f"{branch}:{event.kind}"
+
+
+class EventWriter:
+    """Writes events of conversations whose lease the process has, and whatever else the store lets it write."""
+
+    def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
+        self._path = path
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        """Held by whoever writes: a transaction must not take in the statements of another one."""
+        self._queue: list[_Request] = []
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    async def open(self) -> None:
+        """Connect and begin to write. Raises sqlite3.Error."""
+        self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
+        self._task = asyncio.create_task(self._write_batches(), name="event writer")
+
+    async def finish(self) -> None:
+        """Write what waits, and refuse what comes now."""
+        self._closing = True
+        self._wake.set()
+        await self._task
+
+    async def close(self) -> None:
+        """Let go of the file; everything is written."""
+        with suppress(sqlite3.Error, ValueError):
+            await self.connection.close()
+
+    async def append(
+        self,
+        lease: Lease,
+        drafts: Sequence[Draft],
+        deliver: Deliver = to_nobody,
+    ) -> Sequence[Envelope]:
+        """Store events, all or none, and answer once they are durable.
+
+        `deliver` is called with them right after the commit, in the order of ids, before this returns. Raises
+        LeaseLostError or StoreError; then nothing of them is stored and no id is used. Cancelling stops the waiting,
+        not the writing.
+        """
+        if self._closing:
+            raise StoreError("The event store is closed.")
+        request = _Request(lease, drafts, deliver, asyncio.get_running_loop().create_future())
+        self._queue.append(request)
+        self._wake.set()
+        return await request.done
+
+    async def _write_batches(self) -> None:
+        while True:
+            while not self._queue:
+                if self._closing:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+            await self._commit(self._take_batch())
+
+    def _take_batch(self) -> list[_Request]:
+        size = count = 0
+        while count < len(self._queue) and (count == 0 or size + len(self._queue[count].drafts) <= MAX_BATCH):
+            size += len(self._queue[count].drafts)
+            count += 1
+        batch, self._queue = self._queue[:count], self._queue[count:]
+        return batch
+
+    async def _commit(self, batch: list[_Request]) -> None:
+        """Write a batch in one transaction; where the database refuses one request, each in its own."""
+        batch = self._number(batch)
+        if not batch:
+            return
+        try:
+            async with self.writing("The event could not be stored"):
+                try:
+                    await self._take_back([request.lease for request in batch if request.lease.in_doubt])
+                    await self._insert([row for request in batch for row in request.rows])
+                except sqlite3.IntegrityError as error:
+                    raise LeaseLostError(
+                        f"Another Handloom owns the conversation now; nothing was stored: {error}"
+                    ) from error
+        except LeaseLostError as error:
+            if len(batch) == 1:
+                _fail(batch[0], error)
+                return
+            for request in batch:
+                await self._commit([request])
+            return
+        except StoreError as error:
+            for request in batch:
+                request.lease.in_doubt = True
+                _fail(request, error)
+            return
+        for request in batch:
+            request.lease.next_id += len(request.envelopes)
+            _deliver(request)
+
+    def _number(self, batch: Iterable[_Request]) -> list[_Request]:
+        """Give ids and time to a batch's drafts, and make their rows. What cannot be written as JSON is refused."""
+        now = self._clock()
+        timestamp = now.isoformat()
+        next_ids: dict[int, int] = {}
+        numbered = []
+        for request in batch:
+            lease = request.lease
+            first = next_ids.get(lease.key, lease.next_id)
+            try:
+                self._make_rows(request, first, now, timestamp)
+            except Exception as error:  # the boundary to whoever made the event: the writer must outlive every event
+                log.exception("an event of conversation %s cannot be stored", lease.conversation_id)
+                _fail(request, StoreError(f"The event cannot be stored: {type(error).__name__}: {error}"))
+                continue
+            next_ids[lease.key] = first + len(request.drafts)
+            numbered.append(request)
+        return numbered
+
+    def _make_rows(self, request: _Request, first: int, now: datetime, timestamp: str) -> None:
+        lease, envelopes, rows = request.lease, [], []
+        for event_id, draft in enumerate(request.drafts, first):
+            envelope = Envelope(
+                conversation_id=lease.conversation_id,
+                id=event_id,
+                timestamp=now,
+                source=draft.source,
+                cause=draft.cause,
+                event=draft.event,
+            )
+            body = to_json(envelope_to_dict(envelope, derived=False))
+            kind, source = kind_of(draft.event), draft.source.value
+            envelopes.append(envelope)
+            rows.append((lease.key, event_id, timestamp, source, draft.cause, kind, lease.token, body))
+        request.envelopes, request.rows = envelopes, rows
+
+    async def _take_back(self, leases: Iterable[Lease]) -> None:
+        """Remove the rows of refused appends that SQLite found again: nobody was told of them, and their ids are free.
+
+        Where another process owns the conversation by now, they have become part of it, and stay.
+        """
+        for lease in leases:
+            await self.connection.execute(
+                "DELETE FROM events WHERE conversation = ?1 AND lease = ?2 AND id >= ?3"
+                " AND ?2 = (SELECT token FROM leases WHERE conversation = ?1)",
+                (lease.key, lease.token, lease.next_id),
+            )
+            lease.in_doubt = False
+
+    async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
+        """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
+        sql = (
+            "INSERT INTO events (conversation, id, timestamp, source, cause, kind, lease, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        if len(rows) == 1:
+            await self.connection.execute(sql, rows[0])
+            return
+        await self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            await self.connection.executemany(sql, rows)
+            await self.connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                await self.connection.execute("ROLLBACK")
+            raise
+
+    @asynccontextmanager
+    async def writing(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
+        """The writing connection, for oneself alone; where it fails it is replaced; `otherwise` says what failed."""
+        async with self._turn:
+            try:
+                yield self.connection
+            except (sqlite3.Error, ValueError) as error:  # ValueError: it was closed, and could not be opened again
+                await self._reopen()
+                raise StoreError(f"{otherwise}: {error}. {remedy(error)}") from error
+
+    async def _reopen(self) -> None:
+        """After a failed write the connection is not trusted: SQLite would go on as if nothing had been lost."""
+        await self.close()
+        with suppress(sqlite3.Error):
+            self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
+
+
+def _deliver(request: _Request) -> None:
+    """Show events that are durable; who fails to take them in has them in the log all the same."""
+    try:
+        request.deliver(request.envelopes)
+    except Exception:  # the boundary to whoever subscribed: the writer must outlive every subscriber
+        log.exception("events of conversation %s were stored and not delivered", request.lease.conversation_id)
+    if not request.done.done():
+        request.done.set_result(request.envelopes)
+
+
+def _fail(request: _Request, error: StoreError) -> None:
+    if not request.done.done():
+        request.done.set_exception(error)
