@@ -13,9 +13,13 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.blocking import LoopGuard
 from tests.machine import REQUIREMENTS, required
+
+settings.register_profile("untimed", deadline=None)  # speed is measured elsewhere, and not beside other work
+settings.load_profile("untimed")
 
 SEED = pytest.StashKey[int]()
 SKIPPED = pytest.StashKey[defaultdict[str, list[str]]]()

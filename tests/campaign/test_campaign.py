@@ -178,9 +178,11 @@ def test_the_page_says_what_was_tried_and_what_failed() -> None:
 
 
 def test_children_are_listed_by_what_they_are() -> None:
-    with subprocess.Popen(["sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    waits = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"\n"
-        assert any(line.startswith(f"{process.pid} ") and "cat" in line for line in children())
+        process.stdout.readline()
+        listed = [line for line in children() if line.startswith(f"{process.pid} ")]
         process.kill()
+    assert listed == [f"{process.pid} {' '.join(waits)} "]
     assert not [line for line in children() if line.startswith(f"{process.pid} ")]

@@ -171,10 +171,15 @@ async def test_an_interrupt_while_the_model_thinks_ends_it_within_200_ms(tmp_pat
         assert not of(await session.stream.read(), AgentFinishAction)
 
 
+def has_begun(frame: Frame) -> bool:
+    """Whether a command has printed `begun`; its echo does not count."""
+    return isinstance(frame, TerminalOutput) and not frame.is_echo and b"begun" in frame.data
+
+
 async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600"), bash("echo never")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
-        ready = on_frame(session, lambda f: isinstance(f, TerminalOutput) and b"begun" in f.data)
+        ready = on_frame(session, has_begun)
         assert await interrupted_after(session, ready) < 0.2
         events = await session.stream.read()
         (output,) = of(events, CmdOutputObservation)
@@ -189,7 +194,7 @@ async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path:
 async def test_closing_in_the_middle_of_a_command_leaves_nothing_open(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
-        ready, id = on_frame(session, lambda f: isinstance(f, TerminalOutput) and b"begun" in f.data), session.info.id
+        ready, id = on_frame(session, has_begun), session.info.id
         await session.send("go")
         async with asyncio.timeout(20):
             await ready.wait()
