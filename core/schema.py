@@ -55,6 +55,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         BEGIN SELECT raise(ABORT, 'the id is not the next one'); END
         """,
     ),
+    (
+        "ALTER TABLE conversations ADD COLUMN parent TEXT NOT NULL DEFAULT ''",  # who delegated to this one
+        "ALTER TABLE conversations ADD COLUMN parent_action INTEGER",
+        "ALTER TABLE conversations ADD COLUMN repository TEXT NOT NULL DEFAULT ''",  # to be cloned at the start
+        """
+        CREATE TABLE spending (  -- of all conversations, written with the events that spent it
+            day TEXT PRIMARY KEY,     -- UTC
+            calls INTEGER NOT NULL,
+            cost REAL NOT NULL,       -- US dollars, without the calls of unknown price
+            unpriced INTEGER NOT NULL,
+            tokens INTEGER NOT NULL,
+            seconds REAL NOT NULL
+        ) STRICT
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope, EventSource, envelope_from_dict
 from core.locks import FileLock, ProcessMark
 from core.sqlite import aiosqlite, can_be_shared, connect, remedy, sqlite3, version
-from core.writer import Deliver, Draft, EventWriter, Lease, to_nobody
+from core.writer import Deliver, Draft, EventWriter, Lease, Spent, to_nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,11 @@ class ConversationInfo:
     created_at: datetime
     updated_at: datetime
     event_count: int
+    parent: str = ""
+    """The conversation that delegated to this one; empty for one of the user's."""
+    parent_action: int | None = None
+    repository: str = ""
+    """What is cloned into the workspace at the start: a URL, with `#branch` where one is named."""
 
 
 class EventStore:
@@ -135,14 +140,25 @@ class EventStore:
 
     # -- conversations and leases -----------------------------------------------------------------------------------
 
-    async def create_conversation(self, conversation_id: str, *, title: str, workspace: str, model: str) -> Lease:
+    async def create_conversation(
+        self,
+        conversation_id: str,
+        *,
+        title: str,
+        workspace: str,
+        model: str,
+        parent: str = "",
+        parent_action: int | None = None,
+        repository: str = "",
+    ) -> Lease:
         """Make a conversation and own it. Raises UsageError where the id is taken."""
         now = self._clock().isoformat()
         async with self._writer.writing("The conversation could not be stored") as connection:
             try:
                 await connection.execute(
-                    "INSERT INTO conversations (id, title, workspace, model, created_at) VALUES (?, ?, ?, ?, ?)",
-                    (conversation_id, title, workspace, model, now),
+                    "INSERT INTO conversations (id, title, workspace, model, created_at, parent, parent_action,"
+                    " repository) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (conversation_id, title, workspace, model, now, parent, parent_action, repository),
                 )
             except sqlite3.IntegrityError as error:
                 raise UsageError(f"There is a conversation {conversation_id} already.") from error
@@ -194,7 +210,8 @@ class EventStore:
             "SELECT c.id, c.title, c.workspace, c.model, c.created_at,"
             " coalesce((SELECT e.timestamp FROM events e WHERE e.conversation = c.key ORDER BY e.id DESC LIMIT 1),"
             "  c.created_at) AS updated_at,"
-            " coalesce((SELECT max(e.id) + 1 FROM events e WHERE e.conversation = c.key), 0)"
+            " coalesce((SELECT max(e.id) + 1 FROM events e WHERE e.conversation = c.key), 0),"
+            " c.parent, c.parent_action, c.repository"
             " FROM conversations c WHERE ?1 IS NULL OR c.id = ?1 ORDER BY updated_at DESC LIMIT ?2",
             (conversation_id, limit),
         )
@@ -207,9 +224,21 @@ class EventStore:
                 created_at=datetime.fromisoformat(row[4]),
                 updated_at=datetime.fromisoformat(row[5]),
                 event_count=row[6],
+                parent=row[7],
+                parent_action=row[8],
+                repository=row[9],
             )
             for row in rows
         ]
+
+    async def spent(self, day: date | None = None) -> Spent:
+        """What all conversations of this home have cost on a day (UTC), or ever."""
+        (row,) = await self._read.execute_fetchall(
+            "SELECT total(calls), total(cost), total(unpriced), total(tokens), total(seconds) FROM spending"
+            " WHERE ?1 IS NULL OR day = ?1",
+            (day and day.isoformat(),),
+        )
+        return Spent(int(row[0]), row[1], int(row[2]), int(row[3]), row[4])
 
     async def update_conversation(self, lease: Lease, *, title: str | None = None, model: str | None = None) -> None:
         """Change what a list shows of a conversation that we own."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
@@ -95,7 +95,7 @@ class EventStream:
         Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
         """
         if self._masker:
-            drafts = [Draft(self._masked(draft.event), draft.source, draft.cause) for draft in drafts]
+            drafts = [replace(draft, event=self._masked(draft.event)) for draft in drafts]
         return await self._store.append(self._lease, drafts, self._deliver)
 
     def _masked(self, event: Event) -> Event:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,42 @@ from core.sqlite import aiosqlite, connect, remedy, sqlite3
 
 log = logging.getLogger(__name__)
 
+ADD_SPENDING = (
+    "INSERT INTO spending (day, calls, cost, unpriced, tokens, seconds) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (day) DO UPDATE SET calls = calls + excluded.calls, cost = cost + excluded.cost,"
+    " unpriced = unpriced + excluded.unpriced, tokens = tokens + excluded.tokens,"
+    " seconds = seconds + excluded.seconds"
+)
+
 Deliver = Callable[[Sequence[Envelope]], None]
 """Takes in events that are durable: quickly, for every append waits for it."""
 
 MAX_BATCH = 1000
 """Events in one commit at most, so that a burst does not hold the database from other processes for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What work has cost: of one step, of a day, of everything."""
+
+    calls: int = 0
+    """Answers of models."""
+    cost: float = 0.0
+    """US dollars of the calls whose price is known."""
+    unpriced: int = 0
+    """Calls whose price is not."""
+    tokens: int = 0
+    seconds: float = 0.0
+    """How long models and actions worked; those at the same time count each."""
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.calls + other.calls,
+            self.cost + other.cost,
+            self.unpriced + other.unpriced,
+            self.tokens + other.tokens,
+            self.seconds + other.seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +79,8 @@ class Draft:
     event: Event
     source: EventSource
     cause: int | None = None
+    spent: Spent | None = None
+    """What it cost; added to the day's spending in the same transaction."""
 
 
 @dataclass(slots=True)
@@ -139,7 +172,14 @@ class EventWriter:
                     return
                 self._wake.clear()
                 await self._wake.wait()
-            await self._commit(self._take_batch())
+            batch = self._take_batch()
+            try:
+                await self._commit(batch)
+            except Exception as error:  # our own bug: whoever waits must be told, and the writer goes on
+                log.exception("events could not be stored")
+                for request in batch:
+                    request.lease.in_doubt = True
+                    _fail(request, StoreError(f"The event could not be stored: {type(error).__name__}: {error}"))
 
     def _take_batch(self) -> list[_Request]:
         size = count = 0
@@ -158,7 +198,7 @@ class EventWriter:
             async with self.writing("The event could not be stored"):
                 try:
                     await self._take_back([request.lease for request in batch if request.lease.in_doubt])
-                    await self._insert([row for request in batch for row in request.rows])
+                    await self._insert([row for request in batch for row in request.rows], _spending(batch))
                 except sqlite3.IntegrityError as error:
                     raise LeaseLostError(
                         f"Another Handloom owns the conversation now; nothing was stored: {error}"
@@ -228,18 +268,20 @@ class EventWriter:
             )
             lease.in_doubt = False
 
-    async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
+    async def _insert(self, rows: list[tuple[Any, ...]], spending: list[tuple[Any, ...]]) -> None:
         """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
         sql = (
             "INSERT INTO events (conversation, id, timestamp, source, cause, kind, lease, body)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         )
-        if len(rows) == 1:
+        if len(rows) == 1 and not spending:
             await self.connection.execute(sql, rows[0])
             return
         await self.connection.execute("BEGIN IMMEDIATE")
         try:
             await self.connection.executemany(sql, rows)
+            for row in spending:
+                await self.connection.execute(ADD_SPENDING, row)
             await self.connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
@@ -261,6 +303,16 @@ class EventWriter:
         await self.close()
         with suppress(sqlite3.Error):
             self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
+
+
+def _spending(batch: Iterable[_Request]) -> list[tuple[Any, ...]]:
+    """What a batch adds to the spending of its day; one row, or none."""
+    spent, day = Spent(), ""
+    for request in batch:
+        for draft, envelope in zip(request.drafts, request.envelopes, strict=True):
+            if draft.spent is not None:
+                spent, day = spent + draft.spent, envelope.timestamp.date().isoformat()
+    return [(day, *astuple(spent))] if day else []
 
 
 def _deliver(request: _Request) -> None:

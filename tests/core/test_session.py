@@ -328,13 +328,13 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         )
         real, failures = session._store._writer._insert, [3]
 
-        async def insert(rows: list[tuple[Any, ...]]) -> None:
+        async def insert(rows: list[tuple[Any, ...]], spending: list[tuple[Any, ...]]) -> None:
             if failures[0] and any('"observation":"run"' in row[-1] for row in rows):
                 failures[0] -= 1
                 from core.sqlite import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
-            await real(rows)
+            await real(rows, spending)
 
         monkeypatch.setattr(session._store._writer, "_insert", insert)
         events = await said_and_settled(session)
@@ -352,12 +352,12 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
         session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
         real, id = session._store._writer._insert, session.info.id
 
-        async def insert(rows: list[tuple[Any, ...]]) -> None:
+        async def insert(rows: list[tuple[Any, ...]], spending: list[tuple[Any, ...]]) -> None:
             if any('"observation":"run"' in row[-1] for row in rows):
                 from core.sqlite import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
-            await real(rows)
+            await real(rows, spending)
 
         monkeypatch.setattr(session._store._writer, "_insert", insert)
         await session.send("go")
@@ -377,7 +377,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
         await session.stream.settle()
         before = await session.stream.read()
 
-        async def insert(rows: object) -> None:
+        async def insert(rows: object, spending: object) -> None:
             from core.sqlite import sqlite3
 
             raise sqlite3.OperationalError("database or disk is full")

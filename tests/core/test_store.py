@@ -9,7 +9,8 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from core.events import CmdRunAction, Envelope, EventSource, MessageAction, Null
 from core.locks import FileLock
 from core.sqlite import can_be_shared, sqlite3, version
 from core.store import EventFilter, EventStore
-from core.writer import Draft, Lease, kind_of
+from core.writer import Draft, Lease, Spent, kind_of
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
 
@@ -107,6 +108,20 @@ async def test_the_event_is_durable_before_it_is_visible(store: EventStore) -> N
 
     await store.append(lease, [said("x")], deliver)
     assert seen == [1]
+
+
+async def test_spending_is_added_with_its_events(store: EventStore) -> None:
+    lease = await conversation(store)
+    spent = Spent(calls=1, cost=0.25, tokens=100, seconds=0.5)
+    await asyncio.gather(*(store.append(lease, [replace(said("x"), spent=spent), said("y")]) for _ in range(3)))
+    await store.append(lease, [replace(said("z"), spent=Spent(calls=1, unpriced=1))])
+    today = datetime.now(UTC).date()
+    assert await store.spent(today) == Spent(4, 0.75, 1, 300, 1.5)
+    assert await store.spent() == await store.spent(today)
+    assert await store.spent(today - timedelta(days=1)) == Spent()
+    with pytest.raises(StoreError):
+        await store.append(lease, [Draft(CmdRunAction.model_construct(command=float("nan")), AGENT, spent=spent)])  # type: ignore[arg-type]
+    assert (await store.spent()).calls == 4
 
 
 async def test_a_delivery_that_fails_stops_nothing(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:
@@ -284,8 +299,8 @@ async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
     lease = await conversation(store)
     insert = store._writer._insert
 
-    async def insert_and_fail(rows: list[tuple[object, ...]]) -> None:
-        await insert(rows)
+    async def insert_and_fail(rows: list[tuple[object, ...]], spending: list[tuple[object, ...]]) -> None:
+        await insert(rows, spending)
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:
@@ -295,6 +310,18 @@ async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
     assert len(await store.read("c")) == 2
     await store.append(lease, [said("again")])
     assert [(e.id, e.event) for e in await store.read("c")] == [(0, MessageAction(content="again"))]
+
+
+async def test_a_bug_in_the_writing_is_told_and_the_writing_goes_on(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await conversation(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(store._writer, "_insert", None)
+        with pytest.raises(StoreError, match="TypeError"):
+            await store.append(lease, [said("refused")])
+    await store.append(lease, [said("again")])
+    assert [e.id for e in await store.read("c")] == [0]
 
 
 async def test_what_another_owner_has_built_upon_is_not_taken_back(store: EventStore) -> None:
