@@ -120,6 +120,7 @@ class AgentSession:
             history=history,
             state=state,
             needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
+            ready=self._ready,
             spawn=self._spawn,
         )
         self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
@@ -197,9 +198,13 @@ class AgentSession:
     async def _start_runtime(self) -> None:
         """Start the sandbox while the model still thinks; a failure is told again by the action that needs it."""
         try:
-            await self.runtime.start()
+            await self._ready()
         except RuntimeUnavailableError as error:
             self.frames.publish(Status("error", RUNTIME_STATUS, str(error)))
+
+    async def _ready(self) -> None:
+        """Make the sandbox ready for an action; cheap where it is. Raises RuntimeUnavailableError."""
+        await self.runtime.start()
 
     async def interrupt(self) -> None:
         """Stop what is going on, now: the model's answer, the running command, what waits behind it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -65,6 +65,7 @@ class AgentController:
         history: list[Envelope],
         state: State,
         needs_confirmation: ConfirmationPolicy,
+        ready: Callable[[], Awaitable[None]],
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self.stream = stream
@@ -74,6 +75,8 @@ class AgentController:
         self.history = history
         self.state = state
         self.needs_confirmation = needs_confirmation
+        self._ready = ready
+        """Makes the sandbox ready for an action; raises RuntimeUnavailableError."""
         self.changed = asyncio.Event()
         """Set after every change of state; whoever waits for one clears it."""
         self._spawn = spawn
@@ -150,7 +153,7 @@ class AgentController:
             self.frames.publish(frame)
 
         try:
-            await self.runtime.start()
+            await self._ready()
             observation = await self.runtime.execute(action, envelope.id, publish)
         except asyncio.CancelledError:
             observation = _interrupted(action, seen)
