@@ -214,6 +214,8 @@ class HandloomApp(Handlers, App[None]):
         if self._pump_timer is not None:
             self._pump_timer.stop()
             self._pump_timer = None
+        if not self.is_running:  # the parts go one by one at the end
+            return
         self._pumped_at = time.monotonic()
         tab = self.current
         items = tuple(TabItem(t.title, t.mark, t.unread) for t in self.open_tabs)

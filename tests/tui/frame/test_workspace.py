@@ -380,6 +380,16 @@ async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_los
         assert app.workspace.prompt.text == ""
 
 
+async def test_a_frame_that_is_due_when_the_program_ends_draws_nothing() -> None:
+    async def connect() -> ConversationManager:
+        return cast("ConversationManager", ManagerDouble())
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.current is not None)
+    app._pump()
+
+
 async def test_what_is_typed_before_the_conversation_is_open_stays_in_the_prompt() -> None:
     manager, opened = ManagerDouble(), asyncio.Event()
 
