@@ -37,8 +37,27 @@ class AgentSettings(_Section):
     """Answers of the model before it asks to go on."""
     max_budget: float | None = Field(default=None, gt=0)
     """US dollars that a conversation may cost before it asks to go on."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of prompts and answers, before it asks to go on."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds of work before it asks to go on; waiting for you does not count."""
+    delegate_model: str = ""
+    """The model of delegates; empty is the model of the conversation that starts them."""
     confirm: ConfirmMode = ConfirmMode.ALWAYS
     """Which actions wait for the user's yes in the workspace: always, risky or never."""
+
+
+class DaySettings(_Section):
+    """How far all conversations together go on one day (UTC) before they ask."""
+
+    max_iterations: int | None = Field(default=None, ge=1)
+    """Answers of models."""
+    max_budget: float | None = Field(default=None, gt=0)
+    """US dollars."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of prompts and answers."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds of work; what several do at the same time counts for each."""
 
 
 class Settings(_Section):
@@ -49,6 +68,7 @@ class Settings(_Section):
     runtime: Literal["local"] = "local"
     """Where actions are carried out."""
     agent: AgentSettings = AgentSettings()
+    day: DaySettings = DaySettings()
     llm: LLMSettings = LLMSettings()
 
 

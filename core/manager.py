@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Self
 
 from core import collector
-from core.agent.registry import create_agent
-from core.config import Settings, remember_model
+from core.agent.registry import check_agent, create_agent
+from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
+from core.delegation import MAX_LEVEL
 from core.errors import UsageError
+from core.events import AgentDelegateAction
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.ports import LLM, Runtime
@@ -111,7 +113,35 @@ class ConversationManager:
             raise
         return await self._start(lease, llm)
 
-    async def _start(self, lease: Lease, llm: LLM) -> AgentSession:
+    async def _make_child(
+        self, parent: str, action: AgentDelegateAction, action_id: int, limits: Limits
+    ) -> AgentSession:
+        """A conversation for a task of another's agent, started. Raises HandloomError."""
+        by = self._sessions[parent]
+        level, above = 1, by.info.parent
+        while above:
+            (info,) = await self.store.conversations(conversation_id=above)
+            level, above = level + 1, info.parent
+        if level > MAX_LEVEL:
+            raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
+        check_agent(action.agent)
+        model = self.settings.agent.delegate_model or by.info.model
+        llm = await self._make_llm(model, by.info.workspace)
+        conversation_id = uuid.uuid4().hex
+        lease = await self.store.create_conversation(
+            conversation_id,
+            title="",
+            workspace=by.info.workspace,
+            model=model,
+            parent=parent,
+            parent_action=action_id,
+        )
+        child = await self._start(lease, llm, agent=action.agent, limits=limits)
+        child.set_confirm_mode(by.confirm_mode)
+        child.delegation.attended = by.delegation.attended
+        return child
+
+    async def _start(self, lease: Lease, llm: LLM, *, agent: str = "", limits: Limits | None = None) -> AgentSession:
         (info,) = await self.store.conversations(conversation_id=lease.conversation_id)
         agent_settings = self.settings.agent
         session = AgentSession(
@@ -121,8 +151,11 @@ class ConversationManager:
             runtime=await asyncio.to_thread(self._make_runtime, info.workspace),
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=lambda llm: create_agent(agent_settings.name, llm),
-            limits=Limits(agent_settings.max_iterations, agent_settings.max_budget),
+            make_agent=lambda llm: create_agent(agent or agent_settings.name, llm),
+            limits=limits or _limits(agent_settings),
+            day_limits=_limits(self.settings.day),
+            make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
+            close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
             masker=self._masker,
         )
@@ -147,6 +180,10 @@ class ConversationManager:
         """Close a conversation; an unknown one is closed already."""
         if (session := self._sessions.pop(conversation_id, None)) is not None:
             await session.aclose()
+
+
+def _limits(settings: AgentSettings | DaySettings) -> Limits:
+    return Limits(settings.max_iterations, settings.max_budget, settings.max_tokens, settings.max_seconds)
 
 
 def _folder(path: str) -> str:

@@ -19,14 +19,22 @@ from typing import Any
 from core import collector
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
+from core.controller.halts import Way
+from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
+from core.delegation import CloseChild, Delegation, MakeChild, share
 from core.errors import RuntimeUnavailableError, StoreError
 from core.events import (
+    AgentDelegateAction,
     AgentState,
     ChangeAgentStateAction,
+    CondensationRequestAction,
     Envelope,
     EventSource,
+    LoopRecoveryAction,
     MessageAction,
+    NullAction,
+    Observation,
     RecallAction,
     Status,
 )
@@ -35,7 +43,7 @@ from core.memory.memory import recall
 from core.ports import LLM, Agent, Runtime
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
-from core.store import ConversationInfo, EventStore
+from core.store import ConversationInfo, EventFilter, EventStore
 from core.stream import EventStream, EventStreamSubscriber
 from core.writer import Lease
 
@@ -47,6 +55,9 @@ TITLE_CHARS = 50
 PAGE = 500
 """Events read and folded between two turns of the event loop: about 20 ms of work."""
 RUNTIME_STATUS = "STATUS$STARTING_RUNTIME"
+DELEGATES_STATUS = "STATUS$DELEGATES"
+TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+_NO_LIMITS = Limits(max_iterations=None)
 
 
 class AgentSession:
@@ -63,13 +74,16 @@ class AgentSession:
         make_llm: Callable[[str], Awaitable[LLM]],
         make_agent: Callable[[LLM], Agent],
         limits: Limits,
+        day_limits: Limits,
         confirm: ConfirmMode,
         masker: Masker,
+        make_child: MakeChild,
+        close_child: CloseChild,
     ) -> None:
         self.info = info
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.stream = EventStream(store, lease, masker)
+        self.stream: EventStream = EventStream(store, lease, masker)
         self.frames = Frames()
         self.runtime = runtime
         self.confirm_mode = confirm
@@ -79,6 +93,8 @@ class AgentSession:
         self._make_llm = make_llm
         self._make_agent = make_agent
         self._limits = limits
+        self._day_limits = day_limits
+        self.delegation = Delegation(make_child, close_child, self._children_changed)
         self._controller: AgentController | None = None
         self._closing = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
@@ -88,6 +104,11 @@ class AgentSession:
     def state(self) -> State:
         """The controller's state now; LOADING until `start` is through."""
         return self._controller.state if self._controller else State.initial(self._limits)
+
+    @property
+    def id(self) -> str:
+        """The conversation's id."""
+        return self.info.id
 
     @property
     def model_name(self) -> str:
@@ -121,6 +142,8 @@ class AgentSession:
             state=state,
             needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
             ready=self._ready,
+            delegate=self._delegate,
+            day_limit=self._day_limit,
             spawn=self._spawn,
         )
         self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
@@ -177,6 +200,27 @@ class AgentSession:
                 return
             await self._controller.changed.wait()
 
+    async def changed(self) -> None:
+        """Return after the next change of the controller's state."""
+        assert self._controller is not None
+        self._controller.changed.clear()
+        await self._controller.changed.wait()
+
+    # -- delegates and limits ----------------------------------------------------------------------------------------
+
+    async def _delegate(self, action: AgentDelegateAction, action_id: int) -> Observation:
+        return await self.delegation.run(action, action_id, share(self.state))
+
+    def _children_changed(self) -> None:
+        """Tell whoever watches that delegates have begun or ended."""
+        self.frames.publish(Status("info", DELEGATES_STATUS, ""))
+
+    async def _day_limit(self, state: State) -> Reached | None:
+        if self._day_limits == _NO_LIMITS:
+            return None
+        today = datetime.now(UTC).date()
+        return reached_of_day(state, self._day_limits, await self._store.spent(today), today)
+
     # -- memory ----------------------------------------------------------------------------------------------------
 
     async def _recall(self, envelope: Envelope) -> None:
@@ -218,9 +262,51 @@ class AgentSession:
         """Go on after a pause, an interrupt or an error; past a limit, extend it by the same amount again."""
         await self._wish(AgentState.RUNNING)
 
-    async def extend_limit(self) -> None:
-        """Go on past the limit that was reached."""
-        await self._wish(AgentState.RUNNING)
+    async def queue(self, text: str) -> Envelope:
+        """Have this said once the agent rests. Raises StoreError, and then it is not queued."""
+        return await self.stream.append(MessageAction(content=text, queued=True), EventSource.USER)
+
+    async def unqueue(self, message_id: int) -> None:
+        """Do not say what was queued; what has been said already stays said."""
+        await self.stream.append(NullAction(), EventSource.USER, message_id)
+
+    async def take(self, way: Way, model: str = "") -> None:
+        """Take one of the ways out that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
+
+        Raises ConfigurationError where the model cannot be used; then nothing has changed.
+        """
+        halt = self.state.halt
+        if halt is None or way not in halt.ways:
+            return
+        match way:
+            case Way.SWITCH_MODEL:
+                await self.set_model(model)
+            case Way.CONDENSE:
+                await self.stream.append(CondensationRequestAction(), EventSource.USER)
+            case Way.RESTART_SANDBOX:
+                await self.runtime.aclose()
+            case Way.STOP:
+                await self.interrupt()
+                return
+            case Way.CUT_LOOP:
+                await self.stream.append(LoopRecoveryAction(option=1), EventSource.USER)
+                return
+            case Way.RESEND | Way.TELL:
+                await self.stream.append(LoopRecoveryAction(option=2), EventSource.USER)
+                await self.send(await self._last_request() if way is Way.RESEND else TELL.format(self.state.reason))
+                return
+        await self.resume()
+
+    async def _last_request(self) -> str:
+        """What the user said last."""
+        before: int | None = None
+        said = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
+        while page := await self.stream.page(before=before, limit=10, where=said):
+            for envelope in reversed(page):
+                if isinstance(envelope.event, MessageAction) and not envelope.event.queued:
+                    return envelope.event.content
+            before = page[0].id
+        return ""
 
     async def confirm(self) -> None:
         """Let the action that waits be carried out."""

@@ -17,6 +17,7 @@ from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
 from core.memory.texts import last_observation_text
+from core.memory.view import View, condense_window
 from core.ports import LLM, FrameSink, LLMRequest
 
 _PROMPT = resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
@@ -44,11 +45,14 @@ class CodeActAgent:
         return SystemMessageAction(content=system_prompt(), tools=tools, agent_class=self.name)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """Ask the model once; one or more events come back.
+        """Ask the model once; one or more events come back. Where a shorter history is wanted, that is the step.
 
         Raises ModelError; cancelling cancels the call.
         """
-        messages = build_messages(history)
+        view = View.of(history)
+        if view.wants_condensation:
+            return [condense_window(view)]
+        messages = build_messages(view.events)
         if not messages or messages[0]["role"] != "system":
             # A trajectory from elsewhere may begin without instructions; the model cannot.
             messages.insert(0, {"role": "system", "content": system_prompt()})

@@ -6,6 +6,20 @@ from core.events import LLMMetrics, TokenUsage
 from core.ports import LLMResponse
 
 
+def add_metrics(metrics: LLMMetrics, other: LLMMetrics) -> LLMMetrics:
+    """What two conversations have spent together; the context and the model stay those of the first."""
+    one, two = metrics.accumulated_token_usage, other.accumulated_token_usage
+    total = one.model_copy(update={
+        "prompt_tokens": one.prompt_tokens + two.prompt_tokens,
+        "completion_tokens": one.completion_tokens + two.completion_tokens,
+        "cache_read_tokens": one.cache_read_tokens + two.cache_read_tokens,
+        "cache_write_tokens": one.cache_write_tokens + two.cache_write_tokens,
+    })  # fmt: skip
+    known = metrics.accumulated_cost is not None and other.accumulated_cost is not None
+    cost = (metrics.accumulated_cost or 0.0) + (other.accumulated_cost or 0.0) if known else None
+    return metrics.model_copy(update={"accumulated_cost": cost, "accumulated_token_usage": total})
+
+
 def add_response(metrics: LLMMetrics, response: LLMResponse) -> LLMMetrics:
     """The metrics after one more answer.
 
