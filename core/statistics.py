@@ -37,6 +37,7 @@ from core.events import (
     SystemMessageAction,
     UserRejectObservation,
 )
+from core.llm.metrics import Calls, calls_between
 
 _NOT_SAID = (
     ChangeAgentStateAction,
@@ -47,33 +48,6 @@ _NOT_SAID = (
     SystemMessageAction,
 )
 """Actions that are no part of a model's answer, whoever their source is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Calls of models, summed."""
-
-    count: int = 0
-    cost: float | None = 0.0
-    """US dollars of the calls whose price is known; None where there were calls and no price is known."""
-    unpriced: int = 0
-    """Calls whose price is not known: the first such call of a log and, as its sums say no more, all after it."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-
-    def __add__(self, other: Calls) -> Calls:
-        count, unpriced = self.count + other.count, self.unpriced + other.unpriced
-        return Calls(
-            count=count,
-            cost=None if count and count == unpriced else (self.cost or 0.0) + (other.cost or 0.0),
-            unpriced=unpriced,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +92,7 @@ class Statistics:
     user_messages: int = 0
     answers: int = 0
     """Of the model; one may be several events."""
-    calls: Calls = Calls()
+    calls: Calls = field(default_factory=Calls)
     """Of all models, as the events' metrics add them up."""
     calls_by_model: Mapping[str, Calls] = field(default_factory=dict)
     """By the model's name, which is empty where the log does not say it."""
@@ -252,7 +226,7 @@ class Tally:
             if begins_answer:
                 self._add("", Calls(count=1, cost=None, unpriced=1))
         elif begins_answer or metrics != self._metrics:
-            self._add(metrics.accumulated_token_usage.model, _difference(self._metrics, metrics))
+            self._add(metrics.accumulated_token_usage.model, calls_between(self._metrics, metrics))
             self._metrics = metrics
 
     def _add(self, model: str, calls: Calls) -> None:
@@ -313,22 +287,3 @@ def _failed(observation: Observation) -> bool:
     if isinstance(observation, CmdOutputObservation) and observation.exit_code == -1:
         return False
     return observation.success is False
-
-
-def _difference(before: LLMMetrics, after: LLMMetrics) -> Calls:
-    """What one call added to the sums. Sums that went down were begun anew, so they are the call's own."""
-    old, new = before.accumulated_token_usage, after.accumulated_token_usage
-    was, now = before.accumulated_cost, after.accumulated_cost
-    anew = new.prompt_tokens < old.prompt_tokens or new.completion_tokens < old.completion_tokens
-    if anew or (was is not None and now is not None and now < was):
-        old, was = LLMMetrics().accumulated_token_usage, 0.0
-    cost = None if was is None or now is None else max(0.0, now - was)
-    return Calls(
-        count=1,
-        cost=cost,
-        unpriced=cost is None,
-        prompt_tokens=max(0, new.prompt_tokens - old.prompt_tokens),
-        completion_tokens=max(0, new.completion_tokens - old.completion_tokens),
-        cache_read_tokens=max(0, new.cache_read_tokens - old.cache_read_tokens),
-        cache_write_tokens=max(0, new.cache_write_tokens - old.cache_write_tokens),
-    )

@@ -34,7 +34,8 @@ from core.events import (
     ToolCallMetadata,
     UserRejectObservation,
 )
-from core.statistics import Actions, Calls, Durations, Statistics, Tally, statistics_of
+from core.llm.metrics import Calls
+from core.statistics import Actions, Durations, Statistics, Tally, statistics_of
 
 USER, AGENT, ENVIRONMENT = EventSource.USER, EventSource.AGENT, EventSource.ENVIRONMENT
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
