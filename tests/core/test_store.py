@@ -82,6 +82,20 @@ async def test_pages_are_read_from_either_end(store: EventStore) -> None:
     assert ids(await store.read("c", after=2, before=5)) == [3, 4]
 
 
+async def test_times_are_utc_and_a_clock_that_jumps_changes_no_order(store: EventStore, tmp_path: Path) -> None:
+    now = [datetime(2026, 1, 1, 10, tzinfo=UTC)]
+    async with EventStore(tmp_path / "jumping", clock=lambda: now[0]) as jumping:
+        lease = await conversation(jumping)
+        for hours in (1, -3, 2):
+            now[0] += timedelta(hours=hours)
+            await jumping.append(lease, [said(f"{hours}")])
+        events = await jumping.read("c")
+    assert [e.event for e in events] == [MessageAction(content=text) for text in ("1", "-3", "2")]
+    assert [e.timestamp.isoformat()[11:] for e in events] == ["11:00:00+00:00", "08:00:00+00:00", "10:00:00+00:00"]
+    await store.append(await conversation(store), [said("under the clock that is used where none is given")])
+    assert [e.timestamp.utcoffset() for e in await store.read("c")] == [timedelta()]
+
+
 async def test_filters_choose_by_kind_source_text_and_time(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said("find Me"), Draft(CmdRunAction(command="%_'\""), AGENT)])
