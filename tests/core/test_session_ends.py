@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 from core.config import Settings
-from core.controller.state import State
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -119,4 +118,3 @@ async def test_a_conversation_that_delegated_is_opened_with_its_whole_history(tm
         assert again._controller is not None
         assert again._controller.history[: len(stored)] == stored
         assert [envelope.id for envelope in stored] == list(range(len(stored)))
-        assert again.state != State.initial()
