@@ -1,4 +1,4 @@
-"""The commands that need no screen: run, list, export (`show` is in `tui.reports`). Standard output carries what was asked for, and nothing else.
+"""The commands that need no screen: run, list, export. Standard output carries what was asked for, and nothing else.
 
 Notices and the log go to standard error. Everything that did not come from our own source passes the sanitiser before
 it reaches a terminal; JSON is escaped by itself.
