@@ -126,6 +126,7 @@ class _Work:
     held: bool
     """Whether it waits for the user's yes."""
     begun_at: datetime | None = None
+    """None while it waits, and where nothing says that it did."""
 
 
 @dataclass(slots=True)
@@ -238,8 +239,7 @@ class Tally:
         self._acted.add(envelope.id)
         self._kinds.setdefault(action.kind, _Kind()).count += 1
         held = getattr(action, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
-        begun_at = None if action.runnable or held else envelope.timestamp
-        self._works[envelope.id] = _Work(action.kind, envelope.timestamp, action.runnable, held, begun_at)
+        self._works[envelope.id] = _Work(action.kind, envelope.timestamp, action.runnable, held)
 
     def _end(self, envelope: Envelope, observation: Observation) -> None:
         """The first observation of an action ends it; a second one is none of its."""
@@ -254,7 +254,7 @@ class Tally:
         known.durations_s.append(_seconds(work.begun_at or work.at, envelope.timestamp))
 
     def _hear(self, envelope: Envelope) -> None:
-        """What holds actions back, and what lets them go on."""
+        """What lets actions begin: the end of a pause, and the user's yes, whatever was waited for until then."""
         match envelope.event:
             case AgentStateChangedObservation(agent_state=agent_state):
                 self._paused = agent_state is AgentState.PAUSED
@@ -262,13 +262,12 @@ class Tally:
                 meant = next(iter(self._works), -1) if envelope.cause is None else envelope.cause
                 work = self._works.get(meant)
                 if work is not None and work.held:
-                    work.held = False
-                    work.begun_at = None if work.in_turn else envelope.timestamp
+                    work.held, work.begun_at = False, envelope.timestamp
 
     def _go_on(self, at: datetime) -> None:
-        """The first of the actions that wait for their turn begins, unless something holds it back."""
+        """The first of the actions that wait for their turn begins, unless there is a pause."""
         first = next((work for work in self._works.values() if work.in_turn), None)
-        if first is not None and first.begun_at is None and not first.held and not self._paused:
+        if first is not None and first.begun_at is None and not self._paused:
             first.begun_at = at
 
 

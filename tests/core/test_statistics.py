@@ -152,6 +152,7 @@ def test_two_calls_that_cost_nothing_and_say_the_same_are_two() -> None:
 
 def test_sums_that_begin_anew_are_the_calls_own() -> None:
     assert answers(spent(0.5, 100, 10), spent(0.25, 20, 5)).calls == Calls(2, 0.75, 0, 120, 15)
+    assert answers(spent(None, 100, 10), spent(None, 20, 5)).calls.prompt_tokens == 120
 
 
 def test_the_answers_of_a_trajectory_without_causes_are_told_apart_by_their_ids() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
-from core.events import EventSource, MessageAction
+from core.events import EventSource, LLMMetrics, MessageAction, TokenUsage
 from core.store import EventStore
 from core.writer import Draft, Lease, Spent
 from tests.doubles import FINISH, bash, write_script
@@ -112,6 +113,15 @@ async def fill(home: Path) -> None:
         await store.append(root, [said, replace(said, spent=None)])
 
 
+async def answer(home: Path, *models: str) -> None:
+    """A conversation `c` in which each of these models has answered once."""
+    async with EventStore(home) as store:
+        lease = await store.create_conversation("c", title="t", workspace="/w", model="m")
+        for n, model in enumerate(models, 1):
+            sums = LLMMetrics(accumulated_token_usage=TokenUsage(model=model, prompt_tokens=1000 * n))
+            await store.append(lease, [Draft(MessageAction(content="hm", llm_metrics=sums), EventSource.AGENT)])
+
+
 class TestFamily:
     @pytest.fixture
     def family(self, handloom: Handloom) -> Handloom:
@@ -138,6 +148,13 @@ class TestFamily:
             assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown.out)
             assert not re.search(r"^Conversation fake", shown.out, re.MULTILINE)
         assert "  title      two␊lines ␛[31m⟦U+202E⟧\n" in family("show", "root").out
+
+    def test_hostile_names_of_models_keep_the_columns(self, handloom: Handloom) -> None:
+        asyncio.run(answer(handloom.home, "\x1b[2J\n  all  1", "织" * 60, "m"))
+        shown = handloom("show", "c").out
+        table = shown.partition("\nCalls of models\n")[2].partition("\n\n")[0].splitlines()
+        assert [row.split()[0] for row in table] == ["calls", "␛[2J␊", "m", f"{'织' * 23}…", "all"]
+        assert len({cell_len(row) for row in table}) == 1
 
     def test_a_price_that_nobody_knows_is_said(self, family: Handloom) -> None:
         shown = family("show", "root").out
