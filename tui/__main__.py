@@ -52,6 +52,10 @@ def _plain(options: argparse.Namespace) -> int:
                 return int(asyncio.run(plain.run(options, make_runtime)))
             case "list":
                 return int(asyncio.run(plain.list_conversations(options)))
+            case "show":
+                from tui import reports
+
+                return int(asyncio.run(reports.show(options)))
             case _:
                 return int(asyncio.run(plain.export(options)))
     except HandloomError as error:

@@ -166,11 +166,12 @@ async def list_conversations(options: argparse.Namespace) -> int:
     """`handloom list`: one line a conversation."""
     async with EventStore(home_folder(os.environ)) as store:
         for info in await store.conversations():
-            say(json.dumps(_info_to_dict(info)) if options.json else _info_line(info))
+            say(json.dumps(info_to_dict(info)) if options.json else info_line(info))
     return ExitStatus.FINISHED
 
 
-def _info_to_dict(info: ConversationInfo) -> dict[str, Any]:
+def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
+    """A conversation as `--json` tells of it."""
     return {
         "conversation_id": info.id,
         "title": info.title,
@@ -182,9 +183,11 @@ def _info_to_dict(info: ConversationInfo) -> dict[str, Any]:
     }
 
 
-def _info_line(info: ConversationInfo) -> str:
+def info_line(info: ConversationInfo) -> str:
+    """A conversation in one clean line."""
     when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    return sanitize(f"{info.id}  {when}  {info.event_count:5d} events  {info.title or 'Untitled'}  ({info.workspace})")
+    text = f"{info.id}  {when}  {info.event_count:5d} events  {info.title or 'Untitled'}  ({info.workspace})"
+    return sanitize(text).replace("\n", "␊")
 
 
 async def export(options: argparse.Namespace) -> int:
