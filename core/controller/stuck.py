@@ -14,6 +14,7 @@ from typing import Any
 
 from core.events import (
     Action,
+    AgentThinkAction,
     CmdOutputObservation,
     CondensationAction,
     ErrorObservation,
@@ -150,7 +151,8 @@ def _compared(event: Event) -> tuple[Any, ...]:
 
 @cache
 def _fields(cls: type[Event]) -> tuple[str, ...]:
-    return tuple(name for name in cls.model_fields if name not in _NOT_COMPARED)
+    left_out = _NOT_COMPARED - {"thought"} if cls is AgentThinkAction else _NOT_COMPARED  # there it is the action
+    return tuple(name for name in cls.model_fields if name not in left_out)
 
 
 def describe(loop: Loop) -> str:

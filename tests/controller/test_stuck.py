@@ -127,6 +127,7 @@ def test_tools_of_servers_are_compared_without_thought() -> None:
 def test_thinking_the_same_again_and_again_is_a_loop_but_not_different_thoughts() -> None:
     same = (AgentThinkAction(thought="hm"), AgentThinkObservation(content="Your thought has been logged."))
     assert kind([same] * 4) == "repeating_action_observation"
+    assert kind([(AgentThinkAction(thought=str(n)), same[1]) for n in range(9)]) is None
 
 
 def test_condensing_twice_without_an_answer_in_between() -> None:
