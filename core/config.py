@@ -41,6 +41,16 @@ class AgentSettings(_Section):
     """Which actions wait for the user's yes in the workspace: always, risky or never."""
 
 
+class SandboxSettings(_Section):
+    """What happens in the sandbox before the agent's first action."""
+
+    init_git_in_empty_workspace: bool = False
+    """Make an empty workspace a git repository where none is cloned into it."""
+    run_repository_scripts: Literal["isolated", "always", "never"] = "isolated"
+    """Where a repository's .openhands/setup.sh and pre-commit.sh are run: in an isolated runtime only, everywhere (then
+    without isolation as you, on your machine), or nowhere."""
+
+
 class Settings(_Section):
     """All settings of one Handloom."""
 
@@ -50,6 +60,7 @@ class Settings(_Section):
     """Where actions are carried out."""
     agent: AgentSettings = AgentSettings()
     llm: LLMSettings = LLMSettings()
+    sandbox: SandboxSettings = SandboxSettings()
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
 from core import collector
+from core.config import SandboxSettings
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.state import Limits, State
@@ -28,11 +30,12 @@ from core.events import (
     EventSource,
     MessageAction,
     RecallAction,
-    Status,
 )
 from core.live import Frames
 from core.memory.memory import recall
 from core.ports import LLM, Agent, Runtime
+from core.preparation import Preparation
+from core.repository import Repository
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.store import ConversationInfo, EventStore
@@ -46,7 +49,6 @@ CLOSE_S = 5.0
 TITLE_CHARS = 50
 PAGE = 500
 """Events read and folded between two turns of the event loop: about 20 ms of work."""
-RUNTIME_STATUS = "STATUS$STARTING_RUNTIME"
 
 
 class AgentSession:
@@ -65,6 +67,7 @@ class AgentSession:
         limits: Limits,
         confirm: ConfirmMode,
         masker: Masker,
+        sandbox: SandboxSettings,
     ) -> None:
         self.info = info
         self.opened_after = lease.next_id - 1
@@ -79,6 +82,14 @@ class AgentSession:
         self._make_llm = make_llm
         self._make_agent = make_agent
         self._limits = limits
+        self._preparation = Preparation(
+            info=info,
+            settings=sandbox,
+            runtime=runtime,
+            stream=self.stream,
+            frames=self.frames,
+            spawn=self._spawn,
+        )
         self._controller: AgentController | None = None
         self._closing = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
@@ -120,7 +131,7 @@ class AgentSession:
             history=history,
             state=state,
             needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
-            ready=self._ready,
+            ready=self._preparation.ready,
             spawn=self._spawn,
         )
         self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
@@ -146,6 +157,7 @@ class AgentSession:
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
+        await self._preparation.aclose()
         self._closing.set()
         if self._life is not None:
             _, late = await asyncio.wait([self._life], timeout=CLOSE_S)
@@ -181,7 +193,9 @@ class AgentSession:
 
     async def _recall(self, envelope: Envelope) -> None:
         assert isinstance(envelope.event, RecallAction)
-        found = recall(envelope.event, workspace=self.runtime.working_dir, now=datetime.now(UTC))
+        repository = Repository.parse(self.info.repository) if self.info.repository else None
+        workspace, now = self.runtime.working_dir, datetime.now(UTC)
+        found = recall(envelope.event, workspace=workspace, now=now, repository=repository)
         await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
 
     # -- the user's wishes -------------------------------------------------------------------------------------------
@@ -196,19 +210,14 @@ class AgentSession:
         return envelope
 
     async def _start_runtime(self) -> None:
-        """Start the sandbox while the model still thinks; a failure is told again by the action that needs it."""
-        try:
-            await self._ready()
-        except RuntimeUnavailableError as error:
-            self.frames.publish(Status("error", RUNTIME_STATUS, str(error)))
-
-    async def _ready(self) -> None:
-        """Make the sandbox ready for an action; cheap where it is. Raises RuntimeUnavailableError."""
-        await self.runtime.start()
+        """Make the sandbox ready while the model still thinks; the action that needs it tells a failure again."""
+        with suppress(RuntimeUnavailableError):
+            await self._preparation.ready()
 
     async def interrupt(self) -> None:
-        """Stop what is going on, now: the model's answer, the running command, what waits behind it."""
+        """Stop what is going on, now: the model's answer, the running command, the preparation, what waits for it."""
         await self._wish(AgentState.STOPPED)
+        self._preparation.interrupt()
 
     async def pause(self) -> None:
         """Let the running action end, and do nothing after it."""
