@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,23 @@ CLOSE_S = 5.0
 """How long the command that runs may take to end, and its observation to be stored."""
 
 
+class _Attempt:
+    """One run through what is still to be done."""
+
+    task: asyncio.Task[None]
+
+    def __init__(self) -> None:
+        self.failure: RuntimeUnavailableError | None = None
+        """Why it failed, once it has."""
+        self.is_told = False
+        """Whether an action has got that as its observation."""
+
+    @property
+    def is_ending(self) -> bool:
+        """It was interrupted, and the command in hand still gets its observation."""
+        return self.task.cancelling() > 0 and not self.task.done()
+
+
 class Preparation:
     """The start sequence of one session. `spawn` starts a task in the session's task group."""
 
@@ -78,49 +95,63 @@ class Preparation:
         """What is still to be done, in order, once the runtime runs."""
         self._scripts: frozenset[str] = frozenset()
         self._seconds: dict[str, float] = {}
-        self._attempt: asyncio.Task[None] | None = None
-        self._failure: RuntimeUnavailableError | None = None
+        self._attempt: _Attempt | None = None
         self._is_prepared = False
         self._is_closed = False
+
+    async def begin(self) -> None:
+        """Make the sandbox ready ahead of its use; what goes wrong is kept for the action that needs it."""
+        with suppress(RuntimeUnavailableError):
+            if self._is_prepared:
+                await self._start_again()
+            else:
+                await self._attempted()
 
     async def ready(self) -> None:
         """Return when the sandbox is ready for an action; cheap where it is.
 
-        Raises RuntimeUnavailableError with what to do next; the next call tries again. Cancelling ends the waiting,
-        not the preparation: see `interrupt`.
+        Raises RuntimeUnavailableError with what to do next; a failure that was raised is tried again by the next call.
+        Cancelling ends the waiting, not the preparation: see `interrupt`.
         """
         if self._is_prepared:
             await self._start_again()
             return
-        while self._attempt is not None and self._attempt.cancelling() and not self._attempt.done():
-            await asyncio.wait([self._attempt])  # what is being interrupted is not waited for, but begun anew
+        attempt = self._attempt
+        if attempt is None or attempt.failure is None or attempt.is_told:
+            attempt = await self._attempted()
+        if attempt.failure is not None:
+            attempt.is_told = True
+            raise attempt.failure
+
+    async def _attempted(self) -> _Attempt:
+        """The attempt that is under way, else a new one, at its end. Raises RuntimeUnavailableError if interrupted."""
+        while (attempt := self._attempt) is not None and attempt.is_ending:
+            await asyncio.wait([attempt.task])  # what was interrupted is not joined, but begun anew
         if self._is_closed:
             raise RuntimeUnavailableError("The conversation is closed. Open it again to go on.")
-        if self._attempt is None or self._attempt.done():
-            self._failure = None
-            self._attempt = self._spawn(self._prepare())
-        attempt = self._attempt
-        await asyncio.wait([attempt])
-        if attempt.cancelled():
+        if attempt is None or attempt.task.done():
+            attempt = self._attempt = _Attempt()
+            attempt.task = self._spawn(self._prepare(attempt))
+        await asyncio.wait([attempt.task])
+        if attempt.task.cancelled():
             raise RuntimeUnavailableError(f"Making the sandbox ready was interrupted. {TRY_AGAIN}")
-        if self._failure is not None:
-            raise self._failure
+        return attempt
 
     def interrupt(self) -> None:
         """End the attempt that is under way; the command that runs is interrupted and gets its observation."""
         if self._attempt is not None:
-            self._attempt.cancel()
+            self._attempt.task.cancel()
 
     async def aclose(self) -> None:
         """Interrupt, and return when the last event is stored. Nothing can be prepared after that."""
         self._is_closed = True
         self.interrupt()
         if self._attempt is not None:
-            await asyncio.wait([self._attempt], timeout=CLOSE_S)
+            await asyncio.wait([self._attempt.task], timeout=CLOSE_S)
 
     # -- the sequence ------------------------------------------------------------------------------------------------
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, attempt: _Attempt) -> None:
         """One attempt. Never raises: what went wrong is for those who wait."""
         try:
             async with self._step(STARTING_RUNTIME, "Starting the sandbox"):
@@ -130,7 +161,7 @@ class Preparation:
                 await self._steps[0]()
                 self._steps.pop(0)
         except HandloomError as error:  # of the store, too: what cannot be recorded is not done
-            self._failure = RuntimeUnavailableError(str(error))
+            attempt.failure = RuntimeUnavailableError(str(error))
             return
         self._is_prepared = True
         self._say(READY, f"Ready after {sum(self._seconds.values()):.1f} s.")

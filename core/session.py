@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -22,7 +21,7 @@ from core.config import SandboxSettings
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.state import Limits, State
-from core.errors import RuntimeUnavailableError, StoreError
+from core.errors import StoreError
 from core.events import (
     AgentState,
     ChangeAgentStateAction,
@@ -206,13 +205,8 @@ class AgentSession:
         if not self.info.title:
             first_line = text.strip().split("\n")[0][:TITLE_CHARS]
             await self.set_title(first_line or "Untitled")
-        self._spawn(self._start_runtime())
+        self._spawn(self._preparation.begin())  # while the model still thinks
         return envelope
-
-    async def _start_runtime(self) -> None:
-        """Make the sandbox ready while the model still thinks; the action that needs it tells a failure again."""
-        with suppress(RuntimeUnavailableError):
-            await self._preparation.ready()
 
     async def interrupt(self) -> None:
         """Stop what is going on, now: the model's answer, the running command, the preparation, what waits for it."""

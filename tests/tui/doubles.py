@@ -242,7 +242,7 @@ class ManagerDouble:
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]
 
-    async def create(self, *, workspace: str, model: str = "", title: str = "") -> SessionDouble:
+    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
         return self.add(workspace=workspace, model=model, title=title)
