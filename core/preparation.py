@@ -254,8 +254,8 @@ class Preparation:
     async def _tell_not_run(self, scripts: str) -> None:
         """Say it on the screen, and once in the log of the conversation."""
         text = (
-            f"The repository brings {scripts}, which was not run: without isolation it would run as you, on this "
-            "machine.\nRead it first. To allow it, set run_repository_scripts under [sandbox] in config.toml to "
+            f"{scripts} of the repository: not run, because without isolation that would be as you, on this machine.\n"
+            "Read first what would run. To allow it, set run_repository_scripts under [sandbox] in config.toml to "
             '"always", or HANDLOOM__SANDBOX__RUN_REPOSITORY_SCRIPTS=always, and open the conversation again; "never" '
             "ends this notice."
         )
