@@ -60,6 +60,16 @@ class DaySettings(_Section):
     """Seconds of work; what several do at the same time counts for each."""
 
 
+class SandboxSettings(_Section):
+    """What happens in the sandbox before the agent's first action."""
+
+    init_git_in_empty_workspace: bool = False
+    """Make an empty workspace a git repository where none is cloned into it."""
+    run_repository_scripts: Literal["isolated", "always", "never"] = "isolated"
+    """Where a repository's .openhands/setup.sh and pre-commit.sh are run: in an isolated runtime only, everywhere (then
+    without isolation as you, on your machine), or nowhere."""
+
+
 class Settings(_Section):
     """All settings of one Handloom."""
 
@@ -70,6 +80,7 @@ class Settings(_Section):
     agent: AgentSettings = AgentSettings()
     day: DaySettings = DaySettings()
     llm: LLMSettings = LLMSettings()
+    sandbox: SandboxSettings = SandboxSettings()
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:

@@ -23,6 +23,7 @@ from core.events import AgentDelegateAction
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.ports import LLM, Runtime
+from core.repository import Repository
 from core.secrets import Masker, from_environment
 from core.security.confirmation import ConfirmMode
 from core.session import AgentSession
@@ -86,15 +87,22 @@ class ConversationManager:
         """Every conversation of this home, the newest first."""
         return await self.store.conversations()
 
-    async def create(self, *, workspace: str, model: str = "", title: str = "") -> AgentSession:
-        """A new conversation, started. Raises ConfigurationError, UsageError or StoreError."""
+    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> AgentSession:
+        """A new conversation, started. Raises ConfigurationError, UsageError or StoreError.
+
+        `repository` is `URL` or `URL#BRANCH`, cloned into the workspace before the first action.
+        """
+        if repository:
+            repository = self._repository(repository)
         model = model or self.settings.model
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
         llm = await self._make_llm(model, workspace)
         conversation_id = uuid.uuid4().hex
-        lease = await self.store.create_conversation(conversation_id, title=title, workspace=workspace, model=model)
+        lease = await self.store.create_conversation(
+            conversation_id, title=title, workspace=workspace, model=model, repository=repository
+        )
         return await self._start(lease, llm)
 
     async def open(self, conversation_id: str, *, model: str = "") -> AgentSession:
@@ -158,6 +166,7 @@ class ConversationManager:
             close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
             masker=self._masker,
+            sandbox=self.settings.sandbox,
         )
         try:
             await session.start()
@@ -168,6 +177,13 @@ class ConversationManager:
         if isinstance(llm, HostedLLM):
             await self._host.start()  # it loads for seconds, while the user still writes
         return session
+
+    def _repository(self, text: str) -> str:
+        """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
+        repository = str(Repository.parse(text))
+        if self._masker.mask_text(repository) != repository:
+            raise UsageError("The repository's address holds the value of a secret variable. Give it without.")
+        return repository
 
     async def _make_llm(self, name: str, workspace: str) -> LLM:
         """The model of that name; off the loop, because a script is a file that has to be read."""

@@ -17,13 +17,14 @@ from functools import reduce
 from typing import Any
 
 from core import collector
+from core.config import SandboxSettings
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.halts import Way
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
 from core.delegation import CloseChild, Delegation, MakeChild, share
-from core.errors import RuntimeUnavailableError, StoreError
+from core.errors import StoreError
 from core.events import (
     AgentDelegateAction,
     AgentState,
@@ -41,6 +42,8 @@ from core.events import (
 from core.live import Frames
 from core.memory.memory import recall
 from core.ports import LLM, Agent, Runtime
+from core.preparation import Preparation
+from core.repository import Repository
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.store import ConversationInfo, EventFilter, EventStore
@@ -54,7 +57,6 @@ CLOSE_S = 5.0
 TITLE_CHARS = 50
 PAGE = 500
 """Events read and folded between two turns of the event loop: about 20 ms of work."""
-RUNTIME_STATUS = "STATUS$STARTING_RUNTIME"
 DELEGATES_STATUS = "STATUS$DELEGATES"
 TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
 _NO_LIMITS = Limits(max_iterations=None)
@@ -79,6 +81,7 @@ class AgentSession:
         masker: Masker,
         make_child: MakeChild,
         close_child: CloseChild,
+        sandbox: SandboxSettings,
     ) -> None:
         self.info = info
         self.opened_after = lease.next_id - 1
@@ -95,6 +98,14 @@ class AgentSession:
         self._limits = limits
         self._day_limits = day_limits
         self.delegation = Delegation(make_child, close_child, self._children_changed)
+        self._preparation = Preparation(
+            info=info,
+            settings=sandbox,
+            runtime=runtime,
+            stream=self.stream,
+            frames=self.frames,
+            spawn=self._spawn,
+        )
         self._controller: AgentController | None = None
         self._closing = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
@@ -141,7 +152,7 @@ class AgentSession:
             history=history,
             state=state,
             needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
-            ready=self._ready,
+            ready=self._preparation.ready,
             delegate=self._delegate,
             day_limit=self._day_limit,
             spawn=self._spawn,
@@ -169,6 +180,7 @@ class AgentSession:
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
+        await self._preparation.aclose()
         self._closing.set()
         if self._life is not None:
             _, late = await asyncio.wait([self._life], timeout=CLOSE_S)
@@ -225,7 +237,9 @@ class AgentSession:
 
     async def _recall(self, envelope: Envelope) -> None:
         assert isinstance(envelope.event, RecallAction)
-        found = recall(envelope.event, workspace=self.runtime.working_dir, now=datetime.now(UTC))
+        repository = Repository.parse(self.info.repository) if self.info.repository else None
+        workspace, now = self.runtime.working_dir, datetime.now(UTC)
+        found = recall(envelope.event, workspace=workspace, now=now, repository=repository)
         await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
 
     # -- the user's wishes -------------------------------------------------------------------------------------------
@@ -236,23 +250,13 @@ class AgentSession:
         if not self.info.title:
             first_line = text.strip().split("\n")[0][:TITLE_CHARS]
             await self.set_title(first_line or "Untitled")
-        self._spawn(self._start_runtime())
+        self._spawn(self._preparation.begin())  # while the model still thinks
         return envelope
 
-    async def _start_runtime(self) -> None:
-        """Start the sandbox while the model still thinks; a failure is told again by the action that needs it."""
-        try:
-            await self._ready()
-        except RuntimeUnavailableError as error:
-            self.frames.publish(Status("error", RUNTIME_STATUS, str(error)))
-
-    async def _ready(self) -> None:
-        """Make the sandbox ready for an action; cheap where it is. Raises RuntimeUnavailableError."""
-        await self.runtime.start()
-
     async def interrupt(self) -> None:
-        """Stop what is going on, now: the model's answer, the running command, what waits behind it."""
+        """Stop what is going on, now: the model's answer, the running command, the preparation, what waits for it."""
         await self._wish(AgentState.STOPPED)
+        self._preparation.interrupt()
 
     async def pause(self) -> None:
         """Let the running action end, and do nothing after it."""
@@ -284,7 +288,9 @@ class AgentSession:
             case Way.CONDENSE:
                 await self.stream.append(CondensationRequestAction(), EventSource.USER)
             case Way.RESTART_SANDBOX:
-                await self.runtime.aclose()
+                await self._preparation.restart()
+            case Way.SKIP:
+                self._preparation.skip()
             case Way.STOP:
                 await self.interrupt()
                 return
@@ -292,8 +298,9 @@ class AgentSession:
                 await self.stream.append(LoopRecoveryAction(option=1), EventSource.USER)
                 return
             case Way.RESEND | Way.TELL:
+                text = await self._last_request() if way is Way.RESEND else TELL.format(self.state.reason)
                 await self.stream.append(LoopRecoveryAction(option=2), EventSource.USER)
-                await self.send(await self._last_request() if way is Way.RESEND else TELL.format(self.state.reason))
+                await self.send(text)
                 return
         await self.resume()
 

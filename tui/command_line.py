@@ -51,3 +51,4 @@ def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
     command.add_argument("--runtime", choices=["local"], help="where actions are carried out (local)")
     command.add_argument("--workspace", metavar="DIR", default=".", help="the folder in which the agent works")
+    command.add_argument("--repo", metavar="URL[#BRANCH]", help="a repository to clone into that folder first")

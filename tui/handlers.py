@@ -293,12 +293,12 @@ class Handlers(Answers, _App):
     # -- opening conversations -----------------------------------------------------------------------------------------
 
     async def _open_first(self) -> None:
-        """The last conversation of this workspace, or a new one."""
+        """The last conversation of this workspace, or a new one; a repository is for a new one."""
         from core.errors import HandloomError
 
         assert self.manager is not None
         wanted = self.options.resume or ""
-        if not wanted and not self.options.demo:
+        if not wanted and not self.options.demo and not self.options.repository:
             here = [c for c in await self.manager.list() if c.workspace == self.options.workspace]
             wanted = here[0].id if here else ""
             if not here and self.options.resume == "":
@@ -326,7 +326,8 @@ class Handlers(Answers, _App):
                 self.flash("No model was chosen. ctrl+n asks again.")
                 return
             model = chosen
-        await self.add_tab(await self.manager.create(workspace=self.options.workspace, model=model))
+        place, repository = self.options.workspace, self.options.repository
+        await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository))
 
     async def _choose_model(self) -> str | None:
         assert self.manager is not None

@@ -22,6 +22,7 @@ from core.events import (
     Action,
     AgentFinishAction,
     CmdOutputObservation,
+    CmdRunAction,
     Envelope,
     ErrorObservation,
     EventSource,
@@ -62,6 +63,8 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
         raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+    if options.resume and options.repo:
+        raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
     home = home_folder(os.environ)
     settings = load(
         home,
@@ -84,7 +87,9 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
         if options.resume:
             session = await manager.open(options.resume, model=options.model or "")
         else:
-            session = await manager.create(workspace=options.workspace, title=options.title)
+            session = await manager.create(
+                workspace=options.workspace, title=options.title, repository=options.repo or ""
+            )
         notice(f"conversation {session.info.id}")
         if session.isolation == "none":
             notice("No isolation: the agent's commands run as you, on this machine.")
@@ -122,7 +127,7 @@ def _print_json(envelope: Envelope) -> None:
 def _print_text(envelope: Envelope) -> None:
     """What a person wants to follow: what was said, what was run, what came of it."""
     match envelope.event:
-        case SystemMessageAction():
+        case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
             return
         case MessageAction(content=text) if envelope.source is EventSource.AGENT:
             say(sanitize(text))

@@ -29,6 +29,14 @@ def system_prompt() -> str:
     return _PROMPT
 
 
+def _forgotten(history: Sequence[Envelope], view: View) -> int:
+    """How many answers of the model the view leaves out."""
+    if view.events is history:
+        return 0
+    whole, seen = ([m for m in build_messages(e) if m["role"] == "assistant"] for e in (history, view.events))
+    return len(whole) - len(seen)
+
+
 class CodeActAgent:
     """The agent for work with code."""
 
@@ -56,7 +64,7 @@ class CodeActAgent:
         if not messages or messages[0]["role"] != "system":
             # A trajectory from elsewhere may begin without instructions; the model cannot.
             messages.insert(0, {"role": "system", "content": system_prompt()})
-        request = LLMRequest(messages, self._schemas, last_observation_text(history))
+        request = LLMRequest(messages, self._schemas, last_observation_text(history), _forgotten(history, view))
         cause = history[-1].id if history else 0
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -57,7 +57,7 @@ async def settled(session: AgentSession, text: str = "go") -> list[Envelope]:
 async def has_child(session: AgentSession, count: int = 1) -> list[AgentSession]:
     """The delegates, once so many are at work."""
     await delegates_are(session, lambda children: len(children) >= count)
-    return list(session.delegation.children.values())  # type: ignore[arg-type]
+    return cast("list[AgentSession]", list(session.delegation.children.values()))
 
 
 async def delegates_are(session: AgentSession, so: Callable[[Collection[object]], bool]) -> None:
@@ -75,7 +75,7 @@ def results(events: Sequence[Envelope]) -> list[Observation]:
     asked = [e.id for e in events if isinstance(e.event, AgentDelegateAction)]
     found = {e.cause: e.event for e in events if isinstance(e.event, Observation) and e.cause in asked}
     assert len([e for e in events if isinstance(e.event, Observation) and e.cause in asked]) == len(asked)
-    return [found[action] for action in asked]  # type: ignore[misc]
+    return [found[action] for action in asked]
 
 
 async def test_a_delegate_works_in_a_conversation_of_its_own_and_answers_its_parent(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_several_work_at_once(tmp_path: Path) -> None:
 async def test_interrupting_the_parent_interrupts_them_and_each_is_answered(tmp_path: Path) -> None:
     child = [{"text": "a long answer " * 500, "tokens_per_s": 50}]
     turns = [{"tool_calls": [DELEGATE, DELEGATE]}, FINISH]
-    async with parent(tmp_path, turns, child) as (manager, session):
+    async with parent(tmp_path, turns, child) as (_, session):
         await session.send("go")
         children = await has_child(session, 2)
         started_at = asyncio.get_running_loop().time()

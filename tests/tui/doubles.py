@@ -234,11 +234,13 @@ class ManagerDouble:
         ]
     )
 
-    def add(self, *, workspace: str = "/work", model: str = "demo", title: str = "") -> SessionDouble:
+    def add(
+        self, *, workspace: str = "/work", model: str = "demo", title: str = "", repository: str = ""
+    ) -> SessionDouble:
         """A conversation that exists already."""
         number = len(self.sessions)
         at = NOW + timedelta(minutes=number)
-        info = ConversationInfo(f"c{number}", title, workspace, model, at, at, 0)
+        info = ConversationInfo(f"c{number}", title, workspace, model, at, at, 0, repository=repository)
         session = SessionDouble(info, self.isolation)
         self.sessions[info.id] = session
         return session
@@ -249,10 +251,10 @@ class ManagerDouble:
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]
 
-    async def create(self, *, workspace: str, model: str = "", title: str = "") -> SessionDouble:
+    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
-        return self.add(workspace=workspace, model=model, title=title)
+        return self.add(workspace=workspace, model=model, title=title, repository=repository)
 
     async def open(self, conversation_id: str) -> SessionDouble:
         if conversation_id not in self.sessions:

@@ -318,6 +318,14 @@ async def test_pause_lets_the_agent_stop_and_again_lets_it_go_on() -> None:
 # -- the start ---------------------------------------------------------------------------------------------------------
 
 
+async def test_a_repository_is_for_a_new_conversation() -> None:
+    manager = ManagerDouble()
+    manager.add()
+    async with running(manager=manager, repository="/srv/repo.git#main") as it:
+        assert it.session.info.id == "c1"
+        assert it.session.info.repository == "/srv/repo.git#main"
+
+
 async def test_the_last_conversation_of_this_folder_is_resumed_with_its_tail() -> None:
     manager = ManagerDouble()
     mine = manager.add(workspace="/work")
