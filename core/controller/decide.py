@@ -244,7 +244,7 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
     """What the user (or the restart) wants of the controller."""
     match action.agent_state:
         case AgentState.STOPPED:
-            s = replace(s, releasing=None, condensing=False)
+            s = replace(s, releasing=None, condensing=False, answer_left=0)
             if s.agent_state in _INTERRUPTIBLE or s.halt is not None:
                 s = replace(
                     s, agent_state=AgentState.STOPPED, reason=action.thought, asked=None, ending=None, halt=None
@@ -373,7 +373,8 @@ def resume(state: State) -> tuple[Effect, ...]:
     Whatever was in flight when the last owner died is settled and said; nothing is run again, no money is spent.
     """
     effects: list[Effect] = []
-    if state.agent_state is AgentState.RUNNING or state.asked is not None or state.releasing is not None:
+    in_flight = state.asked is not None or state.releasing is not None or state.answer_left > 0
+    if state.agent_state is AgentState.RUNNING or in_flight:
         stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Interrupted by a restart.")
         effects.append(Emit(stop, EventSource.ENVIRONMENT, None))
     elif state.condensing:
