@@ -12,11 +12,11 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
@@ -65,11 +65,11 @@ class LocalRuntime:
         async with self._starting:
             if self._client is not None and await self._client.alive():
                 return
-            await self._end()
+            await _seen_through(self._end())
             try:
                 await self._start()
             except BaseException:
-                await self._end()
+                await _seen_through(self._end())
                 raise
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
@@ -81,7 +81,7 @@ class LocalRuntime:
     async def aclose(self) -> None:
         """End the server and everything that it started. May be called twice."""
         async with self._starting:
-            await self._end()
+            await _seen_through(self._end())
 
     async def _start(self) -> None:
         if not await asyncio.to_thread(self._working_dir.is_dir):
@@ -91,18 +91,9 @@ class LocalRuntime:
         key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
         _write_key(key_file, key)
         with log.open("wb") as stderr:
-            self._server = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
-                *("--working-dir", str(self._working_dir), "--uds", str(socket), "--key-file", str(key_file)),
-                *self._options,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                cwd="/",
-                env=without_secrets(os.environ),
-                start_new_session=True,
-            )
+            await _seen_through(self._make_server(socket, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same
+        assert self._server is not None
         assert self._server.stdout is not None
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
@@ -114,6 +105,19 @@ class LocalRuntime:
             raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
         self._client = client.ActionExecutionClient(key, uds=str(socket))
 
+    async def _make_server(self, socket: Path, key_file: Path, stderr: BinaryIO) -> None:
+        self._server = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
+            *("--working-dir", str(self._working_dir), "--uds", str(socket), "--key-file", str(key_file)),
+            *self._options,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            cwd="/",
+            env=without_secrets(os.environ),
+            start_new_session=True,
+        )
+
     async def _end(self) -> None:
         client, self._client = self._client, None
         server, self._server = self._server, None
@@ -124,6 +128,19 @@ class LocalRuntime:
             await _end_process(server)
         if folder is not None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _seen_through(work: Coroutine[Any, Any, None]) -> None:
+    """Do what must not be left half done, a process half made; cancelling, however often, waits for its end."""
+    task, cancelled = asyncio.create_task(work), False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 async def _end_process(server: asyncio.subprocess.Process) -> None:

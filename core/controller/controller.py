@@ -124,7 +124,8 @@ class AgentController:
                 self._start(action_id, self._execute(self.history[action_id]))
             case decide.Cancel(id=id):
                 if (task := self._tasks.get(id)) is not None:
-                    task.cancel()
+                    # not before its first step: a task that never began could not answer for its action
+                    asyncio.get_running_loop().call_soon(task.cancel)
             case decide.Emit(event=event, source=source, cause=cause):
                 await self._append([Draft(event, source, cause)])
 

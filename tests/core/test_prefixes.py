@@ -135,7 +135,7 @@ async def record(
 
 async def stored(home: Path, logs: Sequence[Sequence[Envelope]], workspace: str, model: str) -> list[str]:
     """A home with these logs in it; their ids."""
-    names = []
+    names: list[str] = []
     async with EventStore(home) as store:
         for log in logs:
             names.append(f"prefix-{len(names)}")

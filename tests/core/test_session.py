@@ -192,6 +192,18 @@ async def test_an_interrupt_while_a_command_runs_keeps_what_it_printed(tmp_path:
         assert of(events, AgentFinishAction)
 
 
+async def test_an_action_that_is_interrupted_before_it_began_is_answered(tmp_path: Path) -> None:
+    asks = Settings.model_validate({"agent": {"confirm": "always"}})
+    for calls in ([bash("echo x")], [call("delegate", task="x")]):
+        async with conversation(tmp_path, [{"tool_calls": calls}, FINISH], settings=asks) as session:
+            await said_and_settled(session)
+            await asyncio.gather(session.confirm(), session.interrupt())
+            async with asyncio.timeout(10):
+                await session.settled()
+            assert session.state.queue == ()
+            assert session.state.agent_state is AgentState.STOPPED
+
+
 async def test_closing_in_the_middle_of_a_command_leaves_nothing_open(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
     async with conversation(tmp_path, turns) as session:

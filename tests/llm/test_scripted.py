@@ -158,7 +158,7 @@ async def test_cancelling_stops_a_slow_answer_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("version: 1\nturns: [", r"script\.yaml, line 2: not YAML"),
+        ("version: 1\nturns: [", r"script\.yaml, line [23]: not YAML"),
         ("version: 2\nturns: [{text: a}]", r"script\.yaml, version: Input should be 1"),
         ("version: 1\nturns: []", r"turns: List should have at least 1 item"),
         ("version: 1\nturns: [{text: a}, {txt: b}]", r"turn 2, txt: Extra inputs"),

@@ -168,3 +168,22 @@ def test_secrets_are_known_by_their_names(name: str) -> None:
 @pytest.mark.parametrize("name", ["PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "KEYBOARD", "MONKEY", "TOKENIZER"])
 def test_other_variables_pass(name: str) -> None:
     assert without_secrets({name: "x"}) == {name: "x"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    before = set(children.read_text().split())
+    runtime = LocalRuntime(tmp_path)
+    for turns in (0, 1, 2, 4, 8, 16, 32, 64):
+        start = asyncio.create_task(runtime.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        start.cancel()
+        await asyncio.sleep(0)
+        start.cancel()  # by the interrupt, and by the end of the conversation
+        await asyncio.gather(start, return_exceptions=True)
+        assert runtime.server_pid is None
+        assert set(children.read_text().split()) <= before
+    await runtime.start()
+    await runtime.aclose()
