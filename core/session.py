@@ -2,15 +2,18 @@
 
 It folds the log, starts the controller and the memory, and ends them in the right order: what is in flight is
 interrupted and answered, then the runtime goes, then the stream, then the lease. The user's wishes enter the
-conversation here and nowhere else, each as one event. Used by the conversation manager's callers: the workspace and the
-headless command.
+conversation here and nowhere else, each as one event. A session that rests can be put to sleep: it lets go of its
+sandbox and its model, keeps the rest, and wakes up for the next wish. A task of a session that fails leaves its other
+tasks alone. Used by the conversation manager's callers: the workspace and the headless command.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -22,6 +25,7 @@ from core.controller.decide import evolve
 from core.controller.state import Limits, State
 from core.errors import RuntimeUnavailableError, StoreError
 from core.events import (
+    CONVERSATION_TITLE,
     AgentState,
     ChangeAgentStateAction,
     Envelope,
@@ -32,21 +36,25 @@ from core.events import (
 )
 from core.live import Frames
 from core.memory.memory import recall
+from core.places import Places
 from core.ports import LLM, Agent, Runtime
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.store import ConversationInfo, EventStore
 from core.stream import EventStream, EventStreamSubscriber
+from core.titles import SuggestTitle, first_line
 from core.writer import Lease
 
 log = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
 """How long what is in flight may take to end when a conversation is closed; then it is dropped."""
-TITLE_CHARS = 50
+SLEEP_S = 1.0
+"""How long subscribers may take over what they have before a session that rests is put to sleep; else it works."""
 PAGE = 500
 """Events read and folded between two turns of the event loop: about 20 ms of work."""
 RUNTIME_STATUS = "STATUS$STARTING_RUNTIME"
+TASK_STATUS = "STATUS$ERROR"
 
 
 class AgentSession:
@@ -65,11 +73,14 @@ class AgentSession:
         limits: Limits,
         confirm: ConfirmMode,
         masker: Masker,
+        places: Places,
+        suggest_title: SuggestTitle | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.info = info
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.stream = EventStream(store, lease, masker)
+        self.stream = EventStream(store, lease, masker, clock)
         self.frames = Frames()
         self.runtime = runtime
         self.confirm_mode = confirm
@@ -79,7 +90,15 @@ class AgentSession:
         self._make_llm = make_llm
         self._make_agent = make_agent
         self._limits = limits
+        self._places = places
+        self._suggest_title = suggest_title
         self._controller: AgentController | None = None
+        self._turn = asyncio.Lock()
+        """Held while something is said, and while it falls asleep or wakes up."""
+        self._asleep: Status | None = None
+        """The notice with which it was put to sleep; None while it is awake."""
+        self._warming: asyncio.Task[None] | None = None
+        self._titling: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -137,12 +156,25 @@ class AgentSession:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._group is not None
-        return self._group.create_task(work)
+        task = self._group.create_task(self._isolated(work))
+        task.add_done_callback(lambda _: work.close())  # one that is cancelled before its first step leaves it unbegun
+        return task
+
+    async def _isolated(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work whose failure is told and takes nothing else along."""
+        try:
+            await work
+        except Exception as error:  # the boundary between the tasks of a conversation: a bug of one ends that one
+            log.exception("a task of conversation %s failed", self.info.id)
+            told = f"Handloom made a mistake ({type(error).__name__}: {error}). What was stored is safe; "
+            self.frames.publish(Status("error", TASK_STATUS, told + "interrupt, then send a message to go on."))
 
     async def aclose(self) -> None:
         """Interrupt what is in flight, wait until it has answered, and let go of runtime, stream and lease."""
         if self._closing.is_set():
             return
+        if self._titling is not None:
+            self._titling.cancel()
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
@@ -152,9 +184,10 @@ class AgentSession:
             for task in late:
                 task.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
-        await self.runtime.aclose()
-        await self._llm.aclose()
-        await self.stream.aclose()
+        async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
+            last.push_async_callback(self.stream.aclose)
+            last.push_async_callback(self._llm.aclose)
+            last.push_async_callback(self.runtime.aclose)
 
     async def _stop(self, why: str) -> None:
         """Interrupt, and see it through: the controller's tasks end only when their last words are stored."""
@@ -173,9 +206,85 @@ class AgentSession:
         while True:
             self._controller.changed.clear()
             await self.stream.settle()
-            if not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING:
+            if self._is_settled:
                 return
             await self._controller.changed.wait()
+
+    @property
+    def _is_settled(self) -> bool:
+        return not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING
+
+    # -- sleep -----------------------------------------------------------------------------------------------------
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it has let go of sandbox and model. It is shown as ever, and the next wish wakes it up."""
+        return self._asleep is not None
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
+        starts = self._controller is None or (self._warming is not None and not self._warming.done())
+        return self._is_settled and not starts
+
+    @property
+    def rests_since(self) -> float:
+        """When anything last happened, by the clock of the manager."""
+        return self.stream.latest_at
+
+    async def sleep(self, notice: Status) -> bool:
+        """Let go of sandbox and model and of the place; tell `notice` to whoever watches. False where it works.
+
+        Stream, state and lease stay, so whoever shows the conversation needs nothing. What runs in the sandbox by
+        itself, such as a server in the background, ends. Does not raise what the sandbox does wrong.
+        """
+        async with self._turn:
+            if not await self._is_quiet():
+                return False
+            self._asleep = notice
+            self._places.give(self.info.id)
+            self.frames.publish(notice)
+            for let_go in (self.runtime.aclose, self._llm.aclose):
+                try:
+                    await let_go()
+                except Exception:  # the boundary to a sandbox and a model that nobody needs any more
+                    log.exception("conversation %s fell asleep and could not let go", self.info.id)
+            return True
+
+    async def _is_quiet(self) -> bool:
+        """Whether it rests and nobody still chews on an event after which it might work."""
+        if not self.rests:
+            return False
+        try:
+            async with asyncio.timeout(SLEEP_S):
+                await self.stream.settle()
+        except TimeoutError:
+            return False
+        return self.rests and not self._closing.is_set()
+
+    @asynccontextmanager
+    async def _awake(self) -> AsyncIterator[None]:
+        """Awake, and kept awake while something is said.
+
+        Raises UsageError where every place is taken by one that works, ConfigurationError where its model is gone.
+        """
+        async with self._turn:
+            if self._asleep is not None:
+                await self._wake(self._asleep)
+            yield
+
+    async def _wake(self, notice: Status) -> None:
+        """Have a place and a model again. The sandbox starts when it is needed, as after the first message."""
+        assert self._controller is not None
+        await self._places.take(self.info.id)
+        try:
+            self._llm = await self._make_llm(self._llm.name)
+            self._controller.agent = self._make_agent(self._llm)
+        except BaseException:
+            self._places.give(self.info.id)
+            raise
+        self._asleep = None
+        self.frames.publish(replace(notice, message=""))
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
@@ -187,13 +296,40 @@ class AgentSession:
     # -- the user's wishes -------------------------------------------------------------------------------------------
 
     async def send(self, text: str) -> Envelope:
-        """Say something to the agent; it is stored when this returns. Raises StoreError, and then nothing was said."""
-        envelope = await self.stream.append(MessageAction(content=text), EventSource.USER)
-        if not self.info.title:
-            first_line = text.strip().split("\n")[0][:TITLE_CHARS]
-            await self.set_title(first_line or "Untitled")
-        self._spawn(self._start_runtime())
+        """Say something to the agent; it is stored when this returns. Wakes it up.
+
+        Raises StoreError, UsageError or ConfigurationError (see `_awake`), and then nothing was said.
+        """
+        async with self._awake():
+            envelope = await self.stream.append(MessageAction(content=text), EventSource.USER)
+            if self._warming is None or self._warming.done():
+                self._warming = self._spawn(self._start_runtime())
+            if not self.info.title:
+                assert isinstance(envelope.event, MessageAction)
+                await self._name(envelope.event.content)  # as it was stored, with secrets masked
         return envelope
+
+    async def _name(self, message: str) -> None:
+        """Name the conversation by its first message, and look for a better name in the background."""
+        try:
+            await self.set_title(first_line(message))
+        except StoreError as error:
+            log.warning("conversation %s has no title: %s", self.info.id, error)
+            return
+        if self._suggest_title is not None:
+            self._titling = self._spawn(self._rename(message, self._suggest_title))
+
+    async def _rename(self, message: str, suggest: SuggestTitle) -> None:
+        """Take the suggested title, unless the user has named the conversation meanwhile."""
+        named = self.info.title
+        suggestion = await suggest(message)
+        try:
+            if suggestion.spent.calls:
+                await self._store.add_spending(suggestion.spent)
+            if suggestion.title and self.info.title == named:
+                await self.set_title(suggestion.title)
+        except StoreError as error:
+            log.warning("conversation %s keeps its first title: %s", self.info.id, error)
 
     async def _start_runtime(self) -> None:
         """Start the sandbox while the model still thinks; a failure is told again by the action that needs it."""
@@ -231,7 +367,12 @@ class AgentSession:
         await self._wish(AgentState.USER_REJECTED, cause=self.state.awaiting, thought=reason)
 
     async def _wish(self, wish: AgentState, *, cause: int | None = None, thought: str = "") -> None:
-        await self.stream.append(ChangeAgentStateAction(agent_state=wish, thought=thought), EventSource.USER, cause)
+        action = ChangeAgentStateAction(agent_state=wish, thought=thought)
+        if wish in (AgentState.STOPPED, AgentState.PAUSED):  # nothing starts, so nothing has to wake up for it
+            await self.stream.append(action, EventSource.USER, cause)
+            return
+        async with self._awake():
+            await self.stream.append(action, EventSource.USER, cause)
 
     # -- what may change while it goes on -----------------------------------------------------------------------------
 
@@ -250,6 +391,7 @@ class AgentSession:
         await old.aclose()
 
     async def set_title(self, title: str) -> None:
-        """What the lists call this conversation."""
-        self.info = replace(self.info, title=title)
+        """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
         await self._store.update_conversation(self._lease, title=title)
+        self.info = replace(self.info, title=title)
+        self.frames.publish(Status("info", CONVERSATION_TITLE, title))
