@@ -311,22 +311,22 @@ class AgentSession:
 
     async def _name(self, message: str) -> None:
         """Name the conversation by its first message, and look for a better name in the background."""
+        first = first_line(message)
         try:
-            await self.set_title(first_line(message))
+            await self.set_title(first)
         except StoreError as error:
             log.warning("conversation %s has no title: %s", self.info.id, error)
             return
         if self._suggest_title is not None:
-            self._titling = self._spawn(self._rename(message, self._suggest_title))
+            self._titling = self._spawn(self._rename(first, message, self._suggest_title))
 
-    async def _rename(self, message: str, suggest: SuggestTitle) -> None:
+    async def _rename(self, first: str, message: str, suggest: SuggestTitle) -> None:
         """Take the suggested title, unless the user has named the conversation meanwhile."""
-        named = self.info.title
         suggestion = await suggest(message)
         try:
             if suggestion.spent.calls:
                 await self._store.add_spending(suggestion.spent)
-            if suggestion.title and self.info.title == named:
+            if suggestion.title and self.info.title == first:
                 await self.set_title(suggestion.title)
         except StoreError as error:
             log.warning("conversation %s keeps its first title: %s", self.info.id, error)
@@ -392,6 +392,11 @@ class AgentSession:
 
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
-        await self._store.update_conversation(self._lease, title=title)
+        before = self.info.title
         self.info = replace(self.info, title=title)
+        try:
+            await self._store.update_conversation(self._lease, title=title)
+        except StoreError:
+            self.info = replace(self.info, title=before)
+            raise
         self.frames.publish(Status("info", CONVERSATION_TITLE, title))
