@@ -233,9 +233,12 @@ class ConversationManager:
     async def _close(self, conversation_id: str) -> None:
         self._viewers.pop(conversation_id, None)
         self._detached_at.pop(conversation_id, None)
-        self._places.give(conversation_id)
+        self._places.give(conversation_id)  # at once: closing takes seconds, and it starts nothing any more
         if (session := self._sessions.pop(conversation_id, None)) is not None:
-            await session.aclose()
+            try:
+                await session.aclose()
+            finally:
+                self._places.give(conversation_id)  # again: it may have been about to wake up
 
     def _turn_of(self, conversation_id: str) -> asyncio.Lock:
         """Held while a conversation is opened or closed: two who want the same get one start."""

@@ -23,7 +23,7 @@ from core import collector
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.state import Limits, State
-from core.errors import RuntimeUnavailableError, StoreError
+from core.errors import RuntimeUnavailableError, StoreError, UsageError
 from core.events import (
     CONVERSATION_TITLE,
     AgentState,
@@ -42,6 +42,7 @@ from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.store import ConversationInfo, EventStore
 from core.stream import EventStream, EventStreamSubscriber
+from core.tasks import Tasks
 from core.titles import SuggestTitle, first_line
 from core.writer import Lease
 
@@ -54,7 +55,6 @@ SLEEP_S = 1.0
 PAGE = 500
 """Events read and folded between two turns of the event loop: about 20 ms of work."""
 RUNTIME_STATUS = "STATUS$STARTING_RUNTIME"
-TASK_STATUS = "STATUS$ERROR"
 
 
 class AgentSession:
@@ -82,6 +82,7 @@ class AgentSession:
         """The id of the newest event when the conversation was opened; -1 for a new one."""
         self.stream = EventStream(store, lease, masker, clock)
         self.frames = Frames()
+        self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
         self.confirm_mode = confirm
         self._store = store
@@ -99,9 +100,7 @@ class AgentSession:
         """The notice with which it was put to sleep; None while it is awake."""
         self._warming: asyncio.Task[None] | None = None
         self._titling: asyncio.Task[None] | None = None
-        self._closing = asyncio.Event()
-        self._life: asyncio.Task[None] | None = None
-        self._group: asyncio.TaskGroup | None = None
+        self._is_closed = False
 
     @property
     def state(self) -> State:
@@ -127,9 +126,7 @@ class AgentSession:
             history += page
             state = reduce(evolve, page, state)
             collector.spare()
-        opened = asyncio.Event()
-        self._life = asyncio.create_task(self._live(opened), name=f"session {self.info.id}")
-        await opened.wait()
+        await self._tasks.open()
         agent = self._make_agent(self._llm)
         self._controller = AgentController(
             stream=self.stream,
@@ -147,43 +144,20 @@ class AgentSession:
         if not history:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
 
-    async def _live(self, opened: asyncio.Event) -> None:
-        """The task group in which everything of this conversation runs."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            opened.set()
-            await self._closing.wait()
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        assert self._group is not None
-        task = self._group.create_task(self._isolated(work))
-        task.add_done_callback(lambda _: work.close())  # one that is cancelled before its first step leaves it unbegun
-        return task
-
-    async def _isolated(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work whose failure is told and takes nothing else along."""
-        try:
-            await work
-        except Exception as error:  # the boundary between the tasks of a conversation: a bug of one ends that one
-            log.exception("a task of conversation %s failed", self.info.id)
-            told = f"Handloom made a mistake ({type(error).__name__}: {error}). What was stored is safe; "
-            self.frames.publish(Status("error", TASK_STATUS, told + "interrupt, then send a message to go on."))
+        return self._tasks.spawn(work)
 
     async def aclose(self) -> None:
         """Interrupt what is in flight, wait until it has answered, and let go of runtime, stream and lease."""
-        if self._closing.is_set():
+        if self._is_closed:
             return
+        self._is_closed = True
         if self._titling is not None:
             self._titling.cancel()
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
-        self._closing.set()
-        if self._life is not None:
-            _, late = await asyncio.wait([self._life], timeout=CLOSE_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(self._life, return_exceptions=True)
+        await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
             last.push_async_callback(self.stream.aclose)
             last.push_async_callback(self._llm.aclose)
@@ -260,25 +234,33 @@ class AgentSession:
                 await self.stream.settle()
         except TimeoutError:
             return False
-        return self.rests and not self._closing.is_set()
+        return self.rests and not self._is_closed
 
     @asynccontextmanager
     async def _awake(self) -> AsyncIterator[None]:
         """Awake, and kept awake while something is said.
 
-        Raises UsageError where every place is taken by one that works, ConfigurationError where its model is gone.
+        Raises UsageError where it is closed or every place is taken by one that works, ConfigurationError where its
+        model is gone.
         """
         async with self._turn:
+            self._refuse_if_closed()
             if self._asleep is not None:
                 await self._wake(self._asleep)
             yield
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise UsageError(f"Conversation {self.info.id} is closed here. Open it again.")
 
     async def _wake(self, notice: Status) -> None:
         """Have a place and a model again. The sandbox starts when it is needed, as after the first message."""
         assert self._controller is not None
         await self._places.take(self.info.id)
         try:
-            self._llm = await self._make_llm(self._llm.name)
+            llm = await self._make_llm(self._llm.name)
+            self._refuse_if_closed()
+            self._llm = llm
             self._controller.agent = self._make_agent(self._llm)
         except BaseException:
             self._places.give(self.info.id)

@@ -183,6 +183,8 @@ class HandloomApp(Handlers, App[None]):
 
         known = next((tab for tab in self.open_tabs if tab.id == session.info.id), None)
         if known is None:
+            if self.manager is not None:
+                session = await self.manager.attach(session.info.id)
             known = ConversationTab(session, self.wake, self.clock)
             self.open_tabs.append(known)
             await known.start()

@@ -27,8 +27,9 @@ from core.events import (
 from core.manager import ConversationManager
 from core.places import TOO_MANY
 from core.ports import Runtime
-from core.session import TASK_STATUS, AgentSession
+from core.session import AgentSession
 from core.store import EventStore
+from core.tasks import TASK_STATUS
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
@@ -604,3 +605,13 @@ async def test_no_event_rewrites_what_is_known_of_the_conversation(tmp_path: Pat
         await said(session, "name me")
         assert len([e for e in await session.stream.read() if not isinstance(e.event, MessageAction)]) > 5
         assert list(await writer.execute_fetchall("SELECT title FROM writes")) == [("name me",)]
+
+
+async def test_who_speaks_in_a_closed_conversation_is_told_so(tmp_path: Path) -> None:
+    async with house(tmp_path) as rooms:
+        session = await rooms.create()
+        before = await session.stream.read()
+        await rooms.manager.close(session.info.id)
+        with pytest.raises(UsageError, match="Open it again"):
+            await session.send("hello?")
+        assert await (await rooms.manager.open(session.info.id)).stream.read() == before
