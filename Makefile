@@ -48,7 +48,7 @@ campaign: setup ## the full counts of kills, faults and fuzzed inputs that the t
 pictures: setup ## the pictures in docs/, made from the running program
 	@$(BIN)/python -m tests.pictures
 
-documents: setup ## the README's table of keys and docs/vocabulary.md, made from the program
+documents: setup ## the README's table of keys, docs/vocabulary.md and docs/weaknesses.md, made from program and tests
 	@$(BIN)/python -m tests.documents
 
 lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week

@@ -37,6 +37,12 @@ class AgentSettings(_Section):
     """Answers of the model before it asks to go on."""
     max_budget: float | None = Field(default=None, gt=0)
     """US dollars that a conversation may cost before it asks to go on."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of prompts and answers, before it asks to go on."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds of work before it asks to go on; waiting for you does not count."""
+    delegate_model: str = ""
+    """The model of delegates; empty is the model of the conversation that starts them."""
     confirm: ConfirmMode = ConfirmMode.ALWAYS
     """Which actions wait for the user's yes in the workspace: always, risky or never."""
 
@@ -54,6 +60,29 @@ class ConversationSettings(_Section):
     """Days without an event after which a conversation is left out of the list of recent ones."""
 
 
+class DaySettings(_Section):
+    """How far all conversations together go on one day (UTC) before they ask."""
+
+    max_iterations: int | None = Field(default=None, ge=1)
+    """Answers of models."""
+    max_budget: float | None = Field(default=None, gt=0)
+    """US dollars."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of prompts and answers."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds of work; what several do at the same time counts for each."""
+
+
+class SandboxSettings(_Section):
+    """What happens in the sandbox before the agent's first action."""
+
+    init_git_in_empty_workspace: bool = False
+    """Make an empty workspace a git repository where none is cloned into it."""
+    run_repository_scripts: Literal["isolated", "always", "never"] = "isolated"
+    """Where a repository's .openhands/setup.sh and pre-commit.sh are run: in an isolated runtime only, everywhere (then
+    without isolation as you, on your machine), or nowhere."""
+
+
 class Settings(_Section):
     """All settings of one Handloom."""
 
@@ -62,8 +91,10 @@ class Settings(_Section):
     runtime: Literal["local"] = "local"
     """Where actions are carried out."""
     agent: AgentSettings = AgentSettings()
+    day: DaySettings = DaySettings()
     llm: LLMSettings = LLMSettings()
     conversations: ConversationSettings = ConversationSettings()
+    sandbox: SandboxSettings = SandboxSettings()
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from enum import IntEnum
 
 from core.controller.controller import STORE_STATUS
+from core.controller.halts import HaltKind
 from core.errors import HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, Envelope, Frame, Status
 from core.session import AgentSession
@@ -124,14 +125,21 @@ async def _see_through(session: AgentSession, ask: Callable[[Envelope], Awaitabl
             await session.reject(refusal)
 
 
+_FLAGS = {"iterations": " --max-iterations N", "budget": " --max-budget USD"}
+"""The option that moves a limit; the others are settings."""
+
+
 def _exit_status(session: AgentSession, on_notice: Callable[[str], None]) -> ExitStatus:
     state = session.state
     if state.reason:
         on_notice(state.reason)
-    if state.limit is not None:
-        flag = "--max-iterations" if state.limit == "iterations" else "--max-budget"
-        on_notice(f"Go on with: handloom run --resume {session.info.id} 'go on' {flag} N")
+    if state.halt is not None and state.halt.kind is HaltKind.LIMIT:
+        flag = _FLAGS.get(state.halt.what, "")
+        on_notice(f"Go on with: handloom run --resume {session.info.id} 'go on'{flag}")
         return ExitStatus.LIMIT
+    if state.halt is not None and state.halt.kind is HaltKind.STUCK:
+        on_notice(f"Tell it another way with: handloom run --resume {session.info.id} '...'")
+        return ExitStatus.STUCK
     match state.agent_state:
         case AgentState.FINISHED | AgentState.AWAITING_USER_INPUT:
             return ExitStatus.FINISHED

@@ -16,7 +16,8 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -24,14 +25,17 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from core import collector
-from core.agent.registry import create_agent
-from core.config import Settings, remember_model
+from core.agent.registry import check_agent, create_agent
+from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
+from core.delegation import MAX_LEVEL
 from core.errors import UsageError
+from core.events import AgentDelegateAction
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.places import Places
 from core.ports import LLM, Runtime
+from core.repository import Repository
 from core.secrets import Masker, from_environment
 from core.security.confirmation import ConfirmMode
 from core.session import AgentSession
@@ -131,30 +135,30 @@ class ConversationManager:
 
     # -- create, open, close -----------------------------------------------------------------------------------------
 
-    async def create(
-        self, *, workspace: str, model: str = "", title: str = "", parent: str = "", parent_action: int | None = None
-    ) -> AgentSession:
-        """A new conversation, started; with a `parent`, one that the parent's action delegates to.
+    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> AgentSession:
+        """A new conversation, started. `repository` is `URL` or `URL#BRANCH`, cloned before the first action.
 
         Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work.
         """
+        if repository:
+            repository = self._repository(repository)
         model = model or self.settings.model
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
         llm = await self._make_llm(model, workspace)
-        conversation_id = uuid.uuid4().hex
-        await self._places.take(conversation_id)
-        try:
+        async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
-                conversation_id,
-                title=title,
-                workspace=workspace,
-                model=model,
-                parent=parent,
-                parent_action=parent_action,
+                id, title=title, workspace=workspace, model=model, repository=repository
             )
             return await self._start(lease, llm)
+
+    @asynccontextmanager
+    async def _place(self, conversation_id: str) -> AsyncIterator[str]:
+        """A place for a conversation that starts; kept unless that fails. Raises UsageError."""
+        await self._places.take(conversation_id)
+        try:
+            yield conversation_id
         except BaseException:
             self._places.give(conversation_id)
             raise
@@ -169,12 +173,8 @@ class ConversationManager:
             self._detached_at.pop(conversation_id, None)
             if (known := self._sessions.get(conversation_id)) is not None:
                 return known
-            await self._places.take(conversation_id)
-            try:
+            async with self._place(conversation_id):
                 return await self._open(conversation_id, model)
-            except BaseException:
-                self._places.give(conversation_id)
-                raise
 
     async def _open(self, conversation_id: str, model: str) -> AgentSession:
         lease = await self.store.acquire(conversation_id)
@@ -186,7 +186,30 @@ class ConversationManager:
             raise
         return await self._start(lease, llm)
 
-    async def _start(self, lease: Lease, llm: LLM) -> AgentSession:
+    async def _make_child(
+        self, parent: str, action: AgentDelegateAction, action_id: int, limits: Limits
+    ) -> AgentSession:
+        """A conversation for a task of another's agent, started. Raises HandloomError."""
+        by = self._sessions[parent]
+        level, above = 1, by.info.parent
+        while above:
+            (info,) = await self.store.conversations(conversation_id=above)
+            level, above = level + 1, info.parent
+        if level > MAX_LEVEL:
+            raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
+        check_agent(action.agent)
+        model = self.settings.agent.delegate_model or by.info.model
+        llm = await self._make_llm(model, by.info.workspace)
+        async with self._place(uuid.uuid4().hex) as id:
+            lease = await self.store.create_conversation(
+                id, title="", workspace=by.info.workspace, model=model, parent=parent, parent_action=action_id
+            )
+            child = await self._start(lease, llm, agent=action.agent, limits=limits)
+        child.set_confirm_mode(by.confirm_mode)
+        child.delegation.attended = by.delegation.attended
+        return child
+
+    async def _start(self, lease: Lease, llm: LLM, *, agent: str = "", limits: Limits | None = None) -> AgentSession:
         (info,) = await self.store.conversations(conversation_id=lease.conversation_id)
         agent_settings = self.settings.agent
         session = AgentSession(
@@ -196,13 +219,17 @@ class ConversationManager:
             runtime=await asyncio.to_thread(self._make_runtime, info.workspace),
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=lambda llm: create_agent(agent_settings.name, llm),
-            limits=Limits(agent_settings.max_iterations, agent_settings.max_budget),
+            make_agent=lambda llm: create_agent(agent or agent_settings.name, llm),
+            limits=limits or _limits(agent_settings),
+            day_limits=_limits(self.settings.day),
+            make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
+            close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
             masker=self._masker,
             places=self._places,
-            suggest_title=self._suggest_title(info.workspace),
+            suggest_title=self._suggest_title(info),
             clock=self._clock,
+            sandbox=self.settings.sandbox,
         )
         try:
             await session.start()
@@ -214,9 +241,19 @@ class ConversationManager:
             await self._host.start()  # it loads for seconds, while the user still writes
         return session
 
-    def _suggest_title(self, workspace: str) -> SuggestTitle | None:
+    def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
+        """Who names this conversation; nobody where no model is set, or for a delegate, whose task says enough."""
         name = self.settings.llm.title_model
-        return partial(suggest_title, lambda: self._make_llm(name, workspace)) if name else None
+        if not name or info.parent:
+            return None
+        return partial(suggest_title, lambda: self._make_llm(name, info.workspace))
+
+    def _repository(self, text: str) -> str:
+        """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
+        repository = str(Repository.parse(text))
+        if self._masker.mask_text(repository) != repository:
+            raise UsageError("The repository's address holds the value of a secret variable. Give it without.")
+        return repository
 
     async def _make_llm(self, name: str, workspace: str) -> LLM:
         """The model of that name; off the loop, because a script is a file that has to be read."""
@@ -288,6 +325,10 @@ class ConversationManager:
         if not delay_s or detached_at is None or session is None or not session.rests:
             return False
         return self._clock() - max(detached_at, session.rests_since) >= delay_s
+
+
+def _limits(settings: AgentSettings | DaySettings) -> Limits:
+    return Limits(settings.max_iterations, settings.max_budget, settings.max_tokens, settings.max_seconds)
 
 
 def _folder(path: str) -> str:

@@ -66,6 +66,8 @@ class LLMRequest:
     tools: Sequence[dict[str, Any]] = ()
     last_observation: str = ""
     """The text of the newest observation, for models that state what they expect to have seen."""
+    answers_forgotten: int = 0
+    """Answers of the model that were condensed and are no longer among the messages."""
 
 
 @dataclass(frozen=True, slots=True)

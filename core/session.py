@@ -3,8 +3,8 @@
 It folds the log, starts the controller and the memory, and ends them in the right order: what is in flight is
 interrupted and answered, then the runtime goes, then the stream, then the lease. The user's wishes enter the
 conversation here and nowhere else, each as one event. A session that rests can be put to sleep: it lets go of its
-sandbox and its model, keeps the rest, and wakes up for the next wish. A task of a session that fails leaves its other
-tasks alone. Used by the conversation manager's callers: the workspace and the headless command.
+sandbox and its model, keeps the rest, and wakes up for the next wish. Used by the conversation manager's callers: the
+workspace and the headless command.
 """
 
 from __future__ import annotations
@@ -20,17 +20,27 @@ from functools import reduce
 from typing import Any
 
 from core import collector
+from core.config import SandboxSettings
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
+from core.controller.halts import Way
+from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
-from core.errors import RuntimeUnavailableError, StoreError, UsageError
+from core.delegation import CloseChild, Delegation, MakeChild, share
+from core.errors import StoreError, UsageError
 from core.events import (
     CONVERSATION_TITLE,
+    AgentDelegateAction,
     AgentState,
     ChangeAgentStateAction,
+    CondensationRequestAction,
     Envelope,
+    Event,
     EventSource,
+    LoopRecoveryAction,
     MessageAction,
+    NullAction,
+    Observation,
     RecallAction,
     Status,
 )
@@ -38,9 +48,11 @@ from core.live import Frames
 from core.memory.memory import recall
 from core.places import Places
 from core.ports import LLM, Agent, Runtime
+from core.preparation import Preparation
+from core.repository import Repository
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
-from core.store import ConversationInfo, EventStore
+from core.store import ConversationInfo, EventFilter, EventStore
 from core.stream import EventStream, EventStreamSubscriber
 from core.tasks import Tasks
 from core.titles import SuggestTitle, first_line
@@ -54,7 +66,9 @@ SLEEP_S = 1.0
 """How long subscribers may take over what they have before a session that rests is put to sleep; else it works."""
 PAGE = 500
 """Events read and folded between two turns of the event loop: about 20 ms of work."""
-RUNTIME_STATUS = "STATUS$STARTING_RUNTIME"
+DELEGATES_STATUS = "STATUS$DELEGATES"
+TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+_NO_LIMITS = Limits(max_iterations=None)
 
 
 class AgentSession:
@@ -71,8 +85,12 @@ class AgentSession:
         make_llm: Callable[[str], Awaitable[LLM]],
         make_agent: Callable[[LLM], Agent],
         limits: Limits,
+        day_limits: Limits,
         confirm: ConfirmMode,
         masker: Masker,
+        make_child: MakeChild,
+        close_child: CloseChild,
+        sandbox: SandboxSettings,
         places: Places,
         suggest_title: SuggestTitle | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -80,7 +98,7 @@ class AgentSession:
         self.info = info
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.stream = EventStream(store, lease, masker, clock)
+        self.stream: EventStream = EventStream(store, lease, masker, clock)
         self.frames = Frames()
         self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
@@ -91,9 +109,19 @@ class AgentSession:
         self._make_llm = make_llm
         self._make_agent = make_agent
         self._limits = limits
+        self._day_limits = day_limits
+        self.delegation = Delegation(make_child, close_child, self._children_changed)
+        self._preparation = Preparation(
+            info=info,
+            settings=sandbox,
+            runtime=runtime,
+            stream=self.stream,
+            frames=self.frames,
+            spawn=self._spawn,
+        )
+        self._controller: AgentController | None = None
         self._places = places
         self._suggest_title = suggest_title
-        self._controller: AgentController | None = None
         self._turn = asyncio.Lock()
         """Held while something is said, and while it falls asleep or wakes up."""
         self._asleep: Status | None = None
@@ -106,6 +134,11 @@ class AgentSession:
     def state(self) -> State:
         """The controller's state now; LOADING until `start` is through."""
         return self._controller.state if self._controller else State.initial(self._limits)
+
+    @property
+    def id(self) -> str:
+        """The conversation's id."""
+        return self.info.id
 
     @property
     def model_name(self) -> str:
@@ -136,7 +169,9 @@ class AgentSession:
             history=history,
             state=state,
             needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
-            ready=self._ready,
+            ready=self._preparation.ready,
+            delegate=self._delegate,
+            day_limit=self._day_limit,
             spawn=self._spawn,
         )
         self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
@@ -157,6 +192,7 @@ class AgentSession:
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
+        await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
             last.push_async_callback(self.stream.aclose)
@@ -188,6 +224,27 @@ class AgentSession:
     def _is_settled(self) -> bool:
         return not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING
 
+    async def changed(self) -> None:
+        """Return after the next change of the controller's state."""
+        assert self._controller is not None
+        self._controller.changed.clear()
+        await self._controller.changed.wait()
+
+    # -- delegates and limits ----------------------------------------------------------------------------------------
+
+    async def _delegate(self, action: AgentDelegateAction, action_id: int) -> Observation:
+        return await self.delegation.run(action, action_id, share(self.state))
+
+    def _children_changed(self) -> None:
+        """Tell whoever watches that delegates have begun or ended."""
+        self.frames.publish(Status("info", DELEGATES_STATUS, ""))
+
+    async def _day_limit(self, state: State) -> Reached | None:
+        if self._day_limits == _NO_LIMITS:
+            return None
+        today = datetime.now(UTC).date()
+        return reached_of_day(state, self._day_limits, await self._store.spent(today), today)
+
     # -- sleep -----------------------------------------------------------------------------------------------------
 
     @property
@@ -218,7 +275,7 @@ class AgentSession:
             self._asleep = notice
             self._places.give(self.info.id)
             self.frames.publish(notice)
-            for let_go in (self.runtime.aclose, self._llm.aclose):
+            for let_go in (self._preparation.restart, self._llm.aclose):
                 try:
                     await let_go()
                 except Exception:  # the boundary to a sandbox and a model that nobody needs any more
@@ -272,7 +329,9 @@ class AgentSession:
 
     async def _recall(self, envelope: Envelope) -> None:
         assert isinstance(envelope.event, RecallAction)
-        found = recall(envelope.event, workspace=self.runtime.working_dir, now=datetime.now(UTC))
+        repository = Repository.parse(self.info.repository) if self.info.repository else None
+        workspace, now = self.runtime.working_dir, datetime.now(UTC)
+        found = recall(envelope.event, workspace=workspace, now=now, repository=repository)
         await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
 
     # -- the user's wishes -------------------------------------------------------------------------------------------
@@ -285,7 +344,7 @@ class AgentSession:
         async with self._awake():
             envelope = await self.stream.append(MessageAction(content=text), EventSource.USER)
             if self._warming is None or self._warming.done():
-                self._warming = self._spawn(self._start_runtime())
+                self._warming = self._spawn(self._preparation.begin())  # while the model still thinks
             if not self.info.title:
                 assert isinstance(envelope.event, MessageAction)
                 await self._name(envelope.event.content)  # as it was stored, with secrets masked
@@ -313,20 +372,10 @@ class AgentSession:
         except StoreError as error:
             log.warning("conversation %s keeps its first title: %s", self.info.id, error)
 
-    async def _start_runtime(self) -> None:
-        """Start the sandbox while the model still thinks; a failure is told again by the action that needs it."""
-        try:
-            await self._ready()
-        except RuntimeUnavailableError as error:
-            self.frames.publish(Status("error", RUNTIME_STATUS, str(error)))
-
-    async def _ready(self) -> None:
-        """Make the sandbox ready for an action; cheap where it is. Raises RuntimeUnavailableError."""
-        await self.runtime.start()
-
     async def interrupt(self) -> None:
-        """Stop what is going on, now: the model's answer, the running command, what waits behind it."""
+        """Stop what is going on, now: the model's answer, the running command, the preparation, what waits for it."""
         await self._wish(AgentState.STOPPED)
+        self._preparation.interrupt()
 
     async def pause(self) -> None:
         """Let the running action end, and do nothing after it."""
@@ -336,9 +385,54 @@ class AgentSession:
         """Go on after a pause, an interrupt or an error; past a limit, extend it by the same amount again."""
         await self._wish(AgentState.RUNNING)
 
-    async def extend_limit(self) -> None:
-        """Go on past the limit that was reached."""
-        await self._wish(AgentState.RUNNING)
+    async def queue(self, text: str) -> Envelope:
+        """Have this said once the agent rests. Raises as `send`, and then it is not queued."""
+        return await self._add(MessageAction(content=text, queued=True))
+
+    async def unqueue(self, message_id: int) -> None:
+        """Do not say what was queued; what has been said already stays said."""
+        await self.stream.append(NullAction(), EventSource.USER, message_id)
+
+    async def take(self, way: Way, model: str = "") -> None:
+        """Take one of the ways out that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
+
+        Raises ConfigurationError where the model cannot be used; then nothing has changed.
+        """
+        halt = self.state.halt
+        if halt is None or way not in halt.ways:
+            return
+        match way:
+            case Way.SWITCH_MODEL:
+                await self.set_model(model)
+            case Way.CONDENSE:
+                await self._add(CondensationRequestAction())
+            case Way.RESTART_SANDBOX:
+                await self._preparation.restart()
+            case Way.SKIP:
+                self._preparation.skip()
+            case Way.STOP:
+                await self.interrupt()
+                return
+            case Way.CUT_LOOP:
+                await self._add(LoopRecoveryAction(option=1))
+                return
+            case Way.RESEND | Way.TELL:
+                text = await self._last_request() if way is Way.RESEND else TELL.format(self.state.reason)
+                await self._add(LoopRecoveryAction(option=2))
+                await self.send(text)
+                return
+        await self.resume()
+
+    async def _last_request(self) -> str:
+        """What the user said last."""
+        before: int | None = None
+        said = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
+        while page := await self.stream.page(before=before, limit=10, where=said):
+            for envelope in reversed(page):
+                if isinstance(envelope.event, MessageAction) and not envelope.event.queued:
+                    return envelope.event.content
+            before = page[0].id
+        return ""
 
     async def confirm(self) -> None:
         """Let the action that waits be carried out."""
@@ -352,9 +446,13 @@ class AgentSession:
         action = ChangeAgentStateAction(agent_state=wish, thought=thought)
         if wish in (AgentState.STOPPED, AgentState.PAUSED):  # nothing starts, so nothing has to wake up for it
             await self.stream.append(action, EventSource.USER, cause)
-            return
+        else:
+            await self._add(action, cause)
+
+    async def _add(self, wish: Event, cause: int | None = None) -> Envelope:
+        """Store a wish after which there may be work. Raises as `send`."""
         async with self._awake():
-            await self.stream.append(action, EventSource.USER, cause)
+            return await self.stream.append(wish, EventSource.USER, cause)
 
     # -- what may change while it goes on -----------------------------------------------------------------------------
 

@@ -207,29 +207,30 @@ class EventStore:
     async def conversations(self, *, limit: int = 1000, conversation_id: str | None = None) -> list[ConversationInfo]:
         """The newest conversations, those with the latest event first."""
         rows = await self._read.execute_fetchall(
-            "SELECT c.id, c.title, c.workspace, c.model, c.created_at,"
-            " coalesce((SELECT e.timestamp FROM events e WHERE e.conversation = c.key ORDER BY e.id DESC LIMIT 1),"
-            "  c.created_at) AS updated_at,"
-            " coalesce((SELECT max(e.id) + 1 FROM events e WHERE e.conversation = c.key), 0),"
-            " c.parent, c.parent_action, c.repository"
-            " FROM conversations c WHERE ?1 IS NULL OR c.id = ?1 ORDER BY updated_at DESC LIMIT ?2",
+            f"SELECT {_INFO} FROM conversations c WHERE ?1 IS NULL OR c.id = ?1 ORDER BY updated_at DESC LIMIT ?2",  # noqa: S608
             (conversation_id, limit),
         )
-        return [
-            ConversationInfo(
-                id=row[0],
-                title=row[1],
-                workspace=row[2],
-                model=row[3],
-                created_at=datetime.fromisoformat(row[4]),
-                updated_at=datetime.fromisoformat(row[5]),
-                event_count=row[6],
-                parent=row[7],
-                parent_action=row[8],
-                repository=row[9],
-            )
-            for row in rows
-        ]
+        return [_info(row) for row in rows]
+
+    async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
+        """The conversations to which this one delegated, and those to which they did; the oldest first."""
+        rows = await self._read.execute_fetchall(
+            f"{_BELOW} SELECT {_INFO} FROM conversations c WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",  # noqa: S608
+            (conversation_id,),
+        )
+        return [_info(row) for row in rows]
+
+    async def count_conversations(self) -> int:
+        """How many conversations this home has."""
+        ((count,),) = await self._read.execute_fetchall("SELECT count(*) FROM conversations")
+        return int(count)
+
+    async def events_by_kind(self) -> dict[str, int]:
+        """How many events of each kind (`action:run`) all conversations of this home have; the most frequent first."""
+        rows = await self._read.execute_fetchall(
+            "SELECT kind, count(*) AS number FROM events GROUP BY kind ORDER BY number DESC, kind"
+        )
+        return {row[0]: row[1] for row in rows}
 
     async def spent(self, day: date | None = None) -> Spent:
         """What all conversations of this home have cost on a day (UTC), or ever."""
@@ -244,6 +245,13 @@ class EventStore:
         """Count to the day what was spent without an event, such as on a title. Raises StoreError."""
         async with self._writer.writing("The spending could not be stored") as connection:
             await connection.execute(ADD_SPENDING, (self._clock().date().isoformat(), *astuple(spent)))
+
+    async def spent_by_day(self, *, limit: int = 30) -> dict[date, Spent]:
+        """As `spent`, for each of the newest days (UTC) on which something was spent; the newest first."""
+        rows = await self._read.execute_fetchall(
+            "SELECT day, calls, cost, unpriced, tokens, seconds FROM spending ORDER BY day DESC LIMIT ?", (limit,)
+        )
+        return {date.fromisoformat(row[0]): Spent(*row[1:]) for row in rows}
 
     async def update_conversation(self, lease: Lease, *, title: str | None = None, model: str | None = None) -> None:
         """Change what a list shows of a conversation that we own."""
@@ -301,6 +309,27 @@ class EventStore:
             )
         )
         return [row[0] for row in (reversed(rows) if newest else rows)]
+
+
+_INFO = (
+    "c.id, c.title, c.workspace, c.model, c.created_at,"
+    " coalesce((SELECT e.timestamp FROM events e WHERE e.conversation = c.key ORDER BY e.id DESC LIMIT 1),"
+    "  c.created_at) AS updated_at,"
+    " coalesce((SELECT max(e.id) + 1 FROM events e WHERE e.conversation = c.key), 0),"
+    " c.parent, c.parent_action, c.repository"
+)
+"""The columns of which a ConversationInfo is made."""
+
+
+_BELOW = (
+    "WITH RECURSIVE below (id) AS (SELECT id FROM conversations WHERE parent = ?1"
+    " UNION SELECT c.id FROM conversations c JOIN below ON c.parent = below.id)"
+)
+
+
+def _info(row: Sequence[Any]) -> ConversationInfo:
+    values: list[Any] = [*row[:4], *map(datetime.fromisoformat, row[4:6]), *row[6:]]
+    return ConversationInfo(*values)
 
 
 def _add_filter(where: EventFilter, clauses: list[str], values: list[Any]) -> None:

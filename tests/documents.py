@@ -1,4 +1,6 @@
-"""The parts of the documentation that are made from the program: the README's table of keys, docs/vocabulary.md.
+"""The parts of the documentation that are made from the program and its tests.
+
+The README's table of keys, docs/vocabulary.md and docs/weaknesses.md.
 
     python -m tests.documents     writes them
 
@@ -12,10 +14,12 @@ from pathlib import Path
 
 from core.events import Action, Observation
 from core.events.base import Event
+from tests.weaknesses import TITLES, WEAKNESSES, Weakness
 from tui.commands import markdown
 
 ROOT = Path(__file__).parents[1]
-README, VOCABULARY = ROOT / "README.md", ROOT / "docs" / "vocabulary.md"
+README = ROOT / "README.md"
+VOCABULARY, WEAKNESS_PAGE = ROOT / "docs" / "vocabulary.md", ROOT / "docs" / "weaknesses.md"
 KEYS = re.compile(r"(<!-- keys: begin -->\n).*?(<!-- keys: end -->)", re.DOTALL)
 
 INTRODUCTION = """\
@@ -25,6 +29,14 @@ Made by `make documents` from `core/events`. An event is an action (a command) o
 envelope with `id`, `timestamp`, `source`, `cause` and `conversation_id`. The stored form is the JSON of OpenHands V0:
 an action's fields stand under `args`, an observation's under `extras` beside its `content`. A dot marks the actions
 that a runtime carries out; each of those gets exactly one observation.
+"""
+
+ABOUT_WEAKNESSES = """\
+# What OpenHands V0 does badly, and the test that it would fail
+
+Made by `make documents` from `tests/weaknesses.py`. The numbers and figures are those of a review of V0 at commit
+`d6fab190bfb5` (2025-11-15), the figures measured on 2 cores; each weakness of a room that is built here has a test that
+fails on V0's way of doing it.
 """
 
 
@@ -43,6 +55,25 @@ def _table(title: str, branch: type[Event]) -> list[str]:
     return lines
 
 
+def weaknesses() -> str:
+    """The page about what is done better here, and how that is known."""
+    lines = [ABOUT_WEAKNESSES]
+    for weakness in WEAKNESSES:
+        if weakness.number in TITLES:
+            lines += [*([""] if len(lines) > 1 else []), f"## {TITLES[weakness.number]}", ""]
+            lines += ["| number | what V0 does badly | how it is here | our test |", "|--:|---|---|---|"]
+        lines.append(_row(weakness))
+    return "\n".join(lines) + "\n"
+
+
+def _row(weakness: Weakness) -> str:
+    tests = []
+    for node in weakness.tests:
+        path, *_, name = node.split("::")
+        tests.append(f"[{name}](../{path})")
+    return f"| {weakness.number} | {weakness.there} | {weakness.here} | {'<br>'.join(tests)} |"
+
+
 def readme(text: str) -> str:
     """The README with today's table of keys."""
     return KEYS.sub(lambda match: match[1] + markdown() + "\n" + match[2], text)
@@ -50,6 +81,7 @@ def readme(text: str) -> str:
 
 def main() -> None:
     VOCABULARY.write_text(vocabulary(), "utf-8")
+    WEAKNESS_PAGE.write_text(weaknesses(), "utf-8")
     README.write_text(readme(README.read_text("utf-8")), "utf-8")
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 
-from tests.documents import README, ROOT, VOCABULARY, readme, vocabulary
+from tests.documents import README, ROOT, VOCABULARY, WEAKNESS_PAGE, readme, vocabulary, weaknesses
+from tests.weaknesses import TITLES, WEAKNESSES
 
 
 def test_the_table_of_keys_in_the_readme_is_the_command_table() -> None:
@@ -16,6 +20,37 @@ def test_the_table_of_keys_in_the_readme_is_the_command_table() -> None:
 
 def test_the_vocabulary_page_is_current() -> None:
     assert VOCABULARY.read_text("utf-8") == vocabulary(), "run: make documents"
+
+
+def test_the_page_of_weaknesses_is_current() -> None:
+    assert WEAKNESS_PAGE.read_text("utf-8") == weaknesses(), "run: make documents"
+
+
+def test_every_test_that_answers_a_weakness_is_there() -> None:
+    for weakness in WEAKNESSES:
+        assert weakness.tests
+        for node in weakness.tests:
+            path, _, name = node.partition("::")
+            assert name in names_of_tests(ROOT / path), f"weakness {weakness.number}: there is no test {node}"
+
+
+def test_weaknesses_stand_once_and_in_the_order_of_their_numbers() -> None:
+    numbers = [weakness.number for weakness in WEAKNESSES]
+    assert numbers == sorted(set(numbers))
+    assert set(TITLES) <= set(numbers)
+
+
+@cache
+def names_of_tests(file: Path) -> frozenset[str]:
+    """The tests that pytest would collect in a file: functions, and methods as `Class::method`."""
+    found = set()
+    for node in ast.parse(file.read_text("utf-8")).body:
+        inside = {f"{node.name}::": node.body} if isinstance(node, ast.ClassDef) else {"": [node]}
+        for prefix, body in inside.items():
+            for each in body:
+                if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_"):
+                    found.add(prefix + each.name)
+    return frozenset(found)
 
 
 def test_every_function_that_the_walk_through_one_message_names_is_there() -> None:

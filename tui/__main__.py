@@ -52,6 +52,10 @@ def _plain(options: argparse.Namespace) -> int:
                 return int(asyncio.run(plain.run(options, make_runtime)))
             case "list":
                 return int(asyncio.run(plain.list_conversations(options)))
+            case "show":
+                from tui import reports
+
+                return int(asyncio.run(reports.show(options)))
             case _:
                 return int(asyncio.run(plain.export(options)))
     except HandloomError as error:
@@ -75,9 +79,26 @@ def _workspace(options: argparse.Namespace) -> int:
     if not (os.path.isdir(start.workspace) and os.access(start.workspace, os.R_OK | os.X_OK)):
         sys.stderr.write(f"handloom: {start.workspace!a} is no folder that can be read. Name another.\n")
         return 2
+    if start.repository and (wrong := _wrong_repository(start)):
+        sys.stderr.write(f"handloom: {wrong}\n")
+        return 2
     app = HandloomApp(lambda: connect(start), start)
     app.run()
     return app.return_code or 0
+
+
+def _wrong_repository(start: StartOptions) -> str:
+    """Why the repository cannot be had, before the screen opens; empty where it can."""
+    from core.errors import UsageError
+    from core.repository import Repository
+
+    if start.resume is not None:
+        return "A conversation keeps its repository. Give either --resume or --repo."
+    try:
+        Repository.parse(start.repository)
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 async def connect(options: StartOptions) -> ConversationManager:

@@ -24,7 +24,7 @@ from textual.timer import Timer
 
 from tui import strips, themes
 from tui.arrangement import PANES
-from tui.cards import ApprovalCard, LimitCard
+from tui.cards import ApprovalCard, HaltCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
 from tui.footer import Facts
 from tui.handlers import Handlers
@@ -38,6 +38,7 @@ from tui.tabs import TabItem, TabStrip
 from tui.text import sanitize, sanitize_line
 
 if TYPE_CHECKING:
+    from core.controller.state import State
     from core.errors import HandloomError
     from core.manager import ConversationManager
     from core.session import AgentSession
@@ -216,6 +217,8 @@ class HandloomApp(Handlers, App[None]):
         if self._pump_timer is not None:
             self._pump_timer.stop()
             self._pump_timer = None
+        if not self.is_running:  # the parts go one by one at the end
+            return
         self._pumped_at = time.monotonic()
         tab = self.current
         items = tuple(TabItem(t.title, t.mark, t.unread) for t in self.open_tabs)
@@ -247,7 +250,7 @@ class HandloomApp(Handlers, App[None]):
             tokens_out=usage.completion_tokens,
             cost=state.metrics.accumulated_cost,
             iteration=state.iteration,
-            max_iterations=state.max_iterations,
+            max_iterations=state.allowed.max_iterations or 0,
             workspace=sanitize_line(session.info.workspace, 300),
             confirm_mode=str(session.confirm_mode),
             isolated=session.isolation != "none",
@@ -259,8 +262,8 @@ class HandloomApp(Handlers, App[None]):
         """Have the card of the state that the conversation is in, and no other."""
         state = tab.session.state
         asked: tuple[str, object] | None = None
-        if state.limit is not None:
-            asked = ("limit", str(state.limit))
+        if state.halt is not None:
+            asked = ("halt", state.halt)
         elif state.awaiting is not None:
             asked = ("action", state.awaiting)
         if asked == self._asked:
@@ -269,12 +272,10 @@ class HandloomApp(Handlers, App[None]):
         match asked:
             case None:
                 self.workspace.ask(None)
-            case ("limit", str(limit)):
-                used = f"{state.iteration} of {state.max_iterations} answers of the model"
-                cost = state.metrics.accumulated_cost
-                spent = "an unknown amount" if cost is None else f"${cost:.4f}"
-                detail = f"The agent has used {used} and spent {spent}. It goes on only if you say so."
-                self.workspace.ask(LimitCard(limit, detail, self.clock))
+            case ("halt", _) if state.halt is not None:
+                detail = sanitize(f"{state.reason}\n{_spent(state)}" if state.halt.kind == "limit" else state.reason)
+                ways = [str(way) for way in state.halt.ways]
+                self.workspace.ask(HaltCard(str(state.halt.kind), detail, ways, self.clock))
             case (_, int(action_id)):
                 self.attempt(self._ask_about(tab, action_id))
 
@@ -414,3 +415,10 @@ class HandloomApp(Handlers, App[None]):
         """A no with its reason."""
         if self.current is not None:
             self.attempt(self.current.session.reject(message.reason))
+
+
+def _spent(state: State) -> str:
+    """What the agent has used so far, in one line."""
+    cost = state.metrics.accumulated_cost
+    spent = "an unknown amount" if cost is None else f"${cost:.4f}"
+    return f"Used so far: {state.iteration} answers of the model, {state.tokens:,} tokens, {spent}."

@@ -8,7 +8,7 @@ something else must not say yes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -16,6 +16,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
+
+from tui.commands import BY_ID
 
 if TYPE_CHECKING:
     from tui.questions import Question
@@ -105,18 +107,31 @@ class ApprovalCard(Card):
         self.post_message(self.Refused(event.value))
 
 
-class LimitCard(Card):
-    """May the agent go on beyond its limit?"""
+_HALTED = {
+    "limit": "A limit is reached. How shall it go on?",
+    "model": "The model did not answer. How shall it go on?",
+    "sandbox": "The sandbox is gone. How shall it go on?",
+    "stuck": "The agent goes round in a circle. How shall it go on?",
+}
 
-    def __init__(self, limit: str, detail: str, clock: Callable[[], float] = time.monotonic) -> None:
+
+class HaltCard(Card):
+    """Something stands in the way: what it is, and the ways out, each with its key."""
+
+    def __init__(
+        self, kind: str, detail: str, ways: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(clock)
-        self.limit = limit
+        self.kind = kind
+        self.ways = ways
         self._detail = detail
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(f"The limit of {self.limit} is reached."), classes="card--title")
-        yield Static(Content(self._detail))
-        yield Static(_keys(("e", "extend by the same amount"), ("s", "stop here")), classes="card--keys")
+        yield Static(Content(_HALTED.get(self.kind, "How shall it go on?")), classes="card--title")
+        with VerticalScroll(can_focus=False):
+            yield Static(Content(self._detail))
+        commands = [BY_ID[f"halt.{way}"] for way in self.ways]
+        yield Static(_keys(*((c.keys[0], c.title.lower()) for c in commands)), classes="card--keys")
 
 
 class Notice(Static):

@@ -36,6 +36,10 @@ def parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="the conversations of this home, the newest first")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
 
+    show = commands.add_parser("show", help="what a conversation, or all of them together, took: answers, cost, time")
+    show.add_argument("id", metavar="ID", nargs="?", help="which one; without it, all conversations of this home")
+    show.add_argument("--json", action="store_true", help="one JSON object")
+
     export = commands.add_parser("export", help="a conversation as a file that others can read")
     export.add_argument("id", metavar="ID")
     export.add_argument("--format", choices=["trajectory"], default="trajectory", help="the form of OpenHands V0")
@@ -47,3 +51,4 @@ def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
     command.add_argument("--runtime", choices=["local"], help="where actions are carried out (local)")
     command.add_argument("--workspace", metavar="DIR", default=".", help="the folder in which the agent works")
+    command.add_argument("--repo", metavar="URL[#BRANCH]", help="a repository to clone into that folder first")

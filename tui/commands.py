@@ -24,7 +24,7 @@ class Scope(StrEnum):
     LIST = "chat, events, terminal"
     CHAT = "chat"
     APPROVAL = "question"
-    LIMIT = "limit"
+    HALT = "halt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,17 @@ COMMANDS: tuple[Command, ...] = (
     Command("approval.deny", ("n",), "Deny", "Do not carry it out.", _ASK, Scope.APPROVAL, hint="deny"),
     Command("approval.reason", ("e",), "Deny and say why", "Do not carry it out; tell the agent the reason.", _ASK,
             Scope.APPROVAL, hint="deny, say why"),
-    Command("limit.extend", ("e",), "Extend the limit", "Let the agent go on.", _ASK, Scope.LIMIT, hint="extend"),
-    Command("limit.stop", ("s",), "Stop here", "Leave the work as it is.", _ASK, Scope.LIMIT, hint="stop"),
+    Command("halt.retry", ("r",), "Try again", "Ask the model again.", _ASK, Scope.HALT),
+    Command("halt.extend", ("e",), "Extend the limit", "Go on, as far again.", _ASK, Scope.HALT),
+    Command("halt.condense", ("c",), "Condense", "Shorten what the model sees, then ask it again.", _ASK, Scope.HALT),
+    Command("halt.switch_model", ("m",), "Another model", "Choose the model that goes on.", _ASK, Scope.HALT),
+    Command("halt.restart_sandbox", ("b",), "Restart the sandbox", "Start it anew, then go on.", _ASK, Scope.HALT),
+    Command("halt.skip", ("k",), "Go on without", "The agent reads what went wrong, and goes on.", _ASK, Scope.HALT),
+    Command("halt.tell", ("t",), "Tell the agent", "Say to it that it goes round in a circle.", _ASK, Scope.HALT),
+    Command("halt.cut_loop", ("x",), "Cut the loop out", "The model no longer sees it; you say what comes next.",
+            _ASK, Scope.HALT),
+    Command("halt.resend", ("a",), "Ask again", "Say your last request again.", _ASK, Scope.HALT),
+    Command("halt.stop", ("s",), "Stop here", "Leave the work as it is.", _ASK, Scope.HALT),
     Command("prompt.send", ("enter",), "Send", "Send the message.", _PROMPT, Scope.PROMPT, hint="send", native=True),
     Command("prompt.newline", ("ctrl+j",), "New line", "Begin a new line (shift+enter where the terminal tells).",
             _PROMPT, Scope.PROMPT, hint="new line", native=True),

@@ -71,12 +71,16 @@ class ConversationTab:
     @property
     def mark(self) -> Mark:
         """Its state in one glyph."""
-        return mark_of(self.session.state.agent_state, self.session.state.limit)[0]
+        return self._mark_and_words()[0]
 
     @property
     def state_words(self) -> str:
         """Its state in words."""
-        return mark_of(self.session.state.agent_state, self.session.state.limit)[1]
+        return self._mark_and_words()[1]
+
+    def _mark_and_words(self) -> tuple[Mark, str]:
+        state = self.session.state
+        return mark_of(state.agent_state, str(state.halt.kind) if state.halt is not None else None)
 
     @property
     def running(self) -> bool:

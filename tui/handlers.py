@@ -9,7 +9,8 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import Input
 
-from tui.cards import ApprovalCard, Card, LimitCard
+from tui.answers import Answers
+from tui.cards import ApprovalCard
 from tui.commands import COMMANDS, all_keys
 from tui.footer import MODE_WORDS, MODES
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
@@ -65,7 +66,7 @@ class TablePalette(Provider):
                 yield Hit(score, matcher.highlight(title), run, help=text)
 
 
-class Handlers(_App):
+class Handlers(Answers, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -224,19 +225,22 @@ class Handlers(_App):
 
     def do_conv_model(self) -> None:
         tab = self.current
-        if tab is None or self.manager is None:
+        if tab is not None:
+            self.choose_model(lambda name: self.attempt(self._set_model(tab, name)))
+
+    def choose_model(self, chosen: Callable[[str], None]) -> None:
+        """Let the user choose a model; nothing happens where they go back."""
+        if self.manager is None:
             return
         offers = [
             Choice(offer.name, sanitize_line(offer.label, 60), sanitize_line(offer.name, 60))
             for offer in self.manager.offers()
             if offer.is_complete
         ]
-
-        def chosen(name: str | None) -> None:
-            if name is not None:
-                self.attempt(self._set_model(tab, name))
-
-        self.push_screen(ChoiceScreen("Model", offers, free="PROVIDER/NAME, or choose below"), chosen)
+        self.push_screen(
+            ChoiceScreen("Model", offers, free="PROVIDER/NAME, or choose below"),
+            lambda name: chosen(name) if name is not None else None,
+        )
 
     async def _set_model(self, tab: ConversationTab, name: str) -> None:
         await tab.session.set_model(name)
@@ -278,43 +282,6 @@ class Handlers(_App):
             if block.folded == folded:
                 chat.toggle(block)
 
-    # -- questions -----------------------------------------------------------------------------------------------------
-
-    def do_ask_focus(self) -> None:
-        if self.workspace.card is not None:
-            self.workspace.card.focus()
-        else:
-            self.flash("Nothing is asked.")
-
-    def _answer(self, kind: type[Card], answer: Callable[[AgentSession], Coroutine[Any, Any, None]]) -> None:
-        card = self.workspace.card
-        if self.current is not None and isinstance(card, kind) and card.ready:
-            self.attempt(answer(self.current.session))
-
-    def do_approval_approve(self) -> None:
-        self._answer(ApprovalCard, lambda session: session.confirm())
-
-    def do_approval_always(self) -> None:
-        async def always(session: AgentSession) -> None:
-            session.set_confirm_mode("never")
-            await session.confirm()
-
-        self._answer(ApprovalCard, always)
-
-    def do_approval_deny(self) -> None:
-        self._answer(ApprovalCard, lambda session: session.reject())
-
-    async def do_approval_reason(self) -> None:
-        card = self.workspace.card
-        if isinstance(card, ApprovalCard) and card.ready:
-            await card.ask_reason()
-
-    def do_limit_extend(self) -> None:
-        self._answer(LimitCard, lambda session: session.extend_limit())
-
-    def do_limit_stop(self) -> None:
-        self._answer(LimitCard, lambda session: session.interrupt())
-
     def do_prompt_mode(self) -> None:
         tab = self.current
         if tab is None:
@@ -327,12 +294,12 @@ class Handlers(_App):
     # -- opening conversations -----------------------------------------------------------------------------------------
 
     async def _open_first(self) -> None:
-        """The last conversation of this workspace, or a new one."""
+        """The last conversation of this workspace, or a new one; a repository is for a new one."""
         from core.errors import HandloomError
 
         assert self.manager is not None
         wanted = self.options.resume or ""
-        if not wanted and not self.options.demo:
+        if not wanted and not self.options.demo and not self.options.repository:
             here = [c for c in await self.manager.list() if c.workspace == self.options.workspace]
             wanted = here[0].id if here else ""
             if not here and self.options.resume == "":
@@ -360,7 +327,8 @@ class Handlers(_App):
                 self.flash("No model was chosen. ctrl+n asks again.")
                 return
             model = chosen
-        await self.add_tab(await self.manager.create(workspace=self.options.workspace, model=model))
+        place, repository = self.options.workspace, self.options.repository
+        await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository))
 
     async def _choose_model(self) -> str | None:
         assert self.manager is not None

@@ -49,8 +49,16 @@ _BY_STATE = {
 }
 
 
-def mark_of(agent_state: str, limit: str | None) -> tuple[Mark, str]:
-    """The mark and the words for a controller's state; a limit that asks to be extended is a question."""
-    if limit is not None:
-        return Mark.ASKING, f"reached the limit of {limit}"
+_BY_HALT = {
+    "limit": (Mark.ASKING, "reached a limit"),
+    "model": (Mark.ERROR, "the model failed"),
+    "sandbox": (Mark.ERROR, "the sandbox is gone"),
+    "stuck": (Mark.ASKING, "goes round in a circle"),
+}
+
+
+def mark_of(agent_state: str, halt: str | None) -> tuple[Mark, str]:
+    """The mark and the words for a controller's state; what stands in its way, where something does."""
+    if halt in _BY_HALT:
+        return _BY_HALT[halt]
     return _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))

@@ -23,6 +23,8 @@ class StartOptions:
     """The model of new conversations; None lets the start screen ask."""
     resume: str | None = None
     """A conversation's id; "" and None mean the last one of this workspace, "" saying so when there is none."""
+    repository: str = ""
+    """What new conversations clone into the workspace, `URL` or `URL#BRANCH`; the first one is new then."""
     runtime: str | None = None
     """Where actions are carried out; None leaves it to the settings."""
     demo: bool = False
@@ -40,6 +42,7 @@ class StartOptions:
             workspace=str(Path(arguments.workspace).expanduser().absolute()),
             model="demo" if demo else arguments.model,
             resume=arguments.resume,
+            repository=arguments.repo or "",
             runtime=arguments.runtime,
             demo=demo,
         )

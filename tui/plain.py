@@ -22,6 +22,7 @@ from core.events import (
     Action,
     AgentFinishAction,
     CmdOutputObservation,
+    CmdRunAction,
     Envelope,
     ErrorObservation,
     EventSource,
@@ -62,6 +63,8 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
         raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+    if options.resume and options.repo:
+        raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
     home = home_folder(os.environ)
     settings = load(
         home,
@@ -84,7 +87,9 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
         if options.resume:
             session = await manager.open(options.resume, model=options.model or "")
         else:
-            session = await manager.create(workspace=options.workspace, title=options.title)
+            session = await manager.create(
+                workspace=options.workspace, title=options.title, repository=options.repo or ""
+            )
         notice(f"conversation {session.info.id}")
         if session.isolation == "none":
             notice("No isolation: the agent's commands run as you, on this machine.")
@@ -122,7 +127,7 @@ def _print_json(envelope: Envelope) -> None:
 def _print_text(envelope: Envelope) -> None:
     """What a person wants to follow: what was said, what was run, what came of it."""
     match envelope.event:
-        case SystemMessageAction():
+        case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
             return
         case MessageAction(content=text) if envelope.source is EventSource.AGENT:
             say(sanitize(text))
@@ -166,11 +171,12 @@ async def list_conversations(options: argparse.Namespace) -> int:
     """`handloom list`: one line a conversation."""
     async with EventStore(home_folder(os.environ)) as store:
         for info in await store.conversations():
-            say(json.dumps(_info_to_dict(info)) if options.json else _info_line(info))
+            say(json.dumps(info_to_dict(info)) if options.json else info_line(info))
     return ExitStatus.FINISHED
 
 
-def _info_to_dict(info: ConversationInfo) -> dict[str, Any]:
+def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
+    """A conversation as `--json` tells of it."""
     return {
         "conversation_id": info.id,
         "title": info.title,
@@ -182,9 +188,11 @@ def _info_to_dict(info: ConversationInfo) -> dict[str, Any]:
     }
 
 
-def _info_line(info: ConversationInfo) -> str:
+def info_line(info: ConversationInfo) -> str:
+    """A conversation in one clean line."""
     when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    return sanitize(f"{info.id}  {when}  {info.event_count:5d} events  {info.title or 'Untitled'}  ({info.workspace})")
+    text = f"{info.id}  {when}  {info.event_count:5d} events  {info.title or 'Untitled'}  ({info.workspace})"
+    return sanitize(text).replace("\n", "␊")
 
 
 async def export(options: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
 from core.memory.texts import last_observation_text
+from core.memory.view import View, condense_window
 from core.ports import LLM, FrameSink, LLMRequest
 
 _PROMPT = resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
@@ -26,6 +27,14 @@ _PROMPT = resources.files("core.agent").joinpath("prompts/codeact.md").read_text
 def system_prompt() -> str:
     """The agent's instructions, as they stand in `prompts/codeact.md`."""
     return _PROMPT
+
+
+def _forgotten(history: Sequence[Envelope], view: View) -> int:
+    """How many answers of the model the view leaves out."""
+    if view.events is history:
+        return 0
+    whole, seen = ([m for m in build_messages(e) if m["role"] == "assistant"] for e in (history, view.events))
+    return len(whole) - len(seen)
 
 
 class CodeActAgent:
@@ -44,15 +53,18 @@ class CodeActAgent:
         return SystemMessageAction(content=system_prompt(), tools=tools, agent_class=self.name)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
-        """Ask the model once; one or more events come back.
+        """Ask the model once; one or more events come back. Where a shorter history is wanted, that is the step.
 
         Raises ModelError; cancelling cancels the call.
         """
-        messages = build_messages(history)
+        view = View.of(history)
+        if view.wants_condensation:
+            return [condense_window(view)]
+        messages = build_messages(view.events)
         if not messages or messages[0]["role"] != "system":
             # A trajectory from elsewhere may begin without instructions; the model cannot.
             messages.insert(0, {"role": "system", "content": system_prompt()})
-        request = LLMRequest(messages, self._schemas, last_observation_text(history))
+        request = LLMRequest(messages, self._schemas, last_observation_text(history), _forgotten(history, view))
         cause = history[-1].id if history else 0
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)

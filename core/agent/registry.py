@@ -13,9 +13,13 @@ AGENTS: dict[str, Callable[[LLM], Agent]] = {"CodeActAgent": CodeActAgent}
 DEFAULT_AGENT = "CodeActAgent"
 
 
-def create_agent(name: str, llm: LLM) -> Agent:
-    """The agent of that class name. Raises ConfigurationError that lists the names there are."""
-    make = AGENTS.get(name)
-    if make is None:
+def check_agent(name: str) -> None:
+    """Raise ConfigurationError that lists the names there are, where this is none of them."""
+    if name not in AGENTS:
         raise ConfigurationError(f"There is no agent {name!r}. Choose one of: {', '.join(sorted(AGENTS))}.")
-    return make(llm)
+
+
+def create_agent(name: str, llm: LLM) -> Agent:
+    """The agent of that class name. Raises ConfigurationError as `check_agent`."""
+    check_agent(name)
+    return AGENTS[name](llm)

@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from core.controller import decide
+from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE
+from core.controller.limits import Reached
 from core.controller.state import State
 from core.errors import LeaseLostError, ModelError, RuntimeUnavailableError, StoreError
 from core.events import (
     Action,
     ActionConfirmationStatus,
+    AgentDelegateAction,
     CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
@@ -28,6 +33,7 @@ from core.events import (
     Event,
     EventSource,
     Frame,
+    LLMMetrics,
     Observation,
     Status,
     TerminalOutput,
@@ -37,7 +43,7 @@ from core.events.output import OutputBuffer
 from core.live import Frames
 from core.ports import Agent, Runtime
 from core.stream import EventStream, EventStreamSubscriber
-from core.writer import Draft
+from core.writer import Draft, Spent
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +56,10 @@ STORE_RETRY_S = 1.0
 
 ConfirmationPolicy = Callable[[Action], bool]
 """Whether an action needs the user's yes before it is carried out."""
+Delegate = Callable[[AgentDelegateAction, int], Awaitable[Observation]]
+"""Has another agent carry out an action, which has this id. Cancelling interrupts that agent, and still answers."""
+DayLimit = Callable[[State], Awaitable[Reached | None]]
+"""The limit of the day that stands before the next call of a model."""
 
 
 class AgentController:
@@ -66,6 +76,8 @@ class AgentController:
         state: State,
         needs_confirmation: ConfirmationPolicy,
         ready: Callable[[], Awaitable[None]],
+        delegate: Delegate,
+        day_limit: DayLimit,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self.stream = stream
@@ -77,6 +89,8 @@ class AgentController:
         self.needs_confirmation = needs_confirmation
         self._ready = ready
         """Makes the sandbox ready for an action; raises RuntimeUnavailableError."""
+        self._delegate = delegate
+        self._day_limit = day_limit
         self.changed = asyncio.Event()
         """Set after every change of state; whoever waits for one clears it."""
         self._spawn = spawn
@@ -123,21 +137,26 @@ class AgentController:
 
     async def _ask(self, cause: int, history: Sequence[Envelope]) -> None:
         """One model call; its events answer `cause`. Cancelled, it leaves nothing behind."""
+        before, started_at = self.state.metrics, time.monotonic()
         try:
-            events = await self.agent.step(history, self.state.metrics, self.frames.publish)
+            if (limit := await self._day_limit(self.state)) is not None:
+                await self._append([_not_asked(LIMIT_PREFIX + limit.name.upper(), limit.text, cause)])
+                return
+            events = await self.agent.step(history, before, self.frames.publish)
             drafts = [Draft(self._with_confirmation(event), EventSource.AGENT, cause) for event in events]
             _check_answer(events)
+            drafts[0] = replace(drafts[0], spent=_spent(before, events[0], time.monotonic() - started_at))
         except ModelError as error:
-            drafts = [_model_failed(str(error), cause)]
+            drafts = [_not_asked(MODEL_PREFIX + error.kind.upper(), str(error), cause)]
         except Exception as error:  # the boundary to the agent: its bug must not leave the conversation hanging
             log.exception("the agent failed")
             text = f"There was an unexpected error while running the agent: {type(error).__name__}: {error}."
-            drafts = [_model_failed(text + " Send a message to try again.", cause)]
+            drafts = [_not_asked(MODEL_PREFIX + "FAILED", text, cause)]
         await self._append(drafts)
 
     def _with_confirmation(self, event: Event) -> Event:
         """The same action, marked where it has to wait for the user's yes."""
-        if isinstance(event, Action) and event.runnable and self.needs_confirmation(event):
+        if isinstance(event, Action) and event.acts and self.needs_confirmation(event):
             return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.AWAITING_CONFIRMATION})
         return event
 
@@ -145,7 +164,7 @@ class AgentController:
 
     async def _execute(self, envelope: Envelope) -> None:
         """Have the runtime carry out one action, and append the one observation that answers it."""
-        action, seen = _confirmed(envelope.event), OutputBuffer()
+        action, seen, started_at = _confirmed(envelope.event), OutputBuffer(), time.monotonic()
 
         def publish(frame: Frame) -> None:
             if isinstance(frame, TerminalOutput) and not frame.is_echo:
@@ -153,19 +172,24 @@ class AgentController:
             self.frames.publish(frame)
 
         try:
-            await self._ready()
-            observation = await self.runtime.execute(action, envelope.id, publish)
+            if isinstance(action, AgentDelegateAction):
+                observation = await self._delegate(action, envelope.id)
+            else:
+                await self._ready()
+                observation = await self.runtime.execute(action, envelope.id, publish)
         except asyncio.CancelledError:
             observation = _interrupted(action, seen)
         except RuntimeUnavailableError as error:
-            observation = ErrorObservation(content=str(error), error_id=decide.RUNTIME_UNAVAILABLE)
+            observation = ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
         except Exception as error:  # the boundary to the runtime: an action always gets its observation
             log.exception("the runtime failed on action %s", envelope.id)
             observation = ErrorObservation(content=f"{type(error).__name__}: {error}", error_id="RUNTIME$FAILED")
         metadata = action.tool_call_metadata
         if metadata is not None:
             observation = observation.model_copy(update={"tool_call_metadata": _short(metadata)})
-        await self._append([Draft(observation, EventSource.AGENT, envelope.id)])
+        # what a delegate spends is written down by its own conversation
+        spent = None if action.delegated else Spent(seconds=time.monotonic() - started_at)
+        await self._append([Draft(observation, EventSource.AGENT, envelope.id, spent)])
 
     # -- appending -------------------------------------------------------------------------------------------------
 
@@ -214,9 +238,22 @@ def _interrupted(action: Action, seen: OutputBuffer) -> Observation:
     return ErrorObservation(content="The user interrupted this action.", error_id="AGENT_ERROR$INTERRUPTED")
 
 
-def _model_failed(text: str, cause: int) -> Draft:
-    event = ErrorObservation(content=text, error_id=decide.MODEL_FAILED)
-    return Draft(event, EventSource.ENVIRONMENT, cause)
+def _not_asked(error_id: str, text: str, cause: int) -> Draft:
+    """The event that stands for a model call without an answer."""
+    return Draft(ErrorObservation(content=text, error_id=error_id), EventSource.ENVIRONMENT, cause)
+
+
+def _spent(before: LLMMetrics, event: Event, seconds: float) -> Spent:
+    """What an answer has cost, from the sums before it and with it; a condensation costs nothing but time."""
+    after = event.llm_metrics
+    if after is None:
+        return Spent(seconds=seconds)
+    one, two = before.accumulated_token_usage, after.accumulated_token_usage
+    tokens = two.prompt_tokens + two.completion_tokens - one.prompt_tokens - one.completion_tokens
+    if after.accumulated_cost is None:
+        return Spent(calls=1, unpriced=1, tokens=tokens, seconds=seconds)
+    cost = after.accumulated_cost - (before.accumulated_cost or 0.0)
+    return Spent(calls=1, cost=cost, tokens=tokens, seconds=seconds)
 
 
 def _short(metadata: ToolCallMetadata) -> ToolCallMetadata:

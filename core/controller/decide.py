@@ -1,31 +1,43 @@
 """The decisions: `evolve(state, event) -> state` and `react(before, after, event) -> effects`.
 
 No clock, no IO, no randomness, no asyncio, so that `fold(log)` is the live state, a restart is a fold, a replay can
-execute nothing, and every interleaving can be checked by a model. Invariants: every runnable action gets exactly one
+execute nothing, and every interleaving can be checked by a model. Invariants: every action that acts gets exactly one
 observation; never two model calls in flight; RUNNING always has something outstanding; no message of the user stays
-unread; after an interrupt no action is left without its observation. Behaviour: OpenHands V0,
-`openhands/controller/agent_controller.py`, but limits ask instead of ending the work.
+unread; after an interrupt no action is left without its observation; a halt always has a way out. Behaviour: OpenHands
+V0, `openhands/controller/agent_controller.py`, but limits, errors and loops ask instead of ending the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from core.controller.state import Limits, Owed, State
+from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
+from core.controller.limits import extended, reached
+from core.controller.state import Limits, Owed, Pending, Queued, State
+from core.controller.stuck import KEPT, Step, describe, find_loop
+from core.errors import ModelErrorKind
 from core.events import (
     Action,
     ActionConfirmationStatus,
+    AgentDelegateAction,
+    AgentDelegateObservation,
     AgentFinishAction,
     AgentRejectAction,
     AgentState,
     AgentStateChangedObservation,
     ChangeAgentStateAction,
+    CondensationAction,
+    CondensationRequestAction,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
+    LoopDetectionObservation,
+    LoopRecoveryAction,
     MessageAction,
+    NullAction,
     NullObservation,
     Observation,
     RecallAction,
@@ -33,11 +45,8 @@ from core.events import (
     SystemMessageAction,
     UserRejectObservation,
 )
+from core.llm.metrics import add_metrics
 
-MODEL_FAILED = "LLM$FAILED"
-"""Error id of the observation that stands for a model call without an answer."""
-RUNTIME_UNAVAILABLE = "RUNTIME$UNAVAILABLE"
-"""Error id of an observation that says that the sandbox is gone."""
 NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
 NOT_EXECUTED_ERROR = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_ERROR"
 STOPPED_TEXT = "Stop button pressed. The action has not been executed."
@@ -47,6 +56,7 @@ RESTART_TEXT = (
     "been lost."
 )
 REJECTED_TEXT = "Action has been rejected by the user!"
+CONTEXT_WINDOW = MODEL_PREFIX + ModelErrorKind.CONTEXT_WINDOW.upper()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class AskAgent:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Have the runtime carry out the action with this id."""
+    """Have the action with this id carried out."""
 
     action_id: int
 
@@ -81,6 +91,8 @@ class Emit:
 
 Effect = AskAgent | Execute | Cancel | Emit
 
+_RESTING = frozenset({AgentState.AWAITING_USER_INPUT, AgentState.FINISHED})
+"""Where a message that was queued is said."""
 _INTERRUPTIBLE = frozenset(
     {AgentState.RUNNING, AgentState.PAUSED, AgentState.AWAITING_USER_CONFIRMATION, AgentState.RATE_LIMITED}
 )
@@ -100,147 +112,209 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
-    return _settle(_apply(state, envelope), envelope)
+    after = _release(state, _settle(_apply(state, envelope), envelope), envelope)
+    was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
+    if was and not is_:
+        return replace(after, worked_s=after.worked_at(envelope.timestamp), running_since=None)
+    return replace(after, running_since=envelope.timestamp) if is_ and not was else after
 
 
 def _apply(s: State, env: Envelope) -> State:
     match env.event:
-        case MessageAction() if env.source is EventSource.USER:
-            s = replace(s, unread=True, greeted=True, recalls=s.recalls | {env.id})
-            # neither an approval nor a limit is granted by a message
-            if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or s.limit is not None:
-                return s
-            return replace(s, agent_state=AgentState.RUNNING, reason="")
+        case MessageAction() as message if env.source is EventSource.USER:
+            return _told(s, env, message)
         case ChangeAgentStateAction():
             return _change_state(s, env, env.event)
         case RecallAction() if env.cause in s.recalls:
             return replace(s, recalls=s.recalls - {env.cause} | {env.id})
         case SystemMessageAction() if s.agent_state is AgentState.LOADING:
             return replace(s, agent_state=AgentState.AWAITING_USER_INPUT)
-        case ErrorObservation(error_id=error_id, content=text) if error_id == MODEL_FAILED:
-            failed = replace(s, asked=None, agent_state=AgentState.ERROR, reason=text)
-            return failed if env.cause is not None and env.cause == s.asked else s
+        case NullAction() if env.source is EventSource.USER and env.cause is not None:
+            return replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
+        case CondensationRequestAction():
+            return replace(s, condensing=False, condensed=True)
+        case LoopRecoveryAction(option=option) if s.halt is not None and s.halt.kind is HaltKind.STUCK:
+            state = AgentState.STOPPED if option == 3 else AgentState.AWAITING_USER_INPUT
+            s = replace(s, halt=None, recent=(), agent_state=state, reason="", ending=None)
+            return _drop(s)
+        case ErrorObservation(error_id=error_id) as error if error_id.startswith((MODEL_PREFIX, LIMIT_PREFIX)):
+            return _not_answered(s, error) if env.cause is not None and env.cause == s.asked else s
         case Observation() if env.cause is not None and _waits_for(s, env.cause):
             return _answered(s, env, env.event)
         case _ if env.source is EventSource.AGENT and env.cause is not None:
             return _from_agent(s, env)
+        case Action(acts=True):
+            return replace(s, errands=s.errands | {env.id})
     return s
 
 
+def _told(s: State, env: Envelope, message: MessageAction) -> State:
+    """The user said something: now, or to be said once the agent rests."""
+    if message.queued:
+        return replace(s, queued=(*s.queued, Queued(env.id, message.content)))
+    if env.cause is not None:
+        s = replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
+    releasing = None if s.releasing == env.cause else s.releasing
+    recalls = s.recalls | {env.id}
+    s = replace(s, unread=True, greeted=True, recalls=recalls, recent=(), releasing=releasing)
+    # neither an approval nor a limit is granted by a message
+    if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
+        return s
+    return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
+
+
+def _not_answered(s: State, error: ErrorObservation) -> State:
+    """A model call that failed for good, or was not made because a limit of the day stands in the way."""
+    s = replace(s, asked=None)
+    if error.error_id == CONTEXT_WINDOW and not s.condensed and s.agent_state is AgentState.RUNNING:
+        return replace(s, condensing=True)
+    if error.error_id.startswith(LIMIT_PREFIX):
+        halt = Halt(HaltKind.LIMIT, error.error_id.removeprefix(LIMIT_PREFIX).lower())
+        return replace(s, agent_state=AgentState.PAUSED, reason=error.content, halt=halt)
+    halt = Halt(HaltKind.MODEL, error.error_id.removeprefix(MODEL_PREFIX).lower())
+    return replace(s, agent_state=AgentState.ERROR, reason=error.content, halt=halt)
+
+
 def _waits_for(s: State, cause: int) -> bool:
-    return cause in s.recalls or cause in s.queue or any(owed.action_id == cause for owed in s.owed)
+    return (
+        cause in s.recalls
+        or cause in s.errands
+        or any(pending.id == cause for pending in s.queue)
+        or any(owed.action_id == cause for owed in s.owed)
+    )
 
 
 def _answered(s: State, env: Envelope, observation: Observation) -> State:
     """An observation for which something waits."""
     cause = env.cause
+    step = next((Step(p.id, p.action, observation) for p in s.queue if p.id == cause), None)
     s = replace(
         s,
         recalls=s.recalls - {cause},
-        queue=tuple(waiting for waiting in s.queue if waiting != cause),
-        held=s.held - {cause},
+        errands=s.errands - {cause},
+        queue=tuple(pending for pending in s.queue if pending.id != cause),
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
-        running=None if s.running == cause else s.running,
+        running=tuple(running for running in s.running if running != cause),
+        recent=(*s.recent, step)[-KEPT:] if step else s.recent,
     )
+    if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
+        spent = add_metrics(s.metrics, observation.llm_metrics)
+        steps = observation.outputs.get("iterations")
+        s = replace(s, metrics=spent, iteration=s.iteration + (steps if isinstance(steps, int) else 0))
     gone = isinstance(observation, ErrorObservation) and observation.error_id == RUNTIME_UNAVAILABLE
     if gone and s.agent_state in (AgentState.RUNNING, AgentState.PAUSED):
-        return _drop(replace(s, agent_state=AgentState.ERROR, reason=observation.content))
+        halt = Halt(HaltKind.SANDBOX)
+        return _drop(replace(s, agent_state=AgentState.ERROR, reason=observation.content, halt=halt))
     return s
 
 
 def _from_agent(s: State, env: Envelope) -> State:
     """An event of the agent: part of the answer that is awaited, or of one that nobody awaits any more."""
     event = env.event
+    before = s.metrics.accumulated_cost or 0.0
     s = replace(s, metrics=event.llm_metrics or s.metrics)
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
-        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=None, iteration=s.iteration + 1)
+        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=None)
+        if not isinstance(event, CondensationAction):
+            cost = (s.metrics.accumulated_cost or 0.0) - before
+            s = replace(s, iteration=s.iteration + 1, last_cost=max(cost, 0.0), condensed=False)
     elif s.answer_left == 0 or env.cause != s.answer:
-        if isinstance(event, Action) and event.runnable:
+        if isinstance(event, Action) and event.acts:
             return replace(s, owed=(*s.owed, Owed(env.id, "stopped")))
         return s
     s = replace(s, answer_left=s.answer_left - 1)
     match event:
-        case Action() if event.runnable:
+        case Action(acts=True):
             held = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
-            return replace(s, queue=(*s.queue, env.id), held=s.held | {env.id} if held else s.held)
+            return replace(s, queue=(*s.queue, Pending(env.id, event, held)))
         case AgentFinishAction():
             return replace(s, ending=AgentState.FINISHED)
         case AgentRejectAction():
             return replace(s, ending=AgentState.REJECTED)
         case MessageAction(wait_for_response=True):
             return replace(s, ending=AgentState.AWAITING_USER_INPUT)
+        case MessageAction() | CondensationAction():
+            return replace(s, recent=(*s.recent, Step(env.id, event))[-KEPT:])
     return s
 
 
 def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> State:
     """What the user (or the restart) wants of the controller."""
     match action.agent_state:
-        case AgentState.STOPPED if s.agent_state in _INTERRUPTIBLE:
-            s = replace(s, agent_state=AgentState.STOPPED, reason=action.thought, asked=None, ending=None, limit=None)
-            return _drop(s)
+        case AgentState.STOPPED:
+            s = replace(s, releasing=None, condensing=False)
+            if s.agent_state in _INTERRUPTIBLE or s.halt is not None:
+                s = replace(
+                    s, agent_state=AgentState.STOPPED, reason=action.thought, asked=None, ending=None, halt=None
+                )
+                return _drop(s)
         case AgentState.PAUSED if s.agent_state is AgentState.RUNNING:
             return replace(s, agent_state=AgentState.PAUSED, reason=action.thought)
         case AgentState.RUNNING if s.agent_state in _RESUMABLE or (s.unread and not s.is_busy):
-            return replace(_extended(s), agent_state=AgentState.RUNNING, reason="")
+            if s.halt is not None and s.halt.kind is HaltKind.LIMIT:
+                s = extended(s, s.halt.what, env.timestamp.date())
+            recent = () if s.halt is not None else s.recent
+            return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None, recent=recent)
         case AgentState.USER_CONFIRMED if s.awaiting is not None and env.cause in (None, s.awaiting):
-            return replace(s, agent_state=AgentState.RUNNING, held=s.held - {s.awaiting})
+            first = replace(s.queue[0], held=False)
+            return replace(s, agent_state=AgentState.RUNNING, queue=(first, *s.queue[1:]))
         case AgentState.USER_REJECTED if s.awaiting is not None and env.cause in (None, s.awaiting):
             rejected = Owed(s.awaiting, "rejected", action.thought)
-            s = replace(s, queue=s.queue[1:], held=s.held - {s.awaiting}, owed=(*s.owed, rejected))
+            s = replace(s, queue=s.queue[1:], owed=(*s.owed, rejected))
             goes_on = bool(action.thought) or s.unread
             after = AgentState.RUNNING if goes_on else AgentState.AWAITING_USER_INPUT
             return _drop(replace(s, agent_state=after, ending=None))
     return s
 
 
-def _extended(s: State) -> State:
-    """The limit that was reached, moved on by the same amount again."""
-    match s.limit:
-        case "iterations":
-            return replace(s, limit=None, max_iterations=s.iteration + s.limits.max_iterations)
-        case "budget":
-            spent = s.metrics.accumulated_cost or 0.0
-            return replace(s, limit=None, max_budget=spent + (s.limits.max_budget or 0.0))
-    return s
-
-
 def _drop(s: State) -> State:
-    """What the runtime does not have yet will not be carried out."""
-    dropped = tuple(Owed(waiting, "stopped") for waiting in s.queue if waiting != s.running)
-    kept = tuple(waiting for waiting in s.queue if waiting == s.running)
-    return replace(s, queue=kept, held=frozenset(), owed=s.owed + dropped)
+    """What is not being carried out yet will not be."""
+    dropped = tuple(Owed(pending.id, "stopped") for pending in s.queue if pending.id not in s.running)
+    kept = tuple(replace(pending, held=False) for pending in s.queue if pending.id in s.running)
+    return replace(s, queue=kept, owed=s.owed + dropped)
 
 
 def _settle(s: State, env: Envelope) -> State:
-    """What follows by itself: the next action of the queue, the end of an answer, a limit, the next model call."""
-    if s.agent_state is not AgentState.RUNNING or s.asked is not None or s.answer_left > 0:
+    """What follows by itself: the next actions of the queue, the end of an answer, a halt, the next model call."""
+    if s.agent_state is not AgentState.RUNNING or s.asked is not None or s.answer_left > 0 or s.condensing:
         return s
     if s.queue:
-        if s.queue[0] in s.held:
+        if s.queue[0].held and not s.running:
             return replace(s, agent_state=AgentState.AWAITING_USER_CONFIRMATION)
-        return replace(s, running=s.queue[0])
+        return replace(s, running=s.running + _startable(s))
     if s.recalls or s.owed:
         return s
     if s.ending is not None and not s.unread:
         return replace(s, agent_state=s.ending, ending=None)
-    if (reached := _limit_reached(s)) is not None:
-        return reached
+    if (loop := find_loop(s.recent)) is not None:
+        halt = Halt(HaltKind.STUCK, loop.kind, loop.since)
+        return replace(s, agent_state=AgentState.PAUSED, reason=f"The agent {describe(loop)}.", halt=halt)
+    if (limit := reached(s, env.timestamp)) is not None:
+        return replace(s, agent_state=AgentState.PAUSED, reason=limit.text, halt=Halt(HaltKind.LIMIT, limit.name))
     return replace(s, asked=env.id, unread=False, ending=None)
 
 
-def _limit_reached(s: State) -> State | None:
-    if s.iteration >= s.max_iterations:
-        text = f"Agent reached maximum iteration. Current iteration: {s.iteration}, max iteration: {s.max_iterations}"
-        return replace(s, agent_state=AgentState.PAUSED, limit="iterations", reason=text)
-    spent = s.metrics.accumulated_cost
-    if s.max_budget is not None and spent is not None and spent >= s.max_budget:
-        text = (
-            f"Agent reached maximum budget for conversation.Current budget: {spent:.2f}, max budget: {s.max_budget:.2f}"
-        )
-        return replace(s, agent_state=AgentState.PAUSED, limit="budget", reason=text)
-    return None
+def _startable(s: State) -> tuple[int, ...]:
+    """What may begin: the first action, once the one before is done; delegates side by side."""
+    if not isinstance(s.queue[0].action, AgentDelegateAction):
+        return () if s.running else (s.queue[0].id,)
+    delegates = takewhile(lambda p: isinstance(p.action, AgentDelegateAction) and not p.held, s.queue)
+    return tuple(pending.id for pending in delegates if pending.id not in s.running)
+
+
+def _release(before: State, s: State, env: Envelope) -> State:
+    """The first of the queued messages is said where the agent comes to rest, and where it rests when one is queued.
+
+    Nothing else sets it off: what was queued before a restart waits until the user does something.
+    """
+    if not s.queued or s.releasing is not None or s.agent_state not in _RESTING or s.is_busy or s.unread:
+        return s
+    comes_to_rest = before.agent_state not in _RESTING
+    is_queued = isinstance(env.event, MessageAction) and env.event.queued
+    goes_on = isinstance(env.event, ChangeAgentStateAction) and env.event.agent_state is AgentState.RUNNING
+    return replace(s, releasing=s.queued[0].id) if comes_to_rest or is_queued or goes_on else s
 
 
 # -- react ---------------------------------------------------------------------------------------------------------
@@ -250,8 +324,8 @@ def react(before: State, after: State, env: Envelope) -> tuple[Effect, ...]:
     """What has to be done because `env` took the controller from `before` to `after`."""
     effects: list[Effect] = []
     if isinstance(env.event, ChangeAgentStateAction) and after.agent_state is AgentState.STOPPED:
-        effects += [Cancel(id) for id in (before.asked, before.running) if id is not None]
-    if isinstance(env.event, MessageAction) and env.source is EventSource.USER:
+        effects += [Cancel(id) for id in (before.asked, *before.running) if id is not None]
+    if isinstance(env.event, MessageAction) and env.source is EventSource.USER and not env.event.queued:
         kind = RecallType.KNOWLEDGE if before.greeted else RecallType.WORKSPACE_CONTEXT
         recall = RecallAction(recall_type=kind, query=env.event.content)
         effects.append(Emit(recall, EventSource.USER, env.id))
@@ -259,11 +333,29 @@ def react(before: State, after: State, env: Envelope) -> tuple[Effect, ...]:
         changed = AgentStateChangedObservation(agent_state=after.agent_state, reason=after.reason)
         effects.append(Emit(changed, EventSource.ENVIRONMENT, None))  # a cause would make it an action's result
     effects += [_settlement(owed) for owed in after.owed if owed not in before.owed]
-    if after.running is not None and after.running != before.running:
-        effects.append(Execute(after.running))
+    effects += [Execute(id) for id in after.running if id not in before.running]
+    effects += _announcements(before, after, env)
     if after.asked == env.id:
         effects.append(AskAgent(env.id))
     return tuple(effects)
+
+
+def _announcements(before: State, after: State, env: Envelope) -> list[Effect]:
+    """What the controller says by itself: a loop, a wish for a shorter history, a message whose time has come."""
+    found: list[Effect] = []
+    if after.halt != before.halt and after.halt is not None and after.halt.kind is HaltKind.STUCK:
+        text = f"{after.reason} Choose how to go on."
+        found.append(Emit(LoopDetectionObservation(content=text), EventSource.ENVIRONMENT, None))
+    since = before.halt.since if before.halt is not None and after.halt is None else None
+    if isinstance(env.event, LoopRecoveryAction) and env.event.option == 1 and since is not None:
+        cut = CondensationAction(forgotten_events_start_id=since, forgotten_events_end_id=env.id - 1)
+        found.append(Emit(cut, EventSource.ENVIRONMENT, None))
+    if after.condensing and not before.condensing:
+        found.append(Emit(CondensationRequestAction(), EventSource.ENVIRONMENT, None))
+    if after.releasing is not None and after.releasing != before.releasing:
+        text = next(queued.text for queued in after.queued if queued.id == after.releasing)
+        found.append(Emit(MessageAction(content=text), EventSource.USER, after.releasing))
+    return found
 
 
 def _settlement(owed: Owed) -> Emit:
@@ -281,12 +373,13 @@ def resume(state: State) -> tuple[Effect, ...]:
     Whatever was in flight when the last owner died is settled and said; nothing is run again, no money is spent.
     """
     effects: list[Effect] = []
-    if state.agent_state is AgentState.RUNNING or state.asked is not None:
+    if state.agent_state is AgentState.RUNNING or state.asked is not None or state.releasing is not None:
         stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Interrupted by a restart.")
         effects.append(Emit(stop, EventSource.ENVIRONMENT, None))
-    if state.running is not None:
-        lost = ErrorObservation(content=RESTART_TEXT, error_id=NOT_EXECUTED_ERROR)
-        effects.append(Emit(lost, EventSource.ENVIRONMENT, state.running))
+    elif state.condensing:
+        effects.append(Emit(CondensationRequestAction(), EventSource.ENVIRONMENT, None))
+    lost = ErrorObservation(content=RESTART_TEXT, error_id=NOT_EXECUTED_ERROR)
+    effects += [Emit(lost, EventSource.ENVIRONMENT, id) for id in (*state.running, *sorted(state.errands))]
     effects += [_settlement(owed) for owed in state.owed]
     effects += [Emit(NullObservation(), EventSource.ENVIRONMENT, waiting) for waiting in sorted(state.recalls)]
     return tuple(effects)

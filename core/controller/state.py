@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Literal
 
-from core.events import AgentState, LLMMetrics
+from core.controller.halts import Halt
+from core.controller.stuck import Step
+from core.events import Action, AgentState, LLMMetrics
 
-Limit = Literal["iterations", "budget"]
 _NOTHING_SPENT = LLMMetrics()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far the agent goes before it asks. An extension adds the same amount again."""
+    """How far the agent goes before it asks; None is no limit. An extension adds the same amount again."""
 
-    max_iterations: int = 500
+    max_iterations: int | None = 500
     """Answers of the model; V0's default."""
     max_budget: float | None = None
-    """US dollars; None is no limit."""
+    """US dollars."""
+    max_tokens: int | None = None
+    """Tokens of all calls, prompts and answers."""
+    max_seconds: float | None = None
+    """Seconds that the agent works; waiting for the user does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An action that has no observation yet."""
+
+    id: int
+    action: Action
+    held: bool = False
+    """It waits for the user's yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,14 @@ class Owed:
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """A message that the user wants said once the agent rests."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The state of one conversation. `fold` of its log gives it; restart is a fold."""
 
@@ -38,47 +62,75 @@ class State:
     agent_state: AgentState = AgentState.LOADING
     reason: str = ""
     """Why the state is what it is, for people; empty where that is plain."""
+    halt: Halt | None = None
+    """What stands in the way, and the ways out of it; the user chooses one."""
 
     asked: int | None = None
     """The id of the event that the agent is answering: one model call is in flight."""
     answer: int | None = None
     """What the answer that comes in now answers, while `answer_left` of its events are still to come."""
     answer_left: int = 0
-    queue: tuple[int, ...] = ()
-    """Actions without an observation, in order; the first is the one in hand."""
-    held: frozenset[int] = frozenset()
-    """Those of the queue that wait for the user's yes."""
-    running: int | None = None
-    """The first of the queue while the runtime has it."""
+    queue: tuple[Pending, ...] = ()
+    """Actions without an observation, in order."""
+    running: tuple[int, ...] = ()
+    """Those of the queue that are being carried out: the first one, or several delegates at its head."""
     owed: tuple[Owed, ...] = ()
     recalls: frozenset[int] = frozenset()
     """Messages and recalls for which memory has not answered yet."""
+    errands: frozenset[int] = frozenset()
+    """Actions of the user's or the environment's own that have no observation yet; nobody waits for them."""
     ending: AgentState | None = None
     """Where the agent's last answer leads once its actions are done."""
     unread: bool = False
     """A message of the user that no model call has seen."""
     greeted: bool = False
     """The user has said something before."""
+    queued: tuple[Queued, ...] = ()
+    releasing: int | None = None
+    """The queued message that is being said."""
+    condensing: bool = False
+    """The history was too long for the model, and a request to condense it is on its way."""
+    condensed: bool = False
+    """It has been asked for since the model's last real answer."""
+    recent: tuple[Step, ...] = ()
+    """The agent's last steps since the user spoke, for finding loops."""
 
     iteration: int = 0
-    max_iterations: int = 500
-    max_budget: float | None = None
-    limit: Limit | None = None
-    """The limit that was reached and asks to be extended."""
     metrics: LLMMetrics = _NOTHING_SPENT
+    last_cost: float = 0.0
+    """US dollars of the last call, which the next one is expected to cost at least."""
+    worked_s: float = 0.0
+    """Seconds in RUNNING until `running_since`."""
+    running_since: datetime | None = None
+    allowed: Limits = Limits()
+    """The limits as the user has extended them."""
+    day_grants: tuple[date, int] | None = None
+    """How often the limits of this day (UTC) were extended."""
 
     @classmethod
     def initial(cls, limits: Limits | None = None) -> State:
         """The state before the first event."""
         limits = limits or Limits()
-        return cls(limits=limits, max_iterations=limits.max_iterations, max_budget=limits.max_budget)
+        return cls(limits=limits, allowed=limits)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all calls so far."""
+        usage = self.metrics.accumulated_token_usage
+        return usage.prompt_tokens + usage.completion_tokens
+
+    def worked_at(self, now: datetime) -> float:
+        """Seconds that the agent has worked by then; a clock that was set back adds nothing."""
+        if self.running_since is None:
+            return self.worked_s
+        return self.worked_s + max((now - self.running_since).total_seconds(), 0.0)
 
     @property
     def awaiting(self) -> int | None:
         """The id of the action that waits for the user's confirmation."""
-        return self.queue[0] if self.agent_state is AgentState.AWAITING_USER_CONFIRMATION else None
+        return self.queue[0].id if self.agent_state is AgentState.AWAITING_USER_CONFIRMATION else None
 
     @property
     def is_busy(self) -> bool:
         """Something is under way: a model call, an action, a recall."""
-        return self.asked is not None or self.running is not None or bool(self.recalls) or self.answer_left > 0
+        return self.asked is not None or bool(self.running) or bool(self.recalls) or self.answer_left > 0

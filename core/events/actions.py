@@ -87,12 +87,15 @@ class MessageAction(Action):
     """Something said, by the user or by the agent."""
 
     kind: ClassVar[str] = "message"
+    ours: ClassVar[frozenset[str]] = frozenset({"queued"})
 
     content: str
     file_urls: list[str] | None = None
     image_urls: list[str] | None = None
     wait_for_response: bool = False
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    queued: bool = False
+    """To be said once the agent rests, by a message whose cause this one is; a NullAction with that cause drops it."""
 
     @property
     def message(self) -> str:
@@ -282,10 +285,14 @@ class AgentDelegateAction(Action):
     """A task for another agent."""
 
     kind: ClassVar[str] = "delegate"
+    delegated: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = frozenset({"confirmation_state", "security_risk"})
 
     agent: str
     inputs: dict[str, JsonValue] = {}
     thought: str = ""
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
 
     @property
     def message(self) -> str:

@@ -98,13 +98,21 @@ class Action(Event):
 
     kinds: ClassVar[dict[str, type[Action]]] = {}
     runnable: ClassVar[bool] = False
-    """Whether a runtime carries it out. Every runnable action gets exactly one observation."""
+    """Whether a runtime carries it out."""
+
+    delegated: ClassVar[bool] = False
+    """Whether another agent carries it out."""
 
     ours: ClassVar[frozenset[str]] = frozenset()
     """Fields that V0 does not have: left out of the stored form while they have their defaults."""
 
     timeout: float | None = None
     """Seconds until the runtime gives up; None leaves it to the runtime."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether it is carried out. Every action that acts gets exactly one observation."""
+        return self.runnable or self.delegated
 
     @property
     def thought_text(self) -> str:

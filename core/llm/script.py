@@ -31,6 +31,7 @@ FaultName = Literal[
     "rate_limit",
     "server_error",
     "timeout",
+    "context_window",
     "disconnect_after_bytes",
     "malformed_arguments",
     "unknown_tool",

@@ -26,12 +26,14 @@ _FAILURES = {
     "rate_limit": (ModelErrorKind.RATE_LIMIT, "The provider asked to slow down, on every try."),
     "server_error": (ModelErrorKind.SERVER, "The provider failed, on every try."),
     "timeout": (ModelErrorKind.TIMEOUT, "The provider did not answer in time, on any try."),
+    "context_window": (ModelErrorKind.CONTEXT_WINDOW, "The conversation is too long for this model."),
 }
 
 
 def turn_index(request: LLMRequest) -> int:
     """How many answers the conversation already has, which is the index of the turn to play."""
-    return sum(1 for message in request.messages if message.get("role") == "assistant")
+    seen = sum(1 for message in request.messages if message.get("role") == "assistant")
+    return request.answers_forgotten + seen
 
 
 class ScriptedLLM:

@@ -113,7 +113,7 @@ class _Builder:
                 self._call_of[envelope.id] = call
                 if type(event) is AgentFinishAction:
                     self._results[call] = FINISHED
-        elif isinstance(event, MessageAction):
+        elif isinstance(event, MessageAction) and not event.queued:
             self._add_message(envelope.source, event)
         elif isinstance(event, SystemMessageAction):
             self._items.append({"role": "system", "content": event.content})

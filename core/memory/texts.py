@@ -77,8 +77,7 @@ def last_observation_text(history: Sequence[Envelope]) -> str:
     """The newest result that the model reads, as it reads it; empty where there is none yet."""
     for envelope in reversed(history):
         event = envelope.event
-        if isinstance(event, Observation) and not isinstance(
-            event, AgentStateChangedObservation | NullObservation | RecallObservation
-        ):
+        is_unseen = isinstance(event, AgentStateChangedObservation | NullObservation | RecallObservation)
+        if isinstance(event, Observation) and not is_unseen and not getattr(event, "hidden", False):
             return observation_text(event)
     return ""

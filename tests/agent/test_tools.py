@@ -32,6 +32,7 @@ def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
         "execute_bash": (["command", "is_input", "security_risk", "timeout"], ["command", "security_risk"]),
         "think": (["thought"], ["thought"]),
         "finish": (["message"], ["message"]),
+        "delegate": (["agent", "task"], ["task"]),
         "str_replace_editor": (
             [
                 "command",
@@ -50,7 +51,7 @@ def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
 
 @pytest.mark.parametrize("tool", CODEACT_TOOLS, ids=lambda tool: tool.name)
 def test_a_tool_becomes_something_that_is_carried_out_or_ends_the_task(tool: Tool) -> None:
-    assert all(action.runnable or action is AgentFinishAction for action in tool.actions)
+    assert all(action.runnable or action.delegated or action is AgentFinishAction for action in tool.actions)
     assert all(parameter["description"] for parameter in tool.parameters.values())
 
 

@@ -79,7 +79,7 @@ def test_no_turn_of_the_loop_takes_more_than_50_ms_of_work(tmp_path: Path) -> No
                 bash("cat a.txt"),
             ]
         },
-        *([{"tool_calls": [bash(f"echo {n}") for n in range(4)]}] * 10),
+        *[{"tool_calls": [bash(f"echo {turn} {n}") for n in range(4)]} for turn in range(10)],
         FINISH,
     ]
     done = subprocess.run(

@@ -18,7 +18,8 @@ FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 @asynccontextmanager
 async def session_of(place: Path, steps: int, command: str = "true") -> AsyncIterator[AgentSession]:
     """A session whose agent will run `command` so many times, one a step, then finish. Its runtime runs already."""
-    model = write_script(place, [{"tool_calls": [bash(command)]}] * steps + [FINISH])
+    turns = [{"tool_calls": [bash(f"{command} # {n}")]} for n in range(steps)]  # the same again would be a loop
+    model = write_script(place, [*turns, FINISH])
     async with ConversationManager(place / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
         session = await manager.create(workspace=str(place), model=model)
         await session.runtime.start()

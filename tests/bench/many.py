@@ -52,7 +52,8 @@ def measure() -> list[Figure]:
 async def _measure() -> list[Figure]:
     beat, idle = Beat(), Limit("the same on an idle loop", await idle_beats())
     with folder() as place:
-        model = write_script(place, [_turn({"tool_calls": [call("think", thought=THOUGHT)]})] * STEPS + [_turn(FINISH)])
+        thoughts = [{"tool_calls": [call("think", thought=f"{number}. {THOUGHT}")]} for number in range(STEPS)]
+        model = write_script(place, [{**turn, "first_token_s": CALL_S} for turn in (*thoughts, FINISH)])
         async with ConversationManager(place / "home", FREE, make_runtime=Thoughts, environ={}) as manager:
             await _run(await _open(manager, place, model, 1))  # what is loaded on first use
             alone = Limit("one alone", [await _run(await _open(manager, place, model, 1)) for _ in range(3)])
@@ -68,10 +69,6 @@ async def _measure() -> list[Figure]:
         Figure(f"{what}, resident memory of each", "MB", [each_mb], None, [Target(15)]),
         Figure(f"{what}, loop kept waiting", "ms", beat.late, idle, [Target(100, "max")]),
     ]
-
-
-def _turn(turn: dict[str, object]) -> dict[str, object]:
-    return {**turn, "first_token_s": CALL_S}
 
 
 async def _open(manager: ConversationManager, place: Path, model: str, count: int) -> list[AgentSession]:

@@ -1,4 +1,4 @@
-"""A model check of the controller: random interleavings of user, agent, memory, runtime, crashes and restarts.
+"""A model check of the controller: random interleavings of user, agent, memory, runtime, delegates, crashes, restarts.
 
 The world around the machine is simulated in a few lines; the machine is the real one, or a mutation of it that a test
 hands in. Everything follows from the seed.
@@ -9,33 +9,43 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 from core.controller import decide
+from core.controller.halts import RUNTIME_UNAVAILABLE
 from core.controller.state import Limits, State
 from core.events import (
     Action,
     ActionConfirmationStatus,
+    AgentDelegateAction,
+    AgentDelegateObservation,
     AgentFinishAction,
     AgentState,
     ChangeAgentStateAction,
     CmdOutputObservation,
     CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
     LLMMetrics,
+    LoopRecoveryAction,
     MessageAction,
+    NullAction,
     NullObservation,
     Observation,
     RecallAction,
     SystemMessageAction,
+    TokenUsage,
     ToolCallMetadata,
 )
 
+PRICE = 0.1
+"""US dollars of every call."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
 HELD = ActionConfirmationStatus.AWAITING_CONFIRMATION
@@ -47,6 +57,12 @@ RESTING = {
     AgentState.ERROR,
     AgentState.AWAITING_USER_CONFIRMATION,
 }
+
+
+def is_said(envelope: Envelope) -> bool:
+    """Whether the user says this to the agent."""
+    event = envelope.event
+    return isinstance(event, MessageAction) and envelope.source is USER and not event.queued
 
 
 class Violation(AssertionError):
@@ -67,25 +83,41 @@ class World:
 
     seed: int
     machine: Any = field(default_factory=lambda: REAL)
-    limits: Limits = field(default_factory=lambda: Limits(max_iterations=4, max_budget=0.6))
+    reached: set[str] = field(default_factory=set)
+    """What stood in the way, by kind and name; so that a test can tell that everything did at some time."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        self.limits = self.rng.choice(
+            [
+                Limits(4, max_budget=0.6, max_tokens=60, max_seconds=30),
+                Limits(None, max_budget=0.45),
+                Limits(None, max_tokens=45),
+                Limits(None, max_seconds=9),
+                Limits(None),
+            ]
+        )
+        self.monotonous = self.rng.random() < 0.4
         self.log: list[Envelope] = []
         self.inbox: list[Envelope] = []  # committed, but the controller has not seen them yet
         self.state = State.initial(self.limits)
         self.thinking: dict[int, bool] = {}  # cause -> cancelled
         self.acting: dict[int, bool] = {}  # action id -> cancelled
         self.recalling: list[int] = []
+        self.errands: list[int] = []
+        self.now = NOW
+        self.crashed = False
         self.cost = 0.0
+        self.tokens = 0
         self.executed: list[int] = []
         self.append(SystemMessageAction(content="be good"), AGENT)
 
     # -- the stream ------------------------------------------------------------------------------------------------
 
     def append(self, event: Event, source: EventSource, cause: int | None = None) -> None:
+        self.now += timedelta(seconds=self.rng.choice([0, 0, 0, 1, 5, -3600]))  # clocks jump
         envelope = Envelope(
-            conversation_id="c", id=len(self.log), timestamp=NOW, source=source, cause=cause, event=event
+            conversation_id="c", id=len(self.log), timestamp=self.now, source=source, cause=cause, event=event
         )
         self.log.append(envelope)
         self.inbox.append(envelope)
@@ -94,6 +126,7 @@ class World:
 
     def controller_sees_one(self) -> None:
         envelope = self.inbox.pop(0)
+        self.seen = envelope.id
         before = self.state
         self.state = after = self.machine.evolve(before, envelope)
         for effect in self.machine.react(before, after, envelope):
@@ -122,11 +155,18 @@ class World:
         cancelled = self.thinking.pop(cause)
         if cancelled and self.rng.random() < 0.6:
             return  # the cancellation came in time; otherwise the answer was committed already
-        if self.rng.random() < 0.1:
-            self.append(ErrorObservation(content="503", error_id=decide.MODEL_FAILED), ENVIRONMENT, cause)
+        if isinstance(self.log[cause].event, CondensationRequestAction):
+            self.append(CondensationAction(forgotten_event_ids=[]), AGENT, cause)
             return
-        self.cost += 0.1
-        metrics = LLMMetrics(accumulated_cost=self.cost)
+        if self.rng.random() < 0.15:
+            error_id = self.rng.choice(["LLM$SERVER", "LLM$CONTEXT_WINDOW", "LIMIT$DAY_BUDGET"])
+            self.append(ErrorObservation(content="no", error_id=error_id), ENVIRONMENT, cause)
+            return
+        self.cost += PRICE
+        self.tokens += 10
+        usage = TokenUsage(prompt_tokens=self.tokens, per_turn_token=10)
+        unknown = self.rng.random() < 0.05
+        metrics = LLMMetrics(accumulated_cost=None if unknown else self.cost, accumulated_token_usage=usage)
         kind = self.rng.random()
         if kind < 0.2:
             self.append(MessageAction(content="done?", wait_for_response=True, llm_metrics=metrics), AGENT, cause)
@@ -145,13 +185,27 @@ class World:
         if last and dice < 0.3:
             return AgentFinishAction(tool_call_metadata=metadata, llm_metrics=metrics)
         state = HELD if dice > 0.8 else ActionConfirmationStatus.CONFIRMED
-        return CmdRunAction(command="x", confirmation_state=state, tool_call_metadata=metadata, llm_metrics=metrics)
+        if 0.3 < dice < 0.45 or dice > 0.95:
+            return AgentDelegateAction(
+                agent="A", confirmation_state=state, tool_call_metadata=metadata, llm_metrics=metrics
+            )
+        return CmdRunAction(
+            command="x" if self.monotonous else self.rng.choice("xyz"),
+            confirmation_state=state,
+            tool_call_metadata=metadata,
+            llm_metrics=metrics,
+        )
 
     def runtime_answers(self, action_id: int) -> None:
         self.acting.pop(action_id)
         dice = self.rng.random()
-        if dice < 0.05:
-            gone = ErrorObservation(content="gone", error_id=decide.RUNTIME_UNAVAILABLE)
+        if isinstance(self.log[action_id].event, AgentDelegateAction) and dice < 0.9:
+            self.cost += 0.05
+            metrics = LLMMetrics(accumulated_cost=0.05)
+            result = AgentDelegateObservation(content="done", outputs={"iterations": 1}, llm_metrics=metrics)
+            self.append(result, AGENT, action_id)
+        elif dice < 0.05:
+            gone = ErrorObservation(content="gone", error_id=RUNTIME_UNAVAILABLE)
             self.append(gone, AGENT, action_id)
         else:
             self.append(CmdOutputObservation(command="x"), AGENT, action_id)
@@ -162,12 +216,31 @@ class World:
     def user_wants(self, wish: AgentState, thought: str = "") -> None:
         self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER)
 
+    def user_does_something_else(self) -> None:
+        """A queued message, one that is dropped, a way out of a loop, a wish to condense, an errand."""
+        match self.rng.randrange(6):
+            case 0:
+                self.append(MessageAction(content="later", queued=True), USER)
+            case 1 if self.state.queued:
+                self.append(NullAction(), USER, self.state.queued[0].id)
+            case 2:
+                self.append(LoopRecoveryAction(option=self.rng.choice([1, 2, 3])), USER)
+            case 3:
+                self.append(CondensationRequestAction(), USER)
+            case 4:
+                self.append(CmdRunAction(command="git", hidden=True), ENVIRONMENT)
+                self.errands.append(len(self.log) - 1)
+            case 5 if self.errands:
+                self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.errands.pop())
+
     def crash_and_restart(self) -> None:
         """The process dies; what was in flight is gone. Another one folds the log and settles what is owed."""
+        self.crashed = True
         self.inbox.clear()
         self.thinking.clear()
         self.acting.clear()
         self.recalling.clear()
+        self.errands.clear()
         self.state = State.initial(self.limits)
         for envelope in self.log:
             self.state = self.machine.evolve(self.state, envelope)
@@ -190,6 +263,7 @@ class World:
             wishes += [AgentState.USER_CONFIRMED] * 3
             wish, thought = self.rng.choice(wishes), self.rng.choice(["", "because"])
             found.append(lambda: self.user_wants(wish, thought))
+            found += [self.user_does_something_else]
         if crashes and self.rng.random() < 0.1:
             found.append(self.crash_and_restart)
         return found
@@ -198,6 +272,8 @@ class World:
         for _ in range(steps):
             if found := self.moves(user=True, crashes=crashes):
                 self.rng.choice(found)()
+        while self.errands:
+            self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.errands.pop())
         for _ in range(4000):  # no more wishes: everything comes to rest
             if not (found := self.moves(user=False, crashes=False)):
                 break
@@ -208,14 +284,35 @@ class World:
 
     def check_step(self) -> None:
         s = self.state
-        check(not (s.asked is not None and s.running is not None), "thinking and acting at once")
+        check(not (s.asked is not None and s.running), "thinking and acting at once")
+        acts = [p for p in s.queue if p.id in s.running]
+        alone = len(acts) <= 1 or all(isinstance(p.action, AgentDelegateAction) for p in acts)
+        check(alone, "two actions at once that are not both delegates")
         if s.agent_state is AgentState.RUNNING and not self.inbox:
-            outstanding = s.is_busy or s.owed
+            outstanding = s.is_busy or s.owed or s.condensing
             check(bool(outstanding), "RUNNING with nothing outstanding")
         if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION:
-            check(bool(s.queue) and s.queue[0] in s.held, "asks for a confirmation of nothing")
-        for action_id in s.held:
-            check(action_id not in self.executed, "carried out without the user's yes")
+            check(bool(s.queue) and s.queue[0].held, "asks for a confirmation of nothing")
+        for pending in s.queue:
+            check(not (pending.held and pending.id in self.executed), "carried out without the user's yes")
+        if s.agent_state is AgentState.ERROR:
+            check(s.halt is not None, "an error without a way out")
+        if s.halt is not None:
+            self.reached.add(f"{s.halt.kind}:{s.halt.what}")
+            check(len(s.halt.ways) >= 2, "a halt without a way out")
+            check(s.agent_state in (AgentState.PAUSED, AgentState.ERROR), f"a halt in {s.agent_state}")
+        self.check_limits()
+
+    def check_limits(self) -> None:
+        """A call that begins is within what the user allowed."""
+        s = self.state
+        if s.asked == self.seen:
+            most = s.allowed.max_iterations
+            check(most is None or s.iteration < most, "asked beyond the limit of iterations")
+            cost, allowed = s.metrics.accumulated_cost, s.allowed.max_budget
+            if allowed is not None:
+                expected = PRICE if s.iteration else 0.0
+                check(cost is not None and cost + expected <= allowed + 1e-9, "asked beyond the budget")
 
     def check_rest(self) -> None:
         s = self.state
@@ -223,15 +320,20 @@ class World:
         check(s.agent_state in RESTING, f"rests in {s.agent_state}")
         answers = [e.cause for e in self.log if isinstance(e.event, Observation) and e.cause is not None]
         for envelope in self.log:
-            if isinstance(envelope.event, Action) and envelope.event.runnable and envelope.id not in s.queue:
+            waiting_ids = [pending.id for pending in s.queue]
+            if isinstance(envelope.event, Action) and envelope.event.acts and envelope.id not in waiting_ids:
                 count = answers.count(envelope.id)
                 check(count == 1, f"action {envelope.id} has {count} observations")
+        meant = {e.id for e in self.log if isinstance(e.event, MessageAction) and e.event.queued}
+        gone = {e.cause for e in self.log if is_said(e) or isinstance(e.event, NullAction)}
+        check(meant - gone == {queued.id for queued in s.queued}, "a queued message is lost")
         if s.queue:
             waiting = s.agent_state in (AgentState.AWAITING_USER_CONFIRMATION, AgentState.PAUSED)
             check(waiting, f"an action is left behind in {s.agent_state}")
         if s.agent_state in (AgentState.AWAITING_USER_INPUT, AgentState.FINISHED):
             asked = max((e.cause or 0 for e in self.log if e.source is AGENT and e.cause is not None), default=0)
-            said = max((e.id for e in self.log if isinstance(e.event, MessageAction) and e.source is USER), default=0)
+            said = max((e.id for e in self.log if is_said(e)), default=0)
+            check(not s.queued or self.crashed, "a queued message is not said")
             check(not s.unread and asked >= said, "a message of the user stays unread")
         again = State.initial(self.limits)
         for envelope in self.log:

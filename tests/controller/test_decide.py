@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from core.controller.decide import (
-    MODEL_FAILED,
     NOT_EXECUTED_STOPPED,
     AskAgent,
     Cancel,
@@ -20,9 +19,14 @@ from core.controller.decide import (
     react,
     resume,
 )
+from core.controller.halts import Halt, HaltKind, Way
+from core.controller.limits import reached_of_day
 from core.controller.state import Limits, State
+from core.errors import ModelErrorKind
 from core.events import (
     ActionConfirmationStatus,
+    AgentDelegateAction,
+    AgentDelegateObservation,
     AgentFinishAction,
     AgentRejectAction,
     AgentState,
@@ -30,20 +34,28 @@ from core.events import (
     ChangeAgentStateAction,
     CmdOutputObservation,
     CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
     LLMMetrics,
+    LoopDetectionObservation,
+    LoopRecoveryAction,
     MessageAction,
+    NullAction,
     NullObservation,
     RecallAction,
     RecallObservation,
     RecallType,
     SystemMessageAction,
+    TokenUsage,
     ToolCallMetadata,
     UserRejectObservation,
 )
+from core.memory.view import View
+from core.writer import Spent
 
 AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
 
@@ -53,6 +65,7 @@ class Talk:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.log: list[Envelope] = []
         self.state = State.initial(limits)
         self.add(SystemMessageAction(content=""), AGENT)
@@ -62,7 +75,7 @@ class Talk:
         envelope = Envelope(
             conversation_id="c",
             id=len(self.log),
-            timestamp=datetime(2026, 1, 1, tzinfo=UTC),
+            timestamp=self.now,
             source=source,
             cause=cause,
             event=event,
@@ -87,7 +100,9 @@ class Talk:
         assert self.state.asked is not None
         return self.state.asked
 
-    def agent_runs(self, *commands: str, held: bool = False, cost: float | None = None) -> list[int]:
+    def agent_runs(
+        self, *commands: str, held: bool = False, cost: float | None = None, metrics: LLMMetrics | None = None
+    ) -> list[int]:
         """One answer with a tool call for each command; the answer is their ids."""
         cause, ids = self.state.asked, []
         status = ActionConfirmationStatus.AWAITING_CONFIRMATION if held else ActionConfirmationStatus.CONFIRMED
@@ -95,7 +110,7 @@ class Talk:
             metadata = ToolCallMetadata(
                 function_name="execute_bash", tool_call_id=command, total_calls_in_response=len(commands)
             )
-            metrics = LLMMetrics(accumulated_cost=cost) if cost is not None else None
+            metrics = LLMMetrics(accumulated_cost=cost) if cost is not None else metrics
             ids.append(len(self.log))
             self.add(
                 CmdRunAction(
@@ -195,7 +210,7 @@ def test_a_message_does_not_confirm_an_action_that_waits() -> None:
     (action,) = talk.agent_runs("rm -rf x", held=True)
     talk.add(MessageAction(content="hm"), USER)
     assert talk.state.awaiting == action
-    assert talk.state.running is None
+    assert talk.state.running == ()
 
 
 # -- several tool calls --------------------------------------------------------------------------------------------
@@ -205,7 +220,7 @@ def test_several_tool_calls_run_one_after_the_other_in_order() -> None:
     talk = Talk()
     talk.user_says()
     first, second = talk.agent_runs("a", "b")
-    assert talk.state.running == first
+    assert talk.state.running == (first,)
     assert Execute(second) in talk.add(CmdOutputObservation(command="a"), AGENT, first)
     assert asks(talk.add(CmdOutputObservation(command="b"), AGENT, second))
     assert talk.state.iteration == 1
@@ -304,10 +319,10 @@ def test_reaching_the_iteration_limit_asks_and_one_wish_extends_it() -> None:
     talk.user_says()
     (action,) = talk.agent_runs("a")
     assert not asks(talk.add(CmdOutputObservation(command="a"), AGENT, action))
-    assert (talk.state.agent_state, talk.state.limit) == (AgentState.PAUSED, "iterations")
+    assert (talk.state.agent_state, talk.state.halt) == (AgentState.PAUSED, Halt(HaltKind.LIMIT, "iterations"))
     assert talk.state.reason == "Agent reached maximum iteration. Current iteration: 1, max iteration: 1"
     assert asks(talk.wish(AgentState.RUNNING))
-    assert talk.state.max_iterations == 2
+    assert talk.state.allowed.max_iterations == 2
 
 
 def test_reaching_the_budget_asks_and_a_message_does_not_extend_it() -> None:
@@ -315,21 +330,100 @@ def test_reaching_the_budget_asks_and_a_message_does_not_extend_it() -> None:
     talk.user_says()
     (action,) = talk.agent_runs("a", cost=5.0)
     talk.add(CmdOutputObservation(command="a"), AGENT, action)
-    assert talk.state.limit == "budget"
+    assert talk.state.halt == Halt(HaltKind.LIMIT, "budget")
     assert talk.state.reason == "Agent reached maximum budget for conversation.Current budget: 5.00, max budget: 5.00"
     talk.add(MessageAction(content="go on"), USER)
-    assert talk.state.limit == "budget"
+    assert talk.state.halt == Halt(HaltKind.LIMIT, "budget")
     talk.wish(AgentState.RUNNING)
     extended = talk.state
-    assert (extended.limit, extended.max_budget) == (None, 10.0)
+    assert (extended.halt, extended.allowed.max_budget) == (None, 15.0)
 
 
-def test_an_unknown_price_reaches_no_budget() -> None:
+def test_a_budget_that_cannot_be_watched_asks_and_is_given_up_if_the_user_goes_on() -> None:
     talk = Talk(Limits(max_budget=0.01))
     talk.user_says()
     (action,) = talk.agent_runs("a")
     talk.state = replace(talk.state, metrics=LLMMetrics(accumulated_cost=None))
-    assert asks(talk.add(CmdOutputObservation(command="a"), AGENT, action))
+    talk.add(CmdOutputObservation(command="a"), AGENT, action)
+    assert talk.state.halt == Halt(HaltKind.LIMIT, "unpriced")
+    assert "The price of this model is not known" in talk.state.reason
+    assert asks(talk.wish(AgentState.RUNNING))
+    assert talk.state.allowed.max_budget is None
+
+
+def test_a_budget_is_held_before_the_call_that_would_break_it() -> None:
+    talk = Talk(Limits(max_budget=1.0))
+    talk.user_says()
+    (action,) = talk.agent_runs("a", cost=0.6)
+    talk.add(CmdOutputObservation(command="a"), AGENT, action)
+    assert talk.state.halt == Halt(HaltKind.LIMIT, "budget")
+    assert talk.state.reason.endswith("max budget: 1.00; the next call is expected to take $0.60")
+
+
+def test_an_extension_reaches_beyond_the_next_call_however_dear_it_is() -> None:
+    talk = Talk(Limits(max_budget=0.1))
+    talk.user_says()
+    (action,) = talk.agent_runs("a", cost=2.0)
+    talk.add(CmdOutputObservation(command="a"), AGENT, action)
+    assert asks(talk.wish(AgentState.RUNNING))
+
+
+def test_tokens_are_limited_with_those_of_the_next_call() -> None:
+    talk = Talk(Limits(max_tokens=1000))
+    talk.user_says()
+    usage = TokenUsage(prompt_tokens=550, completion_tokens=50, per_turn_token=600)
+    (action,) = talk.agent_runs("a", metrics=LLMMetrics(accumulated_token_usage=usage))
+    talk.add(CmdOutputObservation(command="a"), AGENT, action)
+    assert talk.state.halt == Halt(HaltKind.LIMIT, "tokens")
+    assert asks(talk.wish(AgentState.RUNNING))
+
+
+def test_time_is_counted_while_the_agent_works_and_a_clock_set_back_takes_nothing() -> None:
+    talk = Talk(Limits(max_seconds=100))
+    talk.user_says()
+    (action,) = talk.agent_runs("a")
+    talk.now += timedelta(seconds=60)
+    talk.wish(AgentState.PAUSED)
+    assert talk.state.worked_s == 60
+    talk.now += timedelta(hours=5)
+    talk.wish(AgentState.RUNNING)
+    talk.now -= timedelta(days=1)
+    asked = talk.add(CmdOutputObservation(command="a"), AGENT, action)
+    assert asks(asked)
+    talk.now += timedelta(days=1, seconds=50)
+    (action,) = talk.agent_runs("b")
+    talk.add(CmdOutputObservation(command="b"), AGENT, action)
+    assert talk.state.halt == Halt(HaltKind.LIMIT, "time")
+    assert asks(talk.wish(AgentState.RUNNING))
+
+
+def test_a_limit_of_the_day_asks_and_its_extension_holds_for_that_day_alone() -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.add(ErrorObservation(content="today's", error_id="LIMIT$DAY_BUDGET"), ENVIRONMENT, cause)
+    assert (talk.state.agent_state, talk.state.halt) == (AgentState.PAUSED, Halt(HaltKind.LIMIT, "day_budget"))
+    talk.add(MessageAction(content="go on"), USER)
+    assert talk.state.halt is not None
+    talk.wish(AgentState.RUNNING)
+    day, today = Limits(max_iterations=None, max_budget=1.0), talk.now.date()
+    assert reached_of_day(talk.state, day, Spent(cost=1.5), today) is None
+    assert reached_of_day(talk.state, day, Spent(cost=2.0), today) is not None
+    assert reached_of_day(talk.state, day, Spent(cost=1.5), today + timedelta(days=1)) is not None
+
+
+@pytest.mark.parametrize(
+    ("day", "spent", "name"),
+    [
+        (Limits(max_iterations=5), Spent(calls=5), "day_iterations"),
+        (Limits(None, max_budget=5.0), Spent(cost=5.0), "day_budget"),
+        (Limits(None, max_tokens=5), Spent(tokens=5), "day_tokens"),
+        (Limits(None, max_seconds=5), Spent(seconds=5.0), "day_time"),
+        (Limits(5, 5.0, 5, 5), Spent(calls=4, cost=4.0, tokens=4, seconds=4.0), None),
+    ],
+)
+def test_every_limit_of_the_day_is_looked_at(day: Limits, spent: Spent, name: str | None) -> None:
+    found = reached_of_day(State.initial(), day, spent, date(2026, 1, 1))
+    assert (found and found.name) == name
 
 
 # -- failures and restarts -----------------------------------------------------------------------------------------
@@ -338,8 +432,9 @@ def test_an_unknown_price_reaches_no_budget() -> None:
 def test_a_model_that_fails_leaves_a_conversation_that_goes_on_when_asked() -> None:
     talk = Talk()
     cause = talk.user_says()
-    talk.add(ErrorObservation(content="503", error_id=MODEL_FAILED), ENVIRONMENT, cause)
+    talk.add(ErrorObservation(content="503", error_id="LLM$SERVER"), ENVIRONMENT, cause)
     assert (talk.state.agent_state, talk.state.reason) == (AgentState.ERROR, "503")
+    assert talk.state.halt == Halt(HaltKind.MODEL, "server")
     assert asks(talk.wish(AgentState.RUNNING))
 
 
@@ -375,3 +470,215 @@ def test_the_fold_of_every_prefix_is_the_state_that_was_live() -> None:
         state = evolve(state, envelope)
         assert fold(talk.log[:count]) == state
     assert state == talk.state
+
+
+# -- halts and the ways out ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", list(ModelErrorKind))
+def test_every_error_of_a_model_offers_ways_out_and_one_can_stop(kind: ModelErrorKind) -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.add(CondensationRequestAction(), ENVIRONMENT)  # so that a history that is too long asks, too
+    talk.add(ErrorObservation(content="no", error_id=f"LLM${kind.upper()}"), ENVIRONMENT, cause)
+    assert talk.state.halt == Halt(HaltKind.MODEL, str(kind))
+    assert len(talk.state.halt.ways) >= 2
+    assert talk.state.halt.ways[-1] is Way.STOP
+    talk.wish(AgentState.STOPPED)
+    stopped = talk.state
+    assert (stopped.agent_state, stopped.halt) == (AgentState.STOPPED, None)
+
+
+def test_a_message_is_a_way_out_of_an_error_too() -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.add(ErrorObservation(content="no", error_id="LLM$CONTENT_POLICY"), ENVIRONMENT, cause)
+    talk.user_says("in other words")
+    assert (talk.state.agent_state, talk.state.halt) == (AgentState.RUNNING, None)
+
+
+def test_a_sandbox_that_is_gone_asks_and_what_waits_behind_it_is_answered() -> None:
+    talk = Talk()
+    talk.user_says()
+    first, second = talk.agent_runs("a", "b")
+    talk.add(ErrorObservation(content="gone", error_id="RUNTIME$UNAVAILABLE"), AGENT, first)
+    assert (talk.state.agent_state, talk.state.halt) == (AgentState.ERROR, Halt(HaltKind.SANDBOX))
+    assert [e.cause for e in talk.log if isinstance(e.event, ErrorObservation)] == [first, second]
+    assert asks(talk.wish(AgentState.RUNNING))
+
+
+def test_a_history_that_is_too_long_is_condensed_once_by_itself_and_then_asks() -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.add(ErrorObservation(content="too long", error_id="LLM$CONTEXT_WINDOW"), ENVIRONMENT, cause)
+    assert isinstance(talk.log[-1].event, CondensationRequestAction)
+    assert (talk.state.agent_state, talk.state.asked) == (AgentState.RUNNING, talk.last_id)
+    cut = CondensationAction(forgotten_events_start_id=1, forgotten_events_end_id=2)
+    assert asks(talk.add(cut, AGENT, talk.state.asked))
+    assert talk.state.iteration == 0
+    talk.add(ErrorObservation(content="too long", error_id="LLM$CONTEXT_WINDOW"), ENVIRONMENT, talk.state.asked)
+    assert talk.state.halt == Halt(HaltKind.MODEL, "context_window")
+
+
+def test_a_late_error_of_a_call_that_was_given_up_changes_nothing() -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.wish(AgentState.STOPPED)
+    before = talk.state
+    assert talk.add(ErrorObservation(content="503", error_id="LLM$SERVER"), ENVIRONMENT, cause) == []
+    assert talk.state == before
+
+
+def test_what_another_subscriber_reports_about_an_event_is_no_answer_to_it() -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.add(ErrorObservation(content="x", error_id="SUBSCRIBER$FAILED"), ENVIRONMENT, cause)
+    assert talk.state.asked == cause
+
+
+# -- loops ---------------------------------------------------------------------------------------------------------
+
+
+def loops(talk: Talk, times: int = 4) -> list[int]:
+    """The agent does the same again and again; the answer is the ids of its actions."""
+    ids: list[int] = []
+    for _ in range(times):
+        ids += talk.agent_runs("make")
+        talk.add(CmdOutputObservation(command="make", content="no rule"), AGENT, ids[-1])
+    return ids
+
+
+def test_a_loop_pauses_says_what_was_seen_and_offers_four_ways_out() -> None:
+    talk = Talk()
+    talk.user_says()
+    first, *_ = loops(talk)
+    assert talk.state.agent_state is AgentState.PAUSED
+    assert talk.state.halt == Halt(HaltKind.STUCK, "repeating_action_observation", first)
+    assert set(talk.state.halt.ways) == {Way.CUT_LOOP, Way.RESEND, Way.TELL, Way.STOP}
+    assert isinstance(talk.log[-1].event, LoopDetectionObservation)
+    assert "did the same 4 times" in talk.log[-1].event.content
+
+
+def test_a_loop_can_be_cut_out_of_what_the_model_sees() -> None:
+    talk = Talk()
+    talk.user_says()
+    first, *_ = loops(talk)
+    talk.add(LoopRecoveryAction(option=1), USER)
+    assert talk.state.agent_state is AgentState.AWAITING_USER_INPUT
+    (cut,) = [e.event for e in talk.log if isinstance(e.event, CondensationAction)]
+    assert cut.forgotten[0] == first
+    seen = [e.id for e in View.of(talk.log).events]
+    assert not set(seen) & set(range(first, cut.forgotten[-1] + 1))
+    talk.user_says("another way")
+    assert talk.state.recent == ()
+
+
+def test_a_message_or_going_on_forgets_the_loop() -> None:
+    talk = Talk()
+    talk.user_says()
+    loops(talk)
+    assert asks(talk.wish(AgentState.RUNNING))
+    loops(talk, 3)
+    assert talk.state.halt is None
+    talk.user_says("go on")
+    loops(talk, 3)
+    assert talk.state.halt is None
+
+
+def test_the_third_way_stops() -> None:
+    talk = Talk()
+    talk.user_says()
+    loops(talk)
+    talk.add(LoopRecoveryAction(option=3), USER)
+    assert (talk.state.agent_state, talk.state.halt) == (AgentState.STOPPED, None)
+
+
+# -- queued messages -----------------------------------------------------------------------------------------------
+
+
+def test_a_queued_message_is_said_once_the_agent_rests_and_in_order() -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.add(MessageAction(content="next", queued=True), USER)
+    talk.add(MessageAction(content="last", queued=True), USER)
+    assert talk.state.asked == cause
+    talk.add(AgentFinishAction(), AGENT, cause)
+    said = [e.event.content for e in talk.log if isinstance(e.event, MessageAction) and not e.event.queued]
+    assert said == ["do it", "next"]
+    assert talk.state.agent_state is AgentState.RUNNING
+    assert [queued.text for queued in talk.state.queued] == ["last"]
+
+
+def test_a_queued_message_can_be_dropped() -> None:
+    talk = Talk()
+    cause = talk.user_says()
+    talk.add(MessageAction(content="next", queued=True), USER)
+    talk.add(NullAction(), USER, talk.last_id)
+    talk.add(AgentFinishAction(), AGENT, cause)
+    assert (talk.state.agent_state, talk.state.queued) == (AgentState.FINISHED, ())
+
+
+def test_what_is_queued_while_the_agent_rests_is_said_at_once() -> None:
+    talk = Talk()
+    talk.add(MessageAction(content="now", queued=True), USER)
+    assert talk.state.agent_state is AgentState.RUNNING
+
+
+def test_a_queue_waits_out_an_interrupt_and_a_restart() -> None:
+    talk = Talk()
+    talk.user_says()
+    talk.add(MessageAction(content="next", queued=True), USER)
+    talk.wish(AgentState.STOPPED)
+    assert [queued.text for queued in talk.state.queued] == ["next"]
+    assert resume(fold(talk.log)) == ()
+    assert [queued.text for queued in fold(talk.log).queued] == ["next"]
+
+
+# -- delegates, and what the environment runs ----------------------------------------------------------------------
+
+
+def delegate(talk: Talk, count: int) -> list[int]:
+    """One answer that delegates so many tasks, and runs a command after them."""
+    cause, ids = talk.state.asked, []
+    for number in range(count + 1):
+        metadata = ToolCallMetadata(function_name="x", tool_call_id=str(number), total_calls_in_response=count + 1)
+        ids.append(len(talk.log))
+        event = AgentDelegateAction(agent="A", inputs={"task": str(number)}, tool_call_metadata=metadata)
+        last = CmdRunAction(command="after", tool_call_metadata=metadata)
+        talk.add(event if number < count else last, AGENT, cause)
+    return ids
+
+
+def test_delegates_work_side_by_side_and_what_follows_waits_for_all_of_them() -> None:
+    talk = Talk()
+    talk.user_says()
+    one, two, after = delegate(talk, 2)
+    assert talk.state.running == (one, two)
+    metrics = LLMMetrics(accumulated_cost=0.5)
+    talk.add(AgentDelegateObservation(content="2", outputs={"iterations": 3}, llm_metrics=metrics), AGENT, two)
+    left = talk.state.running
+    assert list(left) == [one]
+    effects = talk.add(AgentDelegateObservation(content="1", llm_metrics=metrics), AGENT, one)
+    assert Execute(after) in effects
+    assert (talk.state.metrics.accumulated_cost, talk.state.iteration) == (1.0, 4)
+
+
+def test_interrupting_the_parent_interrupts_every_delegate() -> None:
+    talk = Talk()
+    talk.user_says()
+    one, two, after = delegate(talk, 2)
+    effects = talk.wish(AgentState.STOPPED)
+    assert {Cancel(one), Cancel(two)} <= set(effects)
+    assert [e.cause for e in effects if isinstance(e, Emit) and e.cause is not None] == [after]
+
+
+def test_a_command_of_the_environment_waits_for_nobody_and_is_answered_after_a_crash() -> None:
+    talk = Talk()
+    talk.add(CmdRunAction(command="git clone", hidden=True), ENVIRONMENT)
+    action = talk.last_id
+    assert talk.state.agent_state is AgentState.AWAITING_USER_INPUT
+    (effect,) = resume(fold(talk.log))
+    assert isinstance(effect, Emit)
+    assert effect.cause == action
+    talk.add(CmdOutputObservation(command="git clone"), ENVIRONMENT, action)
+    assert talk.state.errands == frozenset()

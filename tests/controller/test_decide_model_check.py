@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from core.controller import decide
+from core.controller.halts import HaltKind
 from core.controller.state import State
 from core.events import (
+    AgentDelegateObservation,
     AgentState,
     ChangeAgentStateAction,
+    CondensationRequestAction,
     Envelope,
     EventSource,
     MessageAction,
@@ -23,14 +26,30 @@ from tests.controller.simulation import REAL, Violation, World
 
 INTERLEAVINGS = 3000
 """Of the short form; `make campaign` runs the full count."""
+EVERYTHING = {
+    "limit:iterations",
+    "limit:budget",
+    "limit:tokens",
+    "limit:time",
+    "limit:unpriced",
+    "limit:day_budget",
+    "model:server",
+    "model:context_window",
+    "sandbox:",
+    "stuck:repeating_action_observation",
+}
+"""What stands in the way of some of them, so that it is known to have been tried."""
 
 
 def test_the_invariants_hold_in_random_interleavings(seed: int) -> None:
+    reached: set[str] = set()
     for number in range(seed, seed + INTERLEAVINGS):
+        world = World(number, reached=reached)
         try:
-            World(number).run()
+            world.run()
         except Violation as violation:
             raise AssertionError(f"HANDLOOM_SEED={number}: {violation}") from violation
+    assert reached >= EVERYTHING
 
 
 def forgets_unread_messages(s: State, env: Envelope) -> State:
@@ -57,7 +76,7 @@ def drops_the_queue_at_an_interrupt(s: State, env: Envelope) -> State:
 def runs_held_actions(s: State, env: Envelope) -> State:
     after = decide.evolve(s, env)
     if after.agent_state is AgentState.AWAITING_USER_CONFIRMATION:
-        return replace(after, agent_state=AgentState.RUNNING, running=after.queue[0])
+        return replace(after, agent_state=AgentState.RUNNING, running=(after.queue[0].id,))
     return after
 
 
@@ -68,19 +87,53 @@ def forgets_the_rest_of_an_answer(s: State, env: Envelope) -> State:
 
 def asks_while_an_action_runs(s: State, env: Envelope) -> State:
     after = decide.evolve(s, env)
-    if isinstance(env.event, MessageAction) and after.running is not None and after.asked is None:
+    if isinstance(env.event, MessageAction) and after.running and after.asked is None:
         return replace(after, asked=env.id)
     return after
 
 
 def lets_the_limit_pass_silently(s: State, env: Envelope) -> State:
     after = decide.evolve(s, env)
-    return replace(after, agent_state=AgentState.RUNNING) if after.limit else after
+    is_limit = after.halt is not None and after.halt.kind is HaltKind.LIMIT
+    return replace(after, agent_state=AgentState.RUNNING) if is_limit else after
 
 
 def forgets_who_owes(s: State, env: Envelope) -> State:
     after = decide.evolve(s, env)
-    return replace(after, running=None) if isinstance(env.event, Observation) and env.cause != s.running else after
+    return replace(after, running=()) if isinstance(env.event, Observation) and env.cause not in s.running else after
+
+
+def overlooks_the_budget(s: State, env: Envelope) -> State:
+    """The price of the next call is not thought of."""
+    return decide.evolve(replace(s, last_cost=0.0), env)
+
+
+def ends_at_an_error(s: State, env: Envelope) -> State:
+    """V0: an error is the end, with nothing to choose."""
+    after = decide.evolve(s, env)
+    return replace(after, halt=None) if after.agent_state is AgentState.ERROR else after
+
+
+def forgets_the_queued_message(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, queued=()) if after.agent_state is AgentState.STOPPED else after
+
+
+def lets_commands_run_side_by_side(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, running=tuple(p.id for p in after.queue if not p.held)) if after.running else after
+
+
+def loses_delegates(s: State, env: Envelope) -> State:
+    """The result of a delegate is taken for that of all of them."""
+    after = decide.evolve(s, env)
+    done = isinstance(env.event, AgentDelegateObservation)
+    return replace(after, running=(), queue=()) if done else after
+
+
+def waits_for_a_condensation_that_nobody_asks_for(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, condensing=True) if isinstance(env.event, CondensationRequestAction) else after
 
 
 @pytest.mark.parametrize(
@@ -94,6 +147,12 @@ def forgets_who_owes(s: State, env: Envelope) -> State:
         asks_while_an_action_runs,
         lets_the_limit_pass_silently,
         forgets_who_owes,
+        overlooks_the_budget,
+        ends_at_an_error,
+        forgets_the_queued_message,
+        lets_commands_run_side_by_side,
+        loses_delegates,
+        waits_for_a_condensation_that_nobody_asks_for,
     ],
 )
 def test_a_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], State]) -> None:

@@ -21,8 +21,11 @@ from core.events import (
     EventFormatError,
     EventSource,
     FileEditAction,
+    LLMMetrics,
     MessageAction,
     Observation,
+    TokenUsage,
+    ToolCallMetadata,
     UnknownAction,
     UnknownObservation,
     drop_for_trajectory,
@@ -163,6 +166,18 @@ def test_the_form_is_the_one_of_v0() -> None:
     form = event_to_dict(CmdOutputObservation(command="echo hi", content="hi"))
     assert (form["observation"], form["content"], form["success"]) == ("run", "hi", False)
     assert set(form["extras"]) == {"command", "hidden", "metadata"}
+
+
+def test_the_id_of_the_answer_is_there_again() -> None:
+    metadata = ToolCallMetadata(function_name="f", tool_call_id="1", model_response={"id": "answer-7"})
+    metrics = LLMMetrics(accumulated_token_usage=TokenUsage(response_id="answer-7"))
+    action = CmdRunAction(command="ls", tool_call_metadata=metadata, llm_metrics=metrics)
+    again, _ = event_from_dict(json.loads(to_json(event_to_dict(action, derived=False))))
+    assert again == action
+    assert again.tool_call_metadata is not None
+    assert again.llm_metrics is not None
+    assert again.tool_call_metadata.model_response["id"] == "answer-7"
+    assert again.llm_metrics.accumulated_token_usage.response_id == "answer-7"
 
 
 def test_fields_that_v0_does_not_have_are_stored_only_when_they_say_something() -> None:

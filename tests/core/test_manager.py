@@ -572,14 +572,6 @@ def _days_ago(days: int) -> datetime:
     return datetime.now(UTC) - timedelta(days=days)
 
 
-async def test_a_conversation_knows_who_delegated_to_it(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
-        parent = await rooms.create()
-        child = await rooms.create(parent=parent.info.id, parent_action=7)
-        assert (child.info.parent, child.info.parent_action) == (parent.info.id, 7)
-        assert [info.id for info in await rooms.manager.list()] == [child.info.id, parent.info.id]
-
-
 async def test_times_are_in_utc_and_the_newest_event_decides_the_order(tmp_path: Path) -> None:
     """Weakness 18: V0's times are naive, and local."""
     async with house(tmp_path) as rooms:

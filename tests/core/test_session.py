@@ -13,6 +13,7 @@ import pytest
 
 from core.config import Settings, load
 from core.controller.controller import INTERRUPTED, STORE_STATUS
+from core.controller.halts import Halt, HaltKind, Way
 from core.errors import ConfigurationError, StoreError, UsageError
 from core.events import (
     AgentFinishAction,
@@ -264,10 +265,13 @@ async def test_a_limit_asks_and_extending_it_goes_on(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("echo one")]}, FINISH]
     async with conversation(tmp_path, turns, settings=settings) as session:
         events = await said_and_settled(session)
-        assert (session.state.agent_state, session.state.limit) == (AgentState.PAUSED, "iterations")
+        assert (session.state.agent_state, session.state.halt) == (
+            AgentState.PAUSED,
+            Halt(HaltKind.LIMIT, "iterations"),
+        )
         changed = of(events, AgentStateChangedObservation)[-1]
         assert changed.reason == "Agent reached maximum iteration. Current iteration: 1, max iteration: 1"
-        await session.extend_limit()
+        await session.take(Way.EXTEND)
         await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
 

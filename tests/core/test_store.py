@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -82,6 +82,20 @@ async def test_pages_are_read_from_either_end(store: EventStore) -> None:
     assert ids(await store.read("c", after=2, before=5)) == [3, 4]
 
 
+async def test_times_are_utc_and_a_clock_that_jumps_changes_no_order(store: EventStore, tmp_path: Path) -> None:
+    now = [datetime(2026, 1, 1, 10, tzinfo=UTC)]
+    async with EventStore(tmp_path / "jumping", clock=lambda: now[0]) as jumping:
+        lease = await conversation(jumping)
+        for hours in (1, -3, 2):
+            now[0] += timedelta(hours=hours)
+            await jumping.append(lease, [said(f"{hours}")])
+        events = await jumping.read("c")
+    assert [e.event for e in events] == [MessageAction(content=text) for text in ("1", "-3", "2")]
+    assert [e.timestamp.isoformat()[11:] for e in events] == ["11:00:00+00:00", "08:00:00+00:00", "10:00:00+00:00"]
+    await store.append(await conversation(store), [said("under the clock that is used where none is given")])
+    assert [e.timestamp.utcoffset() for e in await store.read("c")] == [timedelta()]
+
+
 async def test_filters_choose_by_kind_source_text_and_time(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said("find Me"), Draft(CmdRunAction(command="%_'\""), AGENT)])
@@ -122,6 +136,36 @@ async def test_spending_is_added_with_its_events(store: EventStore) -> None:
     with pytest.raises(StoreError):
         await store.append(lease, [Draft(CmdRunAction.model_construct(command=float("nan")), AGENT, spent=spent)])  # type: ignore[arg-type]
     assert (await store.spent()).calls == 4
+
+
+async def test_spending_is_told_day_by_day_with_the_newest_first(tmp_path: Path) -> None:
+    now = [datetime(2026, 1, 1, 23, tzinfo=UTC)]
+    async with EventStore(tmp_path / "home", clock=lambda: now[0]) as store:
+        lease = await conversation(store)
+        await store.append(lease, [replace(said("x"), spent=Spent(calls=1, cost=0.5))])
+        now[0] += timedelta(hours=2)
+        await store.append(lease, [replace(said("y"), spent=Spent(calls=2, unpriced=2))])
+        first, second = date(2026, 1, 1), date(2026, 1, 2)
+        each = await store.spent_by_day()
+        assert list(each.items()) == [(second, Spent(2, 0.0, 2)), (first, Spent(1, 0.5))]
+        assert each[first] == await store.spent(first)
+        assert list(await store.spent_by_day(limit=1)) == [second]
+
+
+async def test_events_of_all_conversations_are_counted_by_kind(store: EventStore) -> None:
+    for name in ("one", "two"):
+        await store.append(await conversation(store, name), [said("x"), Draft(CmdRunAction(command="ls"), AGENT)])
+    await store.append(await conversation(store, "three"), [said("x")])
+    assert await store.count_conversations() == 3
+    assert await store.events_by_kind() == {"action:message": 3, "action:run": 2}
+
+
+async def test_those_to_whom_a_conversation_delegated_are_found_at_every_depth(store: EventStore) -> None:
+    for name, parent in (("root", ""), ("child", "root"), ("grandchild", "child"), ("other", ""), ("self", "self")):
+        await store.create_conversation(name, title="", workspace="/w", model="m", parent=parent)
+    assert [info.id for info in await store.descendants("root")] == ["child", "grandchild"]
+    assert [info.parent for info in await store.descendants("child")] == ["child"]
+    assert await store.descendants("other") == await store.descendants("self") == []
 
 
 async def test_a_delivery_that_fails_stops_nothing(store: EventStore, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -93,6 +94,42 @@ async def test_a_subscriber_gets_only_the_types_that_it_names(stream: EventStrea
     await stream.append(CmdRunAction(command="ls"), AGENT)
     await stream.settle()
     assert [e.id for e in runs.seen] == [1]
+
+
+async def test_subscribers_take_neither_a_thread_nor_a_clock(stream: EventStream) -> None:
+    """Who waits for events waits for nothing else: no thread, and no timer that would wake the loop."""
+    threads, where = threading.active_count(), set()
+
+    async def note(envelope: Envelope) -> None:
+        where.add((threading.current_thread(), asyncio.get_running_loop()))
+
+    for subscriber in EventStreamSubscriber:
+        stream.subscribe(subscriber, note, "a")
+    await stream.append(MessageAction(content="x"), USER)
+    await stream.settle()
+    assert where == {(threading.current_thread(), asyncio.get_running_loop())}
+    assert threading.active_count() == threads
+    assert vars(asyncio.get_running_loop())["_scheduled"] == []
+
+
+async def test_every_callback_runs_in_the_loop_of_its_conversation_for_as_long_as_it_takes(
+    stream: EventStream,
+) -> None:
+    """A callback awaits what the others set: no loop of its own, and nobody who cuts it off."""
+    release, ended = asyncio.Event(), asyncio.Event()
+
+    async def patient(envelope: Envelope) -> None:
+        await release.wait()
+        ended.set()
+
+    async def releasing(envelope: Envelope) -> None:
+        release.set()
+
+    stream.subscribe(MAIN, patient, "patient")
+    stream.subscribe(TEST, releasing, "releasing")
+    await stream.append(MessageAction(content="x"), USER)
+    async with asyncio.timeout(5):
+        await ended.wait()
 
 
 async def test_a_callback_id_is_used_once_by_a_subscriber(stream: EventStream) -> None:

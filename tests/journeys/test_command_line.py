@@ -148,7 +148,7 @@ class TestEnds:
         dear = [{**turn, "usage": {"prompt_tokens": 1000, "cost": 0.3}} for turn in WORK]
         done = handloom("run", "x", "--model", write_script(tmp_path, dear), "--max-budget", "0.5")
         assert done.status == 4
-        assert "current budget: 0.60, max budget: 0.50" in done.err.lower()
+        assert "Current budget: 0.30, max budget: 0.50; the next call is expected to take $0.30" in done.err
 
     def test_a_model_that_fails_for_good_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "server_error"}]))

@@ -47,6 +47,8 @@ def failure(error: BaseException, model: str = "anthropic/claude") -> Failure:
         ("APIConnectionError", "overloaded", 500, ModelErrorKind.SERVER),
         ("APIConnectionError", "Expecting value: line 1", 500, ModelErrorKind.BAD_RESPONSE),
         ("BadRequestError", "prompt is too long: 300000", 400, ModelErrorKind.CONTEXT_WINDOW),
+        ("BadRequestError", "This model's maximum context length is 8192 tokens", 400, ModelErrorKind.CONTEXT_WINDOW),
+        ("BadRequestError", "error code: context_length_exceeded", 400, ModelErrorKind.CONTEXT_WINDOW),
         ("ContextWindowExceededError", "no", 400, ModelErrorKind.CONTEXT_WINDOW),
         ("ContentPolicyViolationError", "no", 400, ModelErrorKind.CONTENT_POLICY),
         ("BadRequestError", "unknown field", 400, ModelErrorKind.BAD_REQUEST),

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
+from core.controller.halts import Halt, Way
+from core.controller.state import Limits
 from core.errors import UsageError
 from core.events import (
     AgentState,
@@ -39,14 +41,19 @@ METRICS = LLMMetrics(
 )
 
 
+LIMITS = Limits(max_iterations=100)
+
+
 @dataclass(frozen=True)
 class StateDouble:
     """The controller's state as far as the screen reads it."""
 
     agent_state: AgentState = AgentState.AWAITING_USER_INPUT
     iteration: int = 0
-    max_iterations: int = 100
-    limit: str | None = None
+    reason: str = ""
+    allowed: Limits = LIMITS
+    halt: Halt | None = None
+    tokens: int = 0
     awaiting: int | None = None
     metrics: LLMMetrics = METRICS
 
@@ -134,7 +141,7 @@ class SessionDouble:
 
     async def interrupt(self) -> None:
         self._wish("interrupt")
-        await self.become(agent_state=AgentState.STOPPED, awaiting=None, limit=None)
+        await self.become(agent_state=AgentState.STOPPED, awaiting=None, halt=None)
 
     async def pause(self) -> None:
         self._wish("pause")
@@ -152,9 +159,9 @@ class SessionDouble:
         self._wish("reject", reason)
         await self.become(agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None)
 
-    async def extend_limit(self) -> None:
-        self._wish("extend_limit")
-        await self.become(agent_state=AgentState.RUNNING, limit=None)
+    async def take(self, way: Way, model: str = "") -> None:
+        self._wish("take", way, *([model] if model else []))
+        await self.become(agent_state=AgentState.RUNNING, halt=None)
 
     def set_confirm_mode(self, mode: str) -> None:
         self._wish("set_confirm_mode", mode)
@@ -229,11 +236,13 @@ class ManagerDouble:
         ]
     )
 
-    def add(self, *, workspace: str = "/work", model: str = "demo", title: str = "") -> SessionDouble:
+    def add(
+        self, *, workspace: str = "/work", model: str = "demo", title: str = "", repository: str = ""
+    ) -> SessionDouble:
         """A conversation that exists already."""
         number = len(self.sessions)
         at = NOW + timedelta(minutes=number)
-        info = ConversationInfo(f"c{number}", title, workspace, model, at, at, 0)
+        info = ConversationInfo(f"c{number}", title, workspace, model, at, at, 0, repository=repository)
         session = SessionDouble(info, self.isolation)
         self.sessions[info.id] = session
         return session
@@ -244,10 +253,10 @@ class ManagerDouble:
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]
 
-    async def create(self, *, workspace: str, model: str = "", title: str = "") -> SessionDouble:
+    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
-        return self.add(workspace=workspace, model=model, title=title)
+        return self.add(workspace=workspace, model=model, title=title, repository=repository)
 
     async def open(self, conversation_id: str) -> SessionDouble:
         if conversation_id not in self.sessions:

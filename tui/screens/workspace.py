@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 
 from tui.arrangement import LOW, PANES, TINY, arrange
-from tui.cards import ApprovalCard, Card, LimitCard, Notice
+from tui.cards import ApprovalCard, Card, HaltCard, Notice
 from tui.commands import Scope, hints
 from tui.footer import Footer, Hints
 from tui.leader import WhichKey
@@ -228,8 +228,8 @@ class Workspace(Screen[None]):
         focused = self.focused
         if isinstance(focused, ApprovalCard):
             return Scope.APPROVAL
-        if isinstance(focused, LimitCard):
-            return Scope.LIMIT
+        if isinstance(focused, HaltCard):
+            return Scope.HALT
         if focused is self.prompt:
             return Scope.PROMPT
         if focused is self.chat:

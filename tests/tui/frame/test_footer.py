@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
+from core.controller.halts import HaltKind
 from tui.footer import Facts, duration, elide_path, pieces, tokens
 from tui.marks import Mark, mark_of
 
@@ -74,6 +75,7 @@ def test_numbers_are_for_people() -> None:
 
 
 def test_a_reached_limit_is_a_question_whatever_the_state() -> None:
-    assert mark_of("paused", "budget") == (Mark.ASKING, "reached the limit of budget")
+    assert mark_of("paused", "limit") == (Mark.ASKING, "reached a limit")
+    assert {mark_of("paused", str(kind))[0] for kind in HaltKind} == {Mark.ASKING, Mark.ERROR}
     assert mark_of("running", None) == (Mark.RUNNING, "running")
     assert mark_of("something new", None) == (Mark.IDLE, "something new")

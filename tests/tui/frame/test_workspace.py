@@ -9,13 +9,15 @@ import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
+from core.controller.halts import Halt, HaltKind, Way
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
 from core.manager import ConversationManager
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import running, until
 from tui.app import HandloomApp
-from tui.cards import GUARD_S, ApprovalCard, LimitCard
+from tui.cards import GUARD_S, ApprovalCard, HaltCard
+from tui.commands import BY_ID
 from tui.leader import WhichKey
 from tui.options import StartOptions
 from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
@@ -317,6 +319,14 @@ async def test_pause_lets_the_agent_stop_and_again_lets_it_go_on() -> None:
 # -- the start ---------------------------------------------------------------------------------------------------------
 
 
+async def test_a_repository_is_for_a_new_conversation() -> None:
+    manager = ManagerDouble()
+    manager.add()
+    async with running(manager=manager, repository="/srv/repo.git#main") as it:
+        assert it.session.info.id == "c1"
+        assert it.session.info.repository == "/srv/repo.git#main"
+
+
 async def test_the_last_conversation_of_this_folder_is_resumed_with_its_tail() -> None:
     manager = ManagerDouble()
     mine = manager.add(workspace="/work")
@@ -379,6 +389,16 @@ async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_los
         await until(pilot, lambda: bool(manager.sessions) and bool(manager.sessions["c0"].wishes))
         assert manager.sessions["c0"].wishes == [("send", "quick")]
         assert app.workspace.prompt.text == ""
+
+
+async def test_a_frame_that_is_due_when_the_program_ends_draws_nothing() -> None:
+    async def connect() -> ConversationManager:
+        return cast("ConversationManager", ManagerDouble())
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.current is not None)
+    app._pump()
 
 
 async def test_what_is_typed_before_the_conversation_is_open_stays_in_the_prompt() -> None:
@@ -473,17 +493,51 @@ async def test_one_can_allow_and_stop_being_asked() -> None:
         assert it.session.wishes == [("set_confirm_mode", "never"), ("confirm",)]
 
 
-@pytest.mark.parametrize(("key", "wish"), [("e", "extend_limit"), ("s", "interrupt")])
-async def test_a_limit_asks_to_be_extended(key: str, wish: str) -> None:
+HALTS = [
+    (Halt(HaltKind.LIMIT, "iterations"), "A limit is reached."),
+    (Halt(HaltKind.MODEL, "rate_limit"), "The model did not answer."),
+    (Halt(HaltKind.MODEL, "context_window"), "The model did not answer."),
+    (Halt(HaltKind.SANDBOX), "The sandbox is gone."),
+    (Halt(HaltKind.STUCK, "monologue", 7), "The agent goes round in a circle."),
+]
+
+
+@pytest.mark.parametrize(
+    ("halt", "title", "way"),
+    [(halt, title, way) for halt, title in HALTS for way in halt.ways if way is not Way.SWITCH_MODEL],
+)
+async def test_a_halt_says_what_it_is_and_offers_its_ways_out(halt: Halt, title: str, way: Way) -> None:
     async with running() as it:
-        await it.session.become(limit="iterations")
+        await it.session.become(halt=halt, reason="what went wrong")
         await it.settle()
-        assert isinstance(it.app.focused, LimitCard)
-        assert "The limit of iterations is reached." in it.screen_text()
+        assert isinstance(it.app.focused, HaltCard)
+        assert title in it.screen_text()
+        assert "what went wrong" in it.screen_text()
+        command = BY_ID[f"halt.{way}"]
+        assert f"{command.keys[0]} {command.title.lower()}" in it.screen_text()
         it.clock.now += GUARD_S + 0.1
-        await it.press(key)
-        assert it.session.wishes == [(wish,)]
+        await it.press(command.keys[0])
+        assert it.session.wishes == [("take", way)]
         assert it.app.workspace.card is None
+
+
+async def test_a_way_that_a_halt_does_not_offer_is_not_taken() -> None:
+    async with running() as it:
+        await it.session.become(halt=Halt(HaltKind.LIMIT, "budget"))
+        await it.settle()
+        it.clock.now += GUARD_S + 0.1
+        await it.press("r", "x", "b")
+        assert it.session.wishes == []
+
+
+async def test_another_model_is_chosen_from_the_halt_of_one_that_failed() -> None:
+    async with running() as it:
+        await it.session.become(halt=Halt(HaltKind.MODEL, "not_found"))
+        await it.settle()
+        it.clock.now += GUARD_S + 0.1
+        await it.press("m", *"other/one", "enter")
+        await it.settle()
+        assert it.session.wishes == [("take", Way.SWITCH_MODEL, "other/one")]
 
 
 async def test_a_question_in_a_hidden_tab_is_marked_and_comes_up_with_its_tab() -> None:

@@ -70,9 +70,11 @@ class TerminalModel(PaneModel):
 
 
 def _output(event: Event) -> bytes:
-    """A stored command and its output as a terminal would have shown them; nothing for other events."""
+    """A stored command and its output as a terminal would have shown them; nothing for others and hidden ones."""
     command, content = getattr(event, "command", None), getattr(event, "content", None)
     if type(event).kind != "run" or not isinstance(command, str) or not isinstance(content, str):
+        return b""
+    if getattr(event, "hidden", False):
         return b""
     text = f"$ {command}\n{content}".rstrip("\n") + "\n"
     return text.replace("\r\n", "\n").replace("\n", "\r\n").encode("utf-8", "replace")

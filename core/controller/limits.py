@@ -1,0 +1,112 @@
+"""The limits: which one the next call of the model would pass, and what an extension moves. Pure.
+
+They are looked at before each call. What the call will cost is estimated from the last one: it sends at least the same
+prompt again. A budget with a model of unknown price cannot be watched, and that is a limit too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.controller.state import Limits, State
+    from core.writer import Spent
+
+UNPRICED = "unpriced"
+"""The name of the limit that is reached where the price of a model is not known and there is a budget."""
+DAY = "day_"
+"""How the names of the day's limits begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A limit that the next call would pass: its name and what the user is told."""
+
+    name: str
+    text: str
+
+
+def reached(s: State, now: datetime) -> Reached | None:
+    """The limit of the conversation that stands before the next call."""
+    allowed = s.allowed
+    if allowed.max_iterations is not None and s.iteration >= allowed.max_iterations:
+        text = f"Agent reached maximum iteration. Current iteration: {s.iteration}, max iteration: "
+        return Reached("iterations", text + str(allowed.max_iterations))
+    if allowed.max_budget is not None:
+        cost = s.metrics.accumulated_cost
+        if cost is None:
+            return Reached(UNPRICED, _unpriced(allowed.max_budget))
+        if cost + s.last_cost > allowed.max_budget or cost >= allowed.max_budget:
+            text = (
+                "Agent reached maximum budget for conversation."
+                f"Current budget: {cost:.2f}, max budget: {allowed.max_budget:.2f}"
+            )
+            return Reached("budget", text + _expected(f"${s.last_cost:.2f}", cost < allowed.max_budget))
+    tokens, next_tokens = s.tokens, s.metrics.accumulated_token_usage.per_turn_token
+    if allowed.max_tokens is not None and tokens and tokens + next_tokens > allowed.max_tokens:
+        text = f"The limit of {allowed.max_tokens:,} tokens is reached: {tokens:,} are used"
+        return Reached("tokens", text + _expected(f"{next_tokens:,}", tokens < allowed.max_tokens))
+    if allowed.max_seconds is not None and s.worked_at(now) >= allowed.max_seconds:
+        text = f"The agent has worked for {s.worked_at(now):.0f} s; the limit is {allowed.max_seconds:.0f} s."
+        return Reached("time", text)
+    return None
+
+
+def reached_of_day(s: State, day: Limits, spent: Spent, today: date) -> Reached | None:
+    """The limit of the day, for all conversations together, that stands before the next call."""
+    times = 1 + (s.day_grants[1] if s.day_grants is not None and s.day_grants[0] == today else 0)
+    for name, used, expected, limit in (
+        ("iterations", spent.calls, 1, day.max_iterations),
+        ("budget", spent.cost, s.last_cost, day.max_budget),
+        ("tokens", spent.tokens, s.metrics.accumulated_token_usage.per_turn_token, day.max_tokens),
+        ("time", spent.seconds, 0.0, day.max_seconds),
+    ):
+        if limit is not None and (used >= limit * times or used + expected > limit * times):
+            return Reached(DAY + name, f"Today's limit of {_amount(name, limit * times)} is reached: all "
+                           f"conversations together have used {_amount(name, used)}.")  # fmt: skip
+    if day.max_budget is not None and s.metrics.accumulated_cost is None and times == 1:
+        return Reached(DAY + UNPRICED, _unpriced(day.max_budget))
+    return None
+
+
+def extended(s: State, name: str, today: date) -> State:
+    """The state with this limit moved on by its own amount again, and at least beyond the next call."""
+    allowed, limits = s.allowed, s.limits
+    usage = s.metrics.accumulated_token_usage
+    if name.startswith(DAY):
+        times = s.day_grants[1] if s.day_grants is not None and s.day_grants[0] == today else 0
+        return replace(s, day_grants=(today, times + 1))
+    match name:
+        case "iterations":
+            allowed = replace(allowed, max_iterations=s.iteration + (limits.max_iterations or 1))
+        case "budget":
+            spent = s.metrics.accumulated_cost or 0.0
+            allowed = replace(allowed, max_budget=spent + max(limits.max_budget or 0.0, 2 * s.last_cost))
+        case "tokens":
+            allowed = replace(allowed, max_tokens=s.tokens + max(limits.max_tokens or 0, 2 * usage.per_turn_token))
+        case "time":
+            allowed = replace(allowed, max_seconds=s.worked_s + (limits.max_seconds or 0.0))
+        case "unpriced":
+            allowed = replace(allowed, max_budget=None)
+    return replace(s, allowed=allowed)
+
+
+def _unpriced(budget: float) -> str:
+    return f"The price of this model is not known, so the budget of ${budget:.2f} cannot be watched."
+
+
+def _expected(amount: str, matters: bool) -> str:
+    return f"; the next call is expected to take {amount}" if matters else ""
+
+
+def _amount(name: str, value: float) -> str:
+    match name:
+        case "budget":
+            return f"${value:.2f}"
+        case "time":
+            return f"{value:.0f} s"
+        case "iterations":
+            return f"{value:,.0f} answers"
+    return f"{value:,.0f} {name}"

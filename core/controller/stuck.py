@@ -1,0 +1,169 @@
+"""The stuck detector: does the agent go round in a circle? Pure, on its last steps since the user spoke.
+
+A step is an action and its result. Steps are the same when the agent did the same and saw the same; what it thought
+does not count, and an output that changes is no loop. The scenarios and thresholds are those of OpenHands V0
+(`openhands/controller/stuck.py`), and beyond them circles of up to MAX_PERIOD steps.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from core.events import (
+    Action,
+    AgentThinkAction,
+    CmdOutputObservation,
+    CondensationAction,
+    ErrorObservation,
+    Event,
+    IPythonRunCellAction,
+    IPythonRunCellObservation,
+    MessageAction,
+    Observation,
+)
+
+MAX_PERIOD = 8
+"""The longest circle that is looked for, in steps."""
+PERIOD_REPEATS = 3
+SAME_REPEATS = 4
+ERROR_REPEATS = 3
+MONOLOGUE_REPEATS = 3
+CONDENSATION_REPEATS = 2
+KEPT = MAX_PERIOD * PERIOD_REPEATS
+"""Steps that are looked at."""
+
+SYNTAX_ERRORS = (
+    "SyntaxError: unterminated string literal (detected at line",
+    "SyntaxError: invalid syntax. Perhaps you forgot a comma?",
+    "SyntaxError: incomplete input",
+)
+_NOT_COMPARED = frozenset({"thought", "security_risk", "confirmation_state", "tool_call_metadata", "llm_metrics"})
+_VARYING = re.compile(r"\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds|us|µs|ns)\b|0x[0-9a-fA-F]+")
+"""What differs between two failures that are the same: how long it took, and addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that the agent did. A message or a condensation has no result."""
+
+    id: int
+    action: Action
+    result: Observation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A circle: its kind, how often it went round, and the event with which it began."""
+
+    kind: str
+    repeats: int
+    since: int
+    period: int = 1
+
+
+def find_loop(recent: tuple[Step, ...]) -> Loop | None:
+    """The circle in which the last steps go, if they do."""
+    if len(recent) < CONDENSATION_REPEATS:
+        return None
+    last = recent[-1].action
+    if isinstance(last, MessageAction):
+        return _repeated(recent, MONOLOGUE_REPEATS, "monologue")
+    if isinstance(last, CondensationAction):
+        pair = recent[-CONDENSATION_REPEATS:]
+        if all(isinstance(step.action, CondensationAction) for step in pair):
+            return Loop("context_window_error", CONDENSATION_REPEATS, pair[0].id)
+        return None
+    return _repeated(recent, SAME_REPEATS, "repeating_action_observation") or _failing(recent) or _circle(recent)
+
+
+def _repeated(recent: tuple[Step, ...], repeats: int, kind: str) -> Loop | None:
+    steps = recent[-repeats:]
+    if len(steps) == repeats and all(_same(steps[0], step) for step in steps[1:]):
+        return Loop(kind, repeats, steps[0].id)
+    return None
+
+
+def _failing(recent: tuple[Step, ...]) -> Loop | None:
+    """The same action, and an error each time, whatever it said."""
+    steps = recent[-ERROR_REPEATS:]
+    if len(steps) < ERROR_REPEATS or not all(_same_action(steps[0].action, step.action) for step in steps[1:]):
+        return None
+    results = [step.result for step in steps]
+    failed = all(isinstance(result, ErrorObservation) for result in results)
+    errors = {_syntax_error(result) for result in results}
+    if failed or (len(errors) == 1 and None not in errors):
+        return Loop("repeating_action_error", ERROR_REPEATS, steps[0].id)
+    return None
+
+
+def _circle(recent: tuple[Step, ...]) -> Loop | None:
+    """Several steps in turn, round and round."""
+    for period in range(2, MAX_PERIOD + 1):
+        steps = recent[-period * PERIOD_REPEATS :]
+        if len(steps) < period * PERIOD_REPEATS:
+            return None
+        if all(_same(steps[n], steps[n + period]) for n in reversed(range(len(steps) - period))):
+            return Loop("repeating_action_observation_pattern", PERIOD_REPEATS, steps[0].id, period)
+    return None
+
+
+def _same(one: Step, other: Step) -> bool:
+    return _same_action(one.action, other.action) and _same_result(one.result, other.result)
+
+
+def _same_action(one: Action, other: Action) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, IPythonRunCellAction) and isinstance(other, IPythonRunCellAction):
+        edits = "edit_file_by_replace(" in one.code and "edit_file_by_replace(" in other.code
+        return one.code.split("\n")[:3] == other.code.split("\n")[:3] if edits else one.code == other.code
+    return _compared(one) == _compared(other)
+
+
+def _same_result(one: Observation | None, other: Observation | None) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, CmdOutputObservation) and isinstance(other, CmdOutputObservation):
+        if one.exit_code != other.exit_code:
+            return False
+        if one.exit_code == 0:
+            return one.content == other.content
+        return _VARYING.sub("", one.content) == _VARYING.sub("", other.content)
+    return (one and _compared(one)) == (other and _compared(other))
+
+
+def _syntax_error(result: Observation | None) -> str | None:
+    """The line of a cell's syntax error, of the kinds that a model repeats."""
+    if not isinstance(result, IPythonRunCellObservation):
+        return None
+    for line in result.content.split("\n"):
+        if any(marker in line for marker in SYNTAX_ERRORS):
+            return line
+    return None
+
+
+def _compared(event: Event) -> tuple[Any, ...]:
+    return tuple(getattr(event, name) for name in _fields(type(event)))
+
+
+@cache
+def _fields(cls: type[Event]) -> tuple[str, ...]:
+    left_out = _NOT_COMPARED - {"thought"} if cls is AgentThinkAction else _NOT_COMPARED  # there it is the action
+    return tuple(name for name in cls.model_fields if name not in left_out)
+
+
+def describe(loop: Loop) -> str:
+    """What was seen, for people and for the agent."""
+    match loop.kind:
+        case "monologue":
+            return f"said the same {loop.repeats} times without doing anything in between"
+        case "context_window_error":
+            return f"condensed its history {loop.repeats} times without an answer in between"
+        case "repeating_action_error":
+            return f"did the same {loop.repeats} times, and it failed each time"
+    if loop.period > 1:
+        return f"went through the same {loop.period} steps {loop.repeats} times, with the same results"
+    return f"did the same {loop.repeats} times, with the same result"

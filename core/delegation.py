@@ -1,0 +1,148 @@
+"""Delegation: conversations that an agent starts for tasks of its own, each with its log, agent, model and sandbox.
+
+A delegate answers its parent's AgentDelegateAction with exactly one observation, whatever becomes of it: finished,
+failed, refused, or interrupted with its parent. What it spent goes into that observation, and so into the parent's
+sums; its limits are a share of what its parent has left. Follows `start_delegate` of OpenHands V0's controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol
+
+from core.controller.state import Limits, State
+from core.errors import HandloomError
+from core.events import (
+    AgentDelegateAction,
+    AgentDelegateObservation,
+    AgentFinishAction,
+    AgentState,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+    Observation,
+)
+from core.stream import EventStream
+
+MAX_LEVEL = 3
+"""How deep delegates may delegate; the user's own conversation is level 0."""
+DELEGATE_FAILED = "AGENT_ERROR$DELEGATE"
+_DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
+"""Where a delegate has come to its end. In the other resting states it asks something."""
+
+
+class Child(Protocol):
+    """What a delegation needs of a delegate's session."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def stream(self) -> EventStream: ...
+    async def send(self, text: str) -> object: ...
+    async def interrupt(self) -> None: ...
+    async def settled(self) -> None: ...
+    async def changed(self) -> None: ...
+
+
+MakeChild = Callable[[AgentDelegateAction, int, Limits], Awaitable[Child]]
+CloseChild = Callable[[str], Awaitable[None]]
+
+
+class Delegation:
+    """The delegates of one conversation that are at work. `attended` says whether somebody answers what they ask."""
+
+    def __init__(self, make: MakeChild, close: CloseChild, on_change: Callable[[], None]) -> None:
+        self.attended = False
+        self.children: dict[int, Child] = {}
+        """By the id of the action that started each."""
+        self._make = make
+        self._close = close
+        self._on_change = on_change
+
+    async def run(self, action: AgentDelegateAction, action_id: int, limits: Limits) -> Observation:
+        """Start a delegate and wait for its end. Cancelled, it interrupts the delegate, and answers all the same."""
+        try:
+            child = await self._make(action, action_id, limits)
+        except HandloomError as error:
+            return ErrorObservation(content=f"{action.agent} could not be started: {error}", error_id=DELEGATE_FAILED)
+        self.children[action_id] = child
+        self._on_change()
+        try:
+            await child.send(_task(action))
+            await self._see_through(child)
+        except asyncio.CancelledError:
+            with suppress(HandloomError):
+                await child.interrupt()
+                await child.settled()
+        except HandloomError as error:
+            return ErrorObservation(content=f"{action.agent} failed: {error}", error_id=DELEGATE_FAILED)
+        finally:
+            del self.children[action_id]
+            self._on_change()
+        observation = await _result(action.agent, child)
+        await self._close(child.id)
+        return observation
+
+    async def _see_through(self, child: Child) -> None:
+        while True:
+            await child.settled()
+            if child.state.agent_state in _DONE and not child.state.queued:
+                return
+            if not self.attended:
+                return
+            await child.changed()
+
+
+def share(state: State) -> Limits:
+    """What one of the delegates that start now may use: its part of what is left."""
+    parts = max(1, sum(isinstance(pending.action, AgentDelegateAction) for pending in state.queue))
+    allowed, spent = state.allowed, state.metrics.accumulated_cost
+    left_s = None if allowed.max_seconds is None else max(allowed.max_seconds - state.worked_s, 1.0)
+    return Limits(
+        max_iterations=_part(allowed.max_iterations, state.iteration, parts),
+        max_budget=None
+        if allowed.max_budget is None or spent is None
+        else max(allowed.max_budget - spent, 0.0) / parts,
+        max_tokens=_part(allowed.max_tokens, state.tokens, parts),
+        max_seconds=left_s,
+    )
+
+
+def _part(allowed: int | None, used: int, parts: int) -> int | None:
+    return None if allowed is None else max((allowed - used) // parts, 1)
+
+
+def _task(action: AgentDelegateAction) -> str:
+    """The first message of a delegate, in V0's words."""
+    task = action.inputs.get("task")
+    return f"TASK: {task}" if task else f"TASK: {action.inputs}"
+
+
+async def _result(name: str, child: Child) -> Observation:
+    """What came of it, in V0's words, with what it cost."""
+    state = child.state
+    outputs = {"conversation": child.id, "iterations": state.iteration}
+    if state.agent_state in (AgentState.FINISHED, AgentState.AWAITING_USER_INPUT):
+        said = await _last_words(child)
+        content = f"Delegated agent finished with result:\n\n{name} finishes task with {said}"
+    elif state.agent_state is AgentState.REJECTED:
+        content = f"{name} rejected the task. {state.reason}".strip()
+    elif state.agent_state is AgentState.STOPPED:
+        content = f"{name} was stopped before it was done. {state.reason}".strip()
+    else:
+        content = f"{name} encountered an error during execution. {state.reason}".strip()
+    return AgentDelegateObservation(content=content, outputs=outputs, llm_metrics=state.metrics)
+
+
+async def _last_words(child: Child) -> str:
+    for envelope in reversed(await child.stream.page(limit=20)):
+        event = envelope.event
+        if isinstance(event, AgentFinishAction):
+            return str({**event.outputs, "result": event.final_thought} if event.outputs else event.final_thought)
+        if isinstance(event, MessageAction) and envelope.source is EventSource.AGENT:
+            return event.content
+    return ""

@@ -1,0 +1,132 @@
+"""EnvironmentShell: commands that nobody asked for, run for the conversation's own sake and recorded like all others.
+
+Invariant: each stands in the log as an action of the environment, stored before it runs, and as the one observation
+that answers it, whether it ended, failed, ran out of time or was cancelled. Both are hidden from the model and the
+chat. Follows the hidden commands of OpenHands V0 (`openhands/runtime/base.py`). Used by Preparation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from core.controller.controller import INTERRUPTED, INTERRUPTED_EXIT
+from core.controller.halts import RUNTIME_UNAVAILABLE
+from core.errors import RuntimeUnavailableError
+from core.events import (
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    Frame,
+    Observation,
+    TerminalOutput,
+)
+from core.events.output import OutputBuffer
+from core.live import Frames
+from core.ports import Runtime
+from core.stream import EventStream
+
+log = logging.getLogger(__name__)
+
+LATE_S = 30.0
+"""How much later than ours the shell's own limit is: ours ends the command, the shell's leaves it running."""
+TIMED_OUT_EXIT = 124
+"""As the command `timeout` says it."""
+TOLD_CHARS = 500
+"""Of what a command said at its end: enough for its error, and still one message."""
+TRY_AGAIN = "Send a message to try again."
+
+
+def in_agents_shell(command: str) -> CmdRunAction:
+    """A command whose folder and variables stay for the agent."""
+    return CmdRunAction(command=command, hidden=True, blocking=True)
+
+
+def apart(command: str, folder: str) -> CmdRunAction:
+    """A command in a shell of its own, which starts in `folder` and ends with it."""
+    return CmdRunAction(command=command, cwd=folder, is_static=True, hidden=True, blocking=True)
+
+
+class EnvironmentShell:
+    """Runs and records the environment's commands of one conversation."""
+
+    def __init__(self, runtime: Runtime, stream: EventStream, frames: Frames) -> None:
+        self._runtime = runtime
+        self._stream = stream
+        self._frames = frames
+
+    async def run(self, action: CmdRunAction, limit_s: float) -> Observation:
+        """Carry out one command; live output goes to the frames. What the runtime raises is an observation, too.
+
+        The limit, and cancelling, interrupt the command; its observation then has what was seen of it, and is stored
+        before a cancelled caller goes on. Raises StoreError where the command cannot be recorded.
+        """
+        action = action.model_copy(update={"timeout": limit_s + LATE_S})
+        seen = OutputBuffer()
+        writing = self._writing(action)
+        try:
+            action_id = (await asyncio.shield(writing)).id
+            observation = await self._execute(action, action_id, limit_s, seen)
+        except asyncio.CancelledError:
+            action_id = (await writing).id
+            await self._writing(_ended(action, seen, INTERRUPTED_EXIT, INTERRUPTED), action_id)
+            raise
+        await self._record(observation, action_id)
+        return observation
+
+    async def _execute(self, action: CmdRunAction, action_id: int, limit_s: float, seen: OutputBuffer) -> Observation:
+        def publish(frame: Frame) -> None:
+            if isinstance(frame, TerminalOutput):
+                if frame.is_echo:
+                    return  # the command is hidden; what it says is not
+                seen.feed(frame.data)
+            self._frames.publish(frame)
+
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._runtime.execute(action, action_id, publish)
+        except TimeoutError:
+            suffix = f"\n[The command timed out after {limit_s:g} seconds and was stopped.]"
+            return _ended(action, seen, TIMED_OUT_EXIT, suffix)
+        except RuntimeUnavailableError as error:
+            return ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
+        except Exception as error:  # the boundary to the runtime: an action always gets its observation
+            log.exception("the runtime failed on action %s", action_id)
+            return ErrorObservation(content=f"{type(error).__name__}: {error}", error_id="RUNTIME$FAILED")
+
+    async def _record(self, observation: Observation, action_id: int) -> None:
+        """Store it, and see that through: a caller that is cancelled meanwhile goes on only after it."""
+        writing = self._writing(observation, action_id)
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await writing
+            raise
+
+    def _writing(self, event: Event, cause: int | None = None) -> asyncio.Task[Envelope]:
+        """The storing of an event, as a task that its caller awaits in every case."""
+        return asyncio.create_task(self._stream.append(event, EventSource.ENVIRONMENT, cause))
+
+
+def check(observation: Observation, what: str, remedy: str = "") -> None:
+    """Raise RuntimeUnavailableError where a command did not succeed: what, how, what to do, and what it said."""
+    if observation.success:
+        return
+    if not isinstance(observation, CmdOutputObservation):
+        how = "could not be carried out"
+    elif observation.exit_code == TIMED_OUT_EXIT:
+        how = "took too long and was stopped"
+    else:
+        how = f"failed with exit code {observation.exit_code}"
+    told = " ".join(filter(None, (f"{what} {how}.", remedy, TRY_AGAIN)))
+    raise RuntimeUnavailableError(f"{told}\n{observation.content[-TOLD_CHARS:]}".strip())
+
+
+def _ended(action: CmdRunAction, seen: OutputBuffer, exit_code: int, suffix: str) -> CmdOutputObservation:
+    """The observation of a command that we ended, with what had been seen of it until then."""
+    metadata = CmdOutputMetadata(exit_code=exit_code, suffix=suffix)
+    return CmdOutputObservation(command=action.command, content=seen.take(), hidden=True, metadata=metadata)

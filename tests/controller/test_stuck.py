@@ -1,0 +1,145 @@
+"""What is a loop, and what is none: V0's scenarios with its thresholds, and those that V0 misses or sees wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from core.controller.stuck import KEPT, MAX_PERIOD, SYNTAX_ERRORS, Step, describe, find_loop
+from core.events import (
+    Action,
+    AgentThinkAction,
+    AgentThinkObservation,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationAction,
+    ErrorObservation,
+    IPythonRunCellAction,
+    IPythonRunCellObservation,
+    MCPAction,
+    MCPObservation,
+    MessageAction,
+    Observation,
+    ToolCallMetadata,
+)
+
+
+def ran(command: str, output: str = "", exit_code: int = 0, **fields: str) -> tuple[Action, Observation]:
+    metadata = CmdOutputMetadata(exit_code=exit_code)
+    call = ToolCallMetadata(function_name="f", tool_call_id=fields.get("thought", ""), total_calls_in_response=1)
+    action = CmdRunAction(command=command, tool_call_metadata=call, **fields)
+    return action, CmdOutputObservation(command=command, content=output, metadata=metadata)
+
+
+def cell(code: str, output: str) -> tuple[Action, Observation]:
+    return IPythonRunCellAction(code=code), IPythonRunCellObservation(code=code, content=output)
+
+
+def steps(pairs: Iterable[tuple[Action, Observation | None]]) -> tuple[Step, ...]:
+    return tuple(Step(10 * n, action, result) for n, (action, result) in enumerate(pairs))[-KEPT:]
+
+
+def kind(pairs: Sequence[tuple[Action, Observation | None]]) -> str | None:
+    loop = find_loop(steps(pairs))
+    return loop.kind if loop is not None else None
+
+
+def test_the_same_action_with_the_same_result_four_times() -> None:
+    assert kind([ran("ls", "a")] * 3) is None
+    loop = find_loop(steps([ran("pwd"), *[ran("ls", "a")] * 4]))
+    assert loop is not None
+    assert (loop.kind, loop.repeats, loop.since) == ("repeating_action_observation", 4, 10)
+
+
+def test_the_same_action_that_fails_three_times_whatever_the_error_says() -> None:
+    failures = [(CmdRunAction(command="ls"), ErrorObservation(content=text)) for text in "abc"]
+    assert kind(failures[:2]) is None
+    assert kind(failures) == "repeating_action_error"
+    assert kind([*failures[:2], (CmdRunAction(command="cd"), ErrorObservation(content="c"))]) is None
+
+
+@pytest.mark.parametrize("marker", SYNTAX_ERRORS)
+def test_the_same_cell_with_the_same_syntax_error_three_times(marker: str) -> None:
+    cells = [cell("print('", f"Cell In[{n}], line 1\n{marker} 1)\n[Jupyter cwd]\n[interpreter]") for n in range(3)]
+    assert kind(cells) == "repeating_action_error"
+    assert kind([*cells[:2], cell("print('", "fine")]) is None
+
+
+def test_the_same_message_three_times_without_doing_anything() -> None:
+    message = (MessageAction(content="I am on it."), None)
+    assert kind([message] * 2) is None
+    assert kind([message] * 3) == "monologue"
+    assert kind([message, ran("ls"), message, message]) is None
+
+
+def test_two_actions_in_turn_three_times() -> None:
+    pair = [ran("make"), ran("cat log", "no")]
+    assert kind(pair * 2) is None
+    assert kind(pair * 3) == "repeating_action_observation_pattern"
+
+
+@pytest.mark.parametrize("period", range(2, MAX_PERIOD + 1))
+def test_circles_of_any_length_up_to_eight(period: int) -> None:
+    circle = [ran(f"step {n}", f"result {n}") for n in range(period)]
+    assert kind(circle * 2) is None
+    loop = find_loop(steps([ran("before"), *circle * 3]))
+    assert loop is not None
+    assert (loop.period, loop.repeats) == (period, 3)
+
+
+def test_a_circle_with_one_different_result_is_none() -> None:
+    circle = [ran(f"step {n}", f"result {n}") for n in range(3)]
+    assert kind([*circle, *circle, circle[0], ran("step 1", "now it works"), circle[2]]) is None
+
+
+def test_the_same_action_under_a_changing_thought_is_the_same_action() -> None:
+    assert kind([ran("ls", "a", thought=f"idea {n}") for n in range(4)]) == "repeating_action_observation"
+
+
+def test_polling_whose_output_changes_is_no_loop() -> None:
+    assert kind([ran("tail -1 log", f"step {n} of 100") for n in range(KEPT)]) is None
+
+
+def test_a_failure_that_differs_only_in_time_and_addresses_is_the_same_failure() -> None:
+    failures = [ran("pytest", f"<object at 0x7f{n}a> 1 failed in 0.{n}2s", exit_code=1) for n in range(4)]
+    assert kind(failures) == "repeating_action_observation"
+    passes = [ran("pytest", f"1 passed in 0.{n}2s") for n in range(4)]
+    assert kind(passes) is None
+
+
+def test_the_same_command_with_another_exit_code_is_another_result() -> None:
+    assert kind([ran("make", "x", exit_code=n % 4) for n in range(8)]) is None
+
+
+def test_edits_by_a_cell_are_compared_by_their_first_three_lines() -> None:
+    cells = [cell(f"edit_file_by_replace(\n'f',\n'a',\n{n})", "no match") for n in range(4)]
+    results = [(action, IPythonRunCellObservation(code="", content="no match")) for action, _ in cells]
+    assert kind(results) == "repeating_action_observation"
+
+
+def test_tools_of_servers_are_compared_without_thought() -> None:
+    calls = [(MCPAction(name="t", arguments={"a": 1}, thought=str(n)), MCPObservation(content="r")) for n in range(4)]
+    assert kind(calls) == "repeating_action_observation"
+
+
+def test_thinking_the_same_again_and_again_is_a_loop_but_not_different_thoughts() -> None:
+    same = (AgentThinkAction(thought="hm"), AgentThinkObservation(content="Your thought has been logged."))
+    assert kind([same] * 4) == "repeating_action_observation"
+    assert kind([(AgentThinkAction(thought=str(n)), same[1]) for n in range(9)]) is None
+
+
+def test_condensing_twice_without_an_answer_in_between() -> None:
+    condensation = (CondensationAction(forgotten_event_ids=[1]), None)
+    assert kind([condensation] * 2) == "context_window_error"
+    assert kind([condensation, ran("ls"), condensation]) is None
+
+
+def test_every_kind_of_loop_is_put_into_words() -> None:
+    circle = [ran(f"step {n}") for n in range(3)]
+    told = {describe(loop) for pairs in ([ran("ls")] * 4, circle * 3) if (loop := find_loop(steps(pairs)))}
+    assert told == {
+        "did the same 4 times, with the same result",
+        "went through the same 3 steps 3 times, with the same results",
+    }

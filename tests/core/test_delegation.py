@@ -1,0 +1,223 @@
+"""Delegates on real parts: conversations of their own, side by side, shared sums, one observation whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from core.config import Settings
+from core.controller.halts import HaltKind, Way
+from core.delegation import DELEGATE_FAILED, MAX_LEVEL
+from core.events import (
+    AgentDelegateAction,
+    AgentDelegateObservation,
+    AgentFinishAction,
+    AgentState,
+    Envelope,
+    ErrorObservation,
+    Observation,
+)
+from core.manager import ConversationManager
+from core.ports import Runtime
+from core.session import AgentSession
+from runtime.local import LocalRuntime
+from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
+
+DELEGATE = call("delegate", task="count the files")
+
+
+@asynccontextmanager
+async def parent(
+    tmp_path: Path,
+    turns: Sequence[dict[str, Any]],
+    child_turns: Sequence[dict[str, Any]],
+    *,
+    agent: dict[str, Any] | None = None,
+    make_runtime: Callable[[str], Runtime] = lambda folder: ScriptedRuntime(),
+) -> AsyncIterator[tuple[ConversationManager, AgentSession]]:
+    """A conversation whose delegates have a scripted model of their own."""
+    child_model = write_script(tmp_path, child_turns, "child.yaml")
+    settings = Settings.model_validate({"agent": {"confirm": "never", "delegate_model": child_model, **(agent or {})}})
+    async with ConversationManager(tmp_path / "home", settings, make_runtime=make_runtime, environ={}) as manager:
+        yield manager, await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, turns))
+
+
+async def settled(session: AgentSession, text: str = "go") -> list[Envelope]:
+    await session.send(text)
+    async with asyncio.timeout(30):
+        await session.settled()
+    return await session.stream.read()
+
+
+async def has_child(session: AgentSession, count: int = 1) -> list[AgentSession]:
+    """The delegates, once so many are at work."""
+    await delegates_are(session, lambda children: len(children) >= count)
+    return cast("list[AgentSession]", list(session.delegation.children.values()))
+
+
+async def delegates_are(session: AgentSession, so: Callable[[Collection[object]], bool]) -> None:
+    """Wait for the delegates to become so; their conversation tells of every change."""
+    told = asyncio.Event()
+    stop = session.frames.watch(lambda frame: told.set())
+    async with asyncio.timeout(10):
+        while not so(session.delegation.children):
+            told.clear()
+            await told.wait()
+    stop()
+
+
+def results(events: Sequence[Envelope]) -> list[Observation]:
+    asked = [e.id for e in events if isinstance(e.event, AgentDelegateAction)]
+    found = {e.cause: e.event for e in events if isinstance(e.event, Observation) and e.cause in asked}
+    assert len([e for e in events if isinstance(e.event, Observation) and e.cause in asked]) == len(asked)
+    return [found[action] for action in asked]
+
+
+async def test_a_delegate_works_in_a_conversation_of_its_own_and_answers_its_parent(tmp_path: Path) -> None:
+    child = [{"tool_calls": [bash("ls | wc -l > count; cat count")]}, {"tool_calls": [call("finish", message="3")]}]
+    turns = [{"tool_calls": [DELEGATE]}, {"expect": "finishes task with 3", **FINISH}]
+    async with parent(tmp_path, turns, child, make_runtime=LocalRuntime) as (manager, session):
+        events = await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        (result,) = results(events)
+        assert isinstance(result, AgentDelegateObservation)
+        assert result.content == "Delegated agent finished with result:\n\nCodeActAgent finishes task with 3"
+        child_id = str(result.outputs["conversation"])
+        (info,) = [info for info in await manager.list() if info.id == child_id]
+        action = next(e.id for e in events if isinstance(e.event, AgentDelegateAction))
+        assert (info.parent, info.parent_action) == (session.info.id, action)
+        log = await manager.store.read(child_id)
+        assert [e.id for e in log] == list(range(len(log)))
+        assert "TASK: count the files" in str([e.event for e in log])
+        assert session.delegation.children == {}
+        assert int((tmp_path / "count").read_text()) > 0
+
+
+async def test_what_a_delegate_spends_is_its_parents_too(tmp_path: Path) -> None:
+    child = [{"tool_calls": [call("think", thought="hm")], "usage": {"prompt_tokens": 100, "cost": 0.2}}, FINISH]
+    turns = [{"tool_calls": [DELEGATE], "usage": {"prompt_tokens": 10, "cost": 0.1}}, FINISH]
+    async with parent(tmp_path, turns, child) as (manager, session):
+        await settled(session)
+        assert session.state.metrics.accumulated_cost == pytest.approx(0.3)
+        assert session.state.tokens >= 110
+        assert session.state.iteration == 4
+        assert (await manager.store.spent()).cost == pytest.approx(0.3)
+        assert (await manager.store.spent()).calls == 4
+
+
+async def test_several_work_at_once(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(lambda action: None)  # never answers
+    child = [{"tool_calls": [bash("sleep")]}, FINISH]
+    turns = [{"tool_calls": [DELEGATE, DELEGATE, DELEGATE]}, FINISH]
+    async with parent(tmp_path, turns, child, make_runtime=lambda folder: runtime) as (_, session):
+        await session.send("go")
+        children = await has_child(session, 3)
+        assert len({child.id for child in children}) == 3
+        assert session.state.running == tuple(session.delegation.children)
+        await session.interrupt()
+        await session.settled()
+
+
+async def test_interrupting_the_parent_interrupts_them_and_each_is_answered(tmp_path: Path) -> None:
+    child = [{"text": "a long answer " * 500, "tokens_per_s": 50}]
+    turns = [{"tool_calls": [DELEGATE, DELEGATE]}, FINISH]
+    async with parent(tmp_path, turns, child) as (_, session):
+        await session.send("go")
+        children = await has_child(session, 2)
+        started_at = asyncio.get_running_loop().time()
+        await session.interrupt()
+        async with asyncio.timeout(10):
+            await session.settled()
+        assert asyncio.get_running_loop().time() - started_at < 1
+        events = await session.stream.read()
+        assert all("was stopped before it was done" in result.content for result in results(events))
+        for child_session in children:
+            assert child_session.state.agent_state is AgentState.STOPPED
+        events = await settled(session, "go on")
+        assert isinstance(events[-2].event, AgentFinishAction)
+
+
+async def test_a_delegate_that_fails_is_an_observation_and_the_parent_goes_on(tmp_path: Path) -> None:
+    child = [{"text": "x", "fault": "server_error"}]
+    turns = [{"tool_calls": [DELEGATE]}, {"expect": "encountered an error during execution", **FINISH}]
+    async with parent(tmp_path, turns, child) as (_, session):
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_a_delegate_that_cannot_be_started_is_an_observation(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [call("delegate", task="x", agent="NobodyAgent")]}, FINISH]
+    async with parent(tmp_path, turns, [FINISH]) as (_, session):
+        (result,) = results(await settled(session))
+        assert isinstance(result, ErrorObservation)
+        assert result.error_id == DELEGATE_FAILED
+        assert "There is no agent 'NobodyAgent'. Choose one of: CodeActAgent." in result.content
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_delegates_do_not_delegate_without_end(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [DELEGATE]}, FINISH]
+    async with parent(tmp_path, turns, turns) as (manager, session):
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert len(await manager.list()) == 1 + MAX_LEVEL
+
+
+async def test_a_limit_is_shared_and_a_delegate_that_nobody_watches_ends_at_it(tmp_path: Path) -> None:
+    child = [{"tool_calls": [call("think", thought=str(n))]} for n in range(20)]
+    turns = [{"tool_calls": [DELEGATE, DELEGATE]}, FINISH]
+    async with parent(tmp_path, turns, child, agent={"max_iterations": 9}) as (_, session):
+        events = await settled(session)
+        told = [result.content for result in results(events)]
+        assert all("Agent reached maximum iteration" in text for text in told), told
+        assert session.state.iteration == 9
+        assert session.state.halt is not None
+        assert session.state.halt.kind is HaltKind.LIMIT
+
+
+async def test_a_delegate_that_somebody_watches_asks_and_waits_for_the_answer(tmp_path: Path) -> None:
+    child = [*({"tool_calls": [call("think", thought=str(n))]} for n in range(3)), FINISH]
+    turns = [{"tool_calls": [DELEGATE]}, FINISH]
+    async with parent(tmp_path, turns, child, agent={"max_iterations": 3}) as (_, session):
+        session.delegation.attended = True
+        await session.send("go")
+        (asks,) = await has_child(session)
+        async with asyncio.timeout(10):
+            while asks.state.halt is None:
+                await asks.changed()
+        assert session.state.agent_state is AgentState.RUNNING
+        await asks.take(Way.EXTEND)
+        await delegates_are(session, lambda children: not children)
+
+
+async def test_closing_in_the_middle_leaves_every_log_whole(tmp_path: Path) -> None:
+    child = [{"text": "a long answer " * 500, "tokens_per_s": 50}]
+    async with parent(tmp_path, [{"tool_calls": [DELEGATE]}, FINISH], child) as (manager, session):
+        await session.send("go")
+        await has_child(session)
+        id = session.info.id
+    async with ConversationManager(
+        tmp_path / "home", Settings(), make_runtime=lambda folder: ScriptedRuntime(), environ={}
+    ) as manager:
+        for info in await manager.list():
+            again = await manager.open(info.id)
+            assert again.state.agent_state is AgentState.STOPPED
+            assert not again.state.queue
+        assert results(await manager.store.read(id))
+
+
+async def test_a_delegate_is_confirmed_like_everything_that_acts(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [DELEGATE]}, FINISH]
+    async with parent(tmp_path, turns, [FINISH], agent={"confirm": "always"}) as (manager, session):
+        await session.send("go")
+        await session.settled()
+        assert session.state.awaiting is not None
+        assert len(await manager.list()) == 1
+        await session.confirm()
+        await session.settled()
+        assert session.state.agent_state is AgentState.FINISHED

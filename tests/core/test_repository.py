@@ -1,0 +1,73 @@
+"""Which addresses of repositories are taken, and what is made of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import UsageError
+from core.repository import Repository, folder_of
+
+
+@pytest.mark.parametrize(
+    ("text", "repository", "name"),
+    [
+        ("https://example.org/a/b.git", Repository("https://example.org/a/b.git"), "b"),
+        (" http://example.org/a/b/ ", Repository("http://example.org/a/b/"), "b"),
+        ("ssh://git@example.org:22/a/b.git#main", Repository("ssh://git@example.org:22/a/b.git", "main"), "b"),
+        ("git@example.org:b.git#fix/it-1", Repository("git@example.org:b.git", "fix/it-1"), "b"),
+        ("file:///srv/b.git#v1.0", Repository("file:///srv/b.git", "v1.0"), "b"),
+        ("/srv/with space's/b", Repository("/srv/with space's/b"), "b"),
+    ],
+)
+def test_an_address_and_a_branch_are_read(text: str, repository: Repository, name: str) -> None:
+    read = Repository.parse(text)
+    assert (read, read.name) == (repository, name)
+    assert Repository.parse(str(read)) == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "#main", "b", "./b", "../b", "~/b", "C:\\b", "-u/x", "--upload-pack=touch /tmp/x", "/", "/..", "/a/.git"),
+        *(
+            "ext::sh -c touch% /tmp/x",
+            "ftp://example.org/b",
+            "git://example.org/b",
+            "HTTPS:b",
+            "https:///b",
+            "file://b",
+        ),
+        *("https://example.org", "ssh://-oProxyCommand=x/b", "ssh://-x@example.org/b", "https://[/b", "/a/-b"),
+        *(
+            "git@-oProxyCommand=x:b",
+            "git@example.org:-b",
+            "root@example.org:b",
+            "https://example.org/a\nb",
+            "/a/\x1b[31mb",
+        ),
+        *("/a/b#", "/a/b#-b", "/a/b#a b", "/a/b#a..b", "/a/b#a:b", "/a/b#b.lock", "/a/b#a@{1}", "/a/b#.b", "/a/b#b/"),
+    ],
+)
+def test_what_git_could_take_for_something_else_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"https://HOST/PATH"):
+        Repository.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:hunter2hunter2@example.org/b.git",
+        "https://hunter2hunter2@example.org/b.git",
+        "https://example.org/b.git?token=hunter2hunter2",
+        "ssh://git:hunter2hunter2@example.org/b.git",
+    ],
+)
+def test_a_password_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(UsageError, match="password or a token") as caught:
+        Repository.parse(text)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_work_is_done_in_the_repositorys_folder() -> None:
+    assert folder_of(Repository("/srv/b.git"), "/workspace") == "/workspace/b"
+    assert folder_of(None, "/workspace") == "/workspace"

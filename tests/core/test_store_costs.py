@@ -1,0 +1,99 @@
+"""What the store does for an event or a page, counted in steps of SQLite's machine: it does not grow with the log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from core.events import AgentThinkAction, CmdRunAction, EventSource, MessageAction
+from core.sqlite import aiosqlite
+from core.store import EventFilter, EventStore
+from core.writer import Draft, Lease
+
+LONG = 5_000
+"""Events at which V0 appends at a ninth of its first rate."""
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[EventStore]:
+    async with EventStore(tmp_path / "home") as opened:
+        yield opened
+
+
+async def conversation(store: EventStore, name: str, events: int) -> Lease:
+    lease = await store.create_conversation(name, title="", workspace="/w", model="m")
+    drafts = [said(f"event {n}") for n in range(events)]
+    for begin in range(0, events, 500):
+        await store.append(lease, drafts[begin : begin + 500])
+    return lease
+
+
+def said(text: str) -> Draft:
+    return Draft(MessageAction(content=text), EventSource.USER)
+
+
+async def steps_of(connection: aiosqlite.Connection, work: Callable[[], Awaitable[object]]) -> int:
+    """How many instructions SQLite carries out on this connection for some work; found out by doing it."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    await work()  # what is prepared once is prepared now
+    await connection.set_progress_handler(count, 1)
+    await work()
+    await connection.set_progress_handler(count, 0)  # no more
+    assert steps > 0
+    return steps
+
+
+async def test_an_append_costs_the_same_however_long_the_conversation_is(store: EventStore) -> None:
+    short, long = await conversation(store, "short", 10), await conversation(store, "long", LONG)
+    connection = store._writer.connection
+    few = await steps_of(connection, lambda: store.append(short, [said("x")]))
+    many = await steps_of(connection, lambda: store.append(long, [said("x")]))
+    assert many <= few * 1.2
+
+
+async def test_the_newest_page_costs_the_same_however_long_the_conversation_is(store: EventStore) -> None:
+    await conversation(store, "short", 50)
+    await conversation(store, "long", LONG)
+    few = await steps_of(store._read, lambda: store.read("short", limit=50, newest=True))
+    many = await steps_of(store._read, lambda: store.read("long", limit=50, newest=True))
+    assert many <= few * 1.2
+    assert [e.id for e in await store.read("long", limit=50, newest=True)] == list(range(LONG - 50, LONG))
+
+
+async def test_a_page_costs_the_same_wherever_the_conversation_was_opened_again(store: EventStore) -> None:
+    whole, parts = await conversation(store, "whole", 50), await conversation(store, "parts", 10)
+    await store.release(whole)
+    await store.release(parts)
+    again = await store.acquire("parts")
+    await store.append(again, [said(f"event {n}") for n in range(10, 50)])
+    at_once = await steps_of(store._read, lambda: store.read("whole", after=24, limit=25))
+    in_parts = await steps_of(store._read, lambda: store.read("parts", after=24, limit=25))
+    assert in_parts == at_once
+
+
+async def test_an_append_writes_the_event_and_nothing_else(store: EventStore) -> None:
+    """One row: no second copy, no list of conversations, no title or time of the last event."""
+    lease = await conversation(store, "c", 60)
+    before = store._writer.connection.total_changes
+    for n in range(60):
+        await store.append(lease, [said(str(n))])
+    assert store._writer.connection.total_changes - before == 60
+
+
+async def test_what_a_filter_leaves_out_is_not_parsed(store: EventStore) -> None:
+    lease = await conversation(store, "c", 100)
+    await store.append(lease, [Draft(CmdRunAction(command="ls"), EventSource.AGENT)])
+    await store.append(lease, [Draft(AgentThinkAction(thought="x"), EventSource.AGENT)])
+    await store._writer.connection.execute("UPDATE events SET body = 'no JSON' WHERE kind <> 'action:run'")
+    assert [e.id for e in await store.read("c", where=EventFilter(kinds=frozenset({"action:run"})))] == [100]
+    assert [e.id for e in await store.read("c", where=EventFilter(query='"LS"'))] == [100]
+    with pytest.raises(ValueError, match="Expecting value"):
+        await store.read("c")

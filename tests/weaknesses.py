@@ -1,0 +1,253 @@
+"""What OpenHands V0 does badly, how it is here, and the tests that V0 would fail: the source of docs/weaknesses.md.
+
+The numbers and figures are those of a review of V0 at commit d6fab190bfb5 (2025-11-15). A row is here only with a test
+that fails on V0's way of doing it, so a test that is renamed or removed takes its row along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """One row. `tests` are ids as pytest writes them, without parameters."""
+
+    number: int
+    there: str
+    here: str
+    tests: tuple[str, ...]
+
+
+TITLES = {
+    1: "Concurrency",
+    11: "Storage and history",
+    43: "The agent, its limits and its safety",
+}
+"""The first number of each section."""
+
+WEAKNESSES = (
+    Weakness(
+        1,
+        "A queue thread wakes every 0.1 s, and each callback has a pool and an event loop: 5 threads a conversation",
+        "A subscriber is a queue and a task of the conversation; who waits wakes for nothing",
+        ("tests/core/test_stream.py::test_subscribers_take_neither_a_thread_nor_a_clock",),
+    ),
+    Weakness(
+        2,
+        "Callbacks are bridged into event loops made for the moment, and cut off after 15 s",
+        "Every callback is awaited in the one loop, for as long as it takes",
+        (
+            "tests/core/test_stream.py::"
+            "test_every_callback_runs_in_the_loop_of_its_conversation_for_as_long_as_it_takes",
+        ),
+    ),
+    Weakness(
+        3,
+        "No order across subscribers: what came of an event may be seen before the event was handled elsewhere",
+        "Each subscriber takes the events in the order of ids, at its own pace, and what the controller does follows "
+        "from the log alone: no interleaving breaks it",
+        (
+            "tests/controller/test_decide_model_check.py::test_the_invariants_hold_in_random_interleavings",
+            "tests/core/test_stream.py::test_every_subscriber_sees_every_event_once_and_in_order",
+        ),
+    ),
+    Weakness(
+        4,
+        "A callback that fails is a line in the log file",
+        "It is an event on the stream, for the user and the agent to see; the others go on",
+        ("tests/core/test_stream.py::test_a_subscriber_that_raises_is_isolated_and_reported",),
+    ),
+    Weakness(
+        5,
+        "The model is called synchronously in the controller: stop and pause wait for its answer",
+        "The call is a task; an interrupt cancels it",
+        (
+            "tests/core/test_session.py::test_an_interrupt_while_the_model_thinks_ends_it_within_200_ms",
+            "tests/llm/test_hosted.py::test_cancelling_returns_at_once_and_hangs_up_on_the_provider",
+        ),
+    ),
+    Weakness(
+        6,
+        "Without a screen, the state is looked at once a second",
+        "The end is awaited",
+        ("tests/core/test_headless.py::test_a_run_ends_with_the_agent_and_not_at_the_next_look",),
+    ),
+    Weakness(
+        7,
+        "An exception of the runtime is a status and no observation: the action stays pending for ever",
+        "It is the observation of its action, and the agent goes on",
+        ("tests/core/test_session.py::test_a_runtime_exception_is_always_an_observation",),
+    ),
+    Weakness(
+        8,
+        "The stream is closed before the controller: its last events reach nobody",
+        "The controller ends, its last events are stored and delivered, then the stream closes",
+        ("tests/core/test_session_ends.py::test_who_listens_hears_the_last_words_of_a_conversation_that_is_closed",),
+    ),
+    Weakness(
+        9,
+        "Closing means to wait 90 s for a start that is under way, looks every 5 s, and gives up at the first look",
+        "Closing waits for what is under way to end, and no longer",
+        ("tests/core/test_session_ends.py::test_closing_waits_for_a_sandbox_that_starts_and_not_longer",),
+    ),
+    Weakness(
+        11,
+        "One file an event and a copy in a page file; 3,996 appends a second at 1,000 events, 457 at 5,000",
+        "One row in SQLite; an append costs the same at any length",
+        (
+            "tests/core/test_store_costs.py::test_an_append_costs_the_same_however_long_the_conversation_is",
+            "tests/core/test_store_costs.py::test_an_append_writes_the_event_and_nothing_else",
+        ),
+    ),
+    Weakness(
+        12,
+        "After a restart in the middle of a page, page files are written where no reader looks",
+        "A page is a range of ids, wherever the conversation was opened again",
+        ("tests/core/test_store_costs.py::test_a_page_costs_the_same_wherever_the_conversation_was_opened_again",),
+    ),
+    Weakness(
+        13,
+        "The next id and the tail come from a listing of the folder: 0.077 s for the last 50 of 5,000",
+        "Both are a look into the primary key",
+        ("tests/core/test_store_costs.py::test_the_newest_page_costs_the_same_however_long_the_conversation_is",),
+    ),
+    Weakness(
+        14,
+        "A filter reads and parses every event",
+        "The database filters; only what is found is parsed",
+        ("tests/core/test_store_costs.py::test_what_a_filter_leaves_out_is_not_parsed",),
+    ),
+    Weakness(
+        15,
+        "Who reconnects is sent the whole history, event by event",
+        "Who opens a conversation gets its last page, and older ones on scrolling back",
+        (
+            "tests/tui/frame/test_workspace.py::test_the_last_conversation_of_this_folder_is_resumed_with_its_tail",
+            "tests/tui/events/test_events.py::test_reading_back_asks_once_for_the_page_before_and_keeps_its_place",
+        ),
+    ),
+    Weakness(
+        16,
+        "No version of the stored form and no migration",
+        "The file has a version; an upgrade happens whole or not at all, and a newer file is refused untouched",
+        (
+            "tests/core/test_store.py::test_a_database_of_a_newer_version_is_refused_and_not_touched",
+            "tests/core/test_store.py::test_an_upgrade_that_fails_leaves_the_old_version",
+        ),
+    ),
+    Weakness(
+        17,
+        "The controller's state is a pickle beside the log: unsafe to load, broken by the next version, and some "
+        "states do not come back",
+        "The state is the fold of the log, and nothing else is stored",
+        (
+            "tests/controller/test_decide.py::test_the_fold_of_every_prefix_is_the_state_that_was_live",
+            "tests/core/test_session.py::test_a_question_is_still_there_after_a_restart",
+        ),
+    ),
+    Weakness(
+        18,
+        "Times are local and without a zone",
+        "Times are UTC and say so; order is by id, whatever the clocks do",
+        ("tests/core/test_store.py::test_times_are_utc_and_a_clock_that_jumps_changes_no_order",),
+    ),
+    Weakness(
+        19,
+        "The metadata file of a conversation is read and written for every event",
+        "What a list shows is derived from the log; an append changes one row",
+        (
+            "tests/core/test_store_costs.py::test_an_append_writes_the_event_and_nothing_else",
+            "tests/core/test_store.py::test_the_list_shows_the_newest_first",
+        ),
+    ),
+    Weakness(
+        20,
+        "An id is taken before its event is on the disk, and nothing is synced: a crash leaves gaps that readers skip",
+        "An event is committed and synced before anybody sees it; ids have no gaps, after failures and kills too",
+        (
+            "tests/core/test_store.py::test_the_event_is_durable_before_it_is_visible",
+            "tests/core/test_store.py::test_a_full_disk_is_said_and_work_goes_on_when_there_is_room",
+            "tests/campaign/test_campaign.py::TestKills::test_a_killed_run_has_lost_nothing_and_goes_on",
+        ),
+    ),
+    Weakness(
+        21,
+        "After a delegation, a conversation that is opened again has lost its first events",
+        "The history is the log, from its first event",
+        ("tests/core/test_session_ends.py::test_a_conversation_that_delegated_is_opened_with_its_whole_history",),
+    ),
+    Weakness(
+        22,
+        "The id of the model's answer is not stored",
+        "It is kept with the call and with the metrics",
+        ("tests/core/test_codec.py::test_the_id_of_the_answer_is_there_again",),
+    ),
+    Weakness(
+        43,
+        "Secrets are stored in the clear in messages and in lists, the model's answer among them",
+        "They are masked in every string at every depth, before anything is stored; messages are derived anew",
+        (
+            "tests/core/test_stream.py::test_secrets_are_masked_in_every_string_before_anything_is_stored",
+            "tests/core/test_secrets.py::test_a_secret_is_masked_at_every_depth_lists_and_keys_included",
+        ),
+    ),
+    Weakness(
+        44,
+        "A short secret such as 18 garbles harmless text",
+        "Values under 8 characters are never patterns",
+        ("tests/core/test_secrets.py::test_values_under_eight_characters_are_never_patterns",),
+    ),
+    Weakness(
+        45,
+        "Writing a file, browsing, MCP tools and delegation are never asked about",
+        "Every action that acts can be held for the user's yes",
+        ("tests/security/test_confirmation.py::test_what_acts_waits_unless_nothing_does",),
+    ),
+    Weakness(
+        46,
+        "A confirmed or rejected action is added a second time, under another id",
+        "The action keeps its identity; the answer to it is an event of its own",
+        (
+            "tests/controller/test_decide.py::test_a_confirmed_action_keeps_its_identity",
+            "tests/core/test_session.py::test_actions_that_act_wait_for_the_users_yes",
+        ),
+    ),
+    Weakness(
+        50,
+        "A model without a known price costs 0",
+        "An unknown price is unknown: in the metrics, in the footer and in `handloom show`",
+        (
+            "tests/llm/test_hosted.py::test_an_unknown_price_is_not_nothing",
+            "tests/llm/test_metrics.py::test_a_cost_that_was_unknown_once_stays_unknown",
+            "tests/core/test_statistics.py::test_an_unknown_price_is_counted_and_is_never_nothing",
+            "tests/journeys/test_show.py::TestFamily::test_a_price_that_nobody_knows_is_said",
+        ),
+    ),
+    Weakness(
+        51,
+        "Retries of the main model may be announced to nobody, so that waits of up to 64 s look like a freeze",
+        "Each retry is announced with its number and its wait, and the notice is taken away after it",
+        (
+            "tests/llm/test_retry.py::test_what_may_pass_is_tried_again_and_announced",
+            "tests/llm/test_hosted.py::test_what_may_pass_is_tried_again_as_late_as_the_provider_asks",
+        ),
+    ),
+    Weakness(
+        52,
+        "The model's answer is shown when it is whole",
+        "Each token is shown as it comes",
+        (
+            "tests/llm/test_hosted.py::test_an_answer_streams_and_comes_back_whole",
+            "tests/tui/chat/test_live.py::test_an_answer_streams_in_and_becomes_its_event_where_it_stands",
+        ),
+    ),
+    Weakness(
+        53,
+        "A conversation that no longer fits is recognised by a list of substrings in the controller, one of them for "
+        "one provider alone",
+        "A failure gets its kind once, where the provider's answer comes in, by class, code and text; what follows "
+        "goes by the kind",
+        ("tests/llm/test_failures.py::test_each_failure_has_its_kind",),
+    ),
+)
