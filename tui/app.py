@@ -184,10 +184,10 @@ class HandloomApp(Handlers, App[None]):
 
         known = next((tab for tab in self.open_tabs if tab.id == session.info.id), None)
         if known is None:
-            if self.manager is not None:
-                session = await self.manager.attach(session.info.id)
             known = ConversationTab(session, self.wake, self.clock)
             self.open_tabs.append(known)
+            if self.manager is not None:
+                await self.manager.attach(session.info.id)
             await known.start()
         self.show_tab(known)
         if self._sends_when_open:
