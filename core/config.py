@@ -47,6 +47,19 @@ class AgentSettings(_Section):
     """Which actions wait for the user's yes in the workspace: always, risky or never."""
 
 
+class ConversationSettings(_Section):
+    """How many conversations there are at once, and for how long."""
+
+    max_concurrent: int = Field(default=64, ge=1)
+    """Conversations that are awake at once; one more puts the one to sleep that has rested longest."""
+    cleanup_interval_s: float = Field(default=15.0, gt=0)
+    """Seconds between two looks for conversations that nobody looks at any more."""
+    close_delay_s: float | None = Field(default=3600.0, ge=0)
+    """Seconds after which a conversation is closed that rests and that nobody looks at; 0 never closes one."""
+    max_age_days: float | None = Field(default=10.0, gt=0)
+    """Days without an event after which a conversation is left out of the list of recent ones."""
+
+
 class DaySettings(_Section):
     """How far all conversations together go on one day (UTC) before they ask."""
 
@@ -80,6 +93,7 @@ class Settings(_Section):
     agent: AgentSettings = AgentSettings()
     day: DaySettings = DaySettings()
     llm: LLMSettings = LLMSettings()
+    conversations: ConversationSettings = ConversationSettings()
     sandbox: SandboxSettings = SandboxSettings()
 
 

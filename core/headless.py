@@ -13,7 +13,7 @@ from enum import IntEnum
 from core.controller.controller import STORE_STATUS
 from core.controller.halts import HaltKind
 from core.errors import HandloomError
-from core.events import AgentState, Envelope, Frame, Status
+from core.events import CONVERSATION_TITLE, AgentState, Envelope, Frame, Status
 from core.session import AgentSession
 from core.stream import EventStreamSubscriber
 
@@ -50,7 +50,7 @@ async def run_task(
     unheard = _Unheard(on_event)
 
     def watch(frame: Frame) -> None:
-        if isinstance(frame, Status) and frame.message:
+        if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
             on_notice(frame.message)
             if frame.id == STORE_STATUS:
                 store_failed.set()

@@ -1,17 +1,28 @@
 """ConversationManager: the conversations that this process has open, and what they share.
 
-They share one event store, one model host and one set of settings. A conversation is open in one place at a time: the
-lease in the store says where. Use as an async context manager; leaving it closes every conversation.
+They share one event store, one model host, one set of settings and the places for those that are awake. A conversation
+is open in one place at a time: the lease in the store says where; in this process it is one AgentSession, however many
+look at it. One that nobody looks at goes on working, and is closed when it has rested for long. What goes wrong in one
+conversation is no other one's matter. Use as an async context manager; leaving it closes every conversation.
+
+Follows `openhands/server/conversation_manager/standalone_conversation_manager.py`, but puts to sleep where that kills.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Self
+from weakref import WeakValueDictionary
 
 from core import collector
 from core.agent.registry import check_agent, create_agent
@@ -22,13 +33,17 @@ from core.errors import UsageError
 from core.events import AgentDelegateAction
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
+from core.places import Places
 from core.ports import LLM, Runtime
 from core.repository import Repository
 from core.secrets import Masker, from_environment
 from core.security.confirmation import ConfirmMode
 from core.session import AgentSession
 from core.store import ConversationInfo, EventStore
+from core.titles import SuggestTitle, suggest_title
 from core.writer import Lease
+
+log = logging.getLogger(__name__)
 
 DEMO = "demo"
 """The model that needs neither key nor network; it works in a scratch folder of its own."""
@@ -37,10 +52,19 @@ MakeRuntime = Callable[[str], Runtime]
 
 
 class ConversationManager:
-    """All open conversations of one process. `environ` is read for names of models and values of secrets."""
+    """All open conversations of one process.
+
+    `environ` is read for names of models and values of secrets; `clock` tells how long a conversation has rested.
+    """
 
     def __init__(
-        self, home: Path, settings: Settings, *, make_runtime: MakeRuntime, environ: Mapping[str, str]
+        self,
+        home: Path,
+        settings: Settings,
+        *,
+        make_runtime: MakeRuntime,
+        environ: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
         self.store = EventStore(home)
@@ -48,20 +72,38 @@ class ConversationManager:
         self._make_runtime = make_runtime
         self._environ = environ
         self._masker = Masker(from_environment(environ))
+        self._clock = clock
         self._sessions: dict[str, AgentSession] = {}
+        self._viewers: Counter[str] = Counter()
+        self._detached_at: dict[str, float] = {}
+        """The conversations that somebody has looked at and nobody looks at now."""
+        self._places = Places(settings.conversations.max_concurrent, self._sessions)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._ending = asyncio.Event()
+        self._cleaner: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.store.__aenter__()
         collector.spare()
+        if self.settings.conversations.close_delay_s:
+            self._cleaner = asyncio.create_task(self._clean(), name="cleaner of conversations")
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every conversation, then the model host, then the store. May be called twice."""
-        await asyncio.gather(*(session.aclose() for session in self._sessions.values()))
-        self._sessions.clear()
+        """Close every conversation, then the model host, then the store. May be called twice.
+
+        A conversation that cannot be closed is told in the log and keeps nobody else from closing.
+        """
+        self._ending.set()
+        if self._cleaner is not None:
+            await self._cleaner
+        ids = list(self._sessions)
+        for id, failure in zip(ids, await asyncio.gather(*map(self.close, ids), return_exceptions=True), strict=True):
+            if isinstance(failure, BaseException):
+                log.error("conversation %s could not be closed", id, exc_info=failure)
         await self._host.aclose()
         await self.store.__aexit__()
 
@@ -83,14 +125,20 @@ class ConversationManager:
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
-    async def list(self) -> list[ConversationInfo]:
-        """Every conversation of this home, the newest first."""
-        return await self.store.conversations()
+    async def list(self, *, all: bool = True) -> list[ConversationInfo]:
+        """The conversations of this home, the newest first; not `all` leaves out those that are old (see settings)."""
+        found, days = await self.store.conversations(), self.settings.conversations.max_age_days
+        if all or days is None:
+            return found
+        since = datetime.now(UTC) - timedelta(days=days)
+        return [info for info in found if info.updated_at >= since]
+
+    # -- create, open, close -----------------------------------------------------------------------------------------
 
     async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> AgentSession:
-        """A new conversation, started. Raises ConfigurationError, UsageError or StoreError.
+        """A new conversation, started. `repository` is `URL` or `URL#BRANCH`, cloned before the first action.
 
-        `repository` is `URL` or `URL#BRANCH`, cloned into the workspace before the first action.
+        Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work.
         """
         if repository:
             repository = self._repository(repository)
@@ -99,19 +147,36 @@ class ConversationManager:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
         llm = await self._make_llm(model, workspace)
-        conversation_id = uuid.uuid4().hex
-        lease = await self.store.create_conversation(
-            conversation_id, title=title, workspace=workspace, model=model, repository=repository
-        )
-        return await self._start(lease, llm)
+        async with self._place(uuid.uuid4().hex) as id:
+            lease = await self.store.create_conversation(
+                id, title=title, workspace=workspace, model=model, repository=repository
+            )
+            return await self._start(lease, llm)
+
+    @asynccontextmanager
+    async def _place(self, conversation_id: str) -> AsyncIterator[str]:
+        """A place for a conversation that starts; kept unless that fails. Raises UsageError."""
+        await self._places.take(conversation_id)
+        try:
+            yield conversation_id
+        except BaseException:
+            self._places.give(conversation_id)
+            raise
 
     async def open(self, conversation_id: str, *, model: str = "") -> AgentSession:
-        """A conversation as it was left, started; the same session where it is open here already.
+        """A conversation as it was left, started; the same session where it is open here already, awake or asleep.
 
-        Raises UsageError for an unknown one, StoreBusyError where another process has it.
+        Who opens it closes it: it is not cleaned up until it was detached again. Raises UsageError for an unknown one
+        or where too many are at work, StoreBusyError where another process has it.
         """
-        if (known := self._sessions.get(conversation_id)) is not None:
-            return known
+        async with self._turn_of(conversation_id):
+            self._detached_at.pop(conversation_id, None)
+            if (known := self._sessions.get(conversation_id)) is not None:
+                return known
+            async with self._place(conversation_id):
+                return await self._open(conversation_id, model)
+
+    async def _open(self, conversation_id: str, model: str) -> AgentSession:
         lease = await self.store.acquire(conversation_id)
         try:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
@@ -135,16 +200,11 @@ class ConversationManager:
         check_agent(action.agent)
         model = self.settings.agent.delegate_model or by.info.model
         llm = await self._make_llm(model, by.info.workspace)
-        conversation_id = uuid.uuid4().hex
-        lease = await self.store.create_conversation(
-            conversation_id,
-            title="",
-            workspace=by.info.workspace,
-            model=model,
-            parent=parent,
-            parent_action=action_id,
-        )
-        child = await self._start(lease, llm, agent=action.agent, limits=limits)
+        async with self._place(uuid.uuid4().hex) as id:
+            lease = await self.store.create_conversation(
+                id, title="", workspace=by.info.workspace, model=model, parent=parent, parent_action=action_id
+            )
+            child = await self._start(lease, llm, agent=action.agent, limits=limits)
         child.set_confirm_mode(by.confirm_mode)
         child.delegation.attended = by.delegation.attended
         return child
@@ -166,6 +226,9 @@ class ConversationManager:
             close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
             masker=self._masker,
+            places=self._places,
+            suggest_title=self._suggest_title(info),
+            clock=self._clock,
             sandbox=self.settings.sandbox,
         )
         try:
@@ -177,6 +240,13 @@ class ConversationManager:
         if isinstance(llm, HostedLLM):
             await self._host.start()  # it loads for seconds, while the user still writes
         return session
+
+    def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
+        """Who names this conversation; nobody where no model is set, or for a delegate, whose task says enough."""
+        name = self.settings.llm.title_model
+        if not name or info.parent:
+            return None
+        return partial(suggest_title, lambda: self._make_llm(name, info.workspace))
 
     def _repository(self, text: str) -> str:
         """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
@@ -193,9 +263,68 @@ class ConversationManager:
         )
 
     async def close(self, conversation_id: str) -> None:
-        """Close a conversation; an unknown one is closed already."""
+        """Close a conversation, whoever looks at it; an unknown one is closed already."""
+        async with self._turn_of(conversation_id):
+            await self._close(conversation_id)
+
+    async def _close(self, conversation_id: str) -> None:
+        self._viewers.pop(conversation_id, None)
+        self._detached_at.pop(conversation_id, None)
+        self._places.give(conversation_id)  # at once: closing takes seconds, and it starts nothing any more
         if (session := self._sessions.pop(conversation_id, None)) is not None:
-            await session.aclose()
+            try:
+                await session.aclose()
+            finally:
+                self._places.give(conversation_id)  # again: it may have been about to wake up
+
+    def _turn_of(self, conversation_id: str) -> asyncio.Lock:
+        """Held while a conversation is opened or closed: two who want the same get one start."""
+        return self._turns.setdefault(conversation_id, asyncio.Lock())
+
+    # -- who looks at it ---------------------------------------------------------------------------------------------
+
+    async def attach(self, conversation_id: str) -> AgentSession:
+        """Look at a conversation: the session that everybody shares, opened where it is not. Raises as `open`."""
+        session = await self.open(conversation_id)
+        self._viewers[conversation_id] += 1
+        return session
+
+    def detach(self, conversation_id: str) -> None:
+        """Look away. What works goes on; what rests for long while nobody looks is closed. Unknown ones are ignored."""
+        if conversation_id not in self._sessions:
+            return
+        self._viewers[conversation_id] -= 1
+        if self._viewers[conversation_id] <= 0:
+            del self._viewers[conversation_id]
+            self._detached_at[conversation_id] = self._clock()
+
+    async def _clean(self) -> None:
+        """Close what is stale, again and again until the manager ends."""
+        while True:
+            try:
+                async with asyncio.timeout(self.settings.conversations.cleanup_interval_s):
+                    await self._ending.wait()
+                return
+            except TimeoutError:
+                await self.close_stale()
+
+    async def close_stale(self) -> None:
+        """Close the conversations that nobody has looked at and that have rested for the delay of the settings."""
+        for id in list(self._detached_at):
+            async with self._turn_of(id):
+                if not self._is_stale(id):
+                    continue
+                try:
+                    await self._close(id)
+                except Exception:  # the boundary between conversations: the next one is closed all the same
+                    log.exception("conversation %s could not be closed", id)
+
+    def _is_stale(self, conversation_id: str) -> bool:
+        delay_s, detached_at = self.settings.conversations.close_delay_s, self._detached_at.get(conversation_id)
+        session = self._sessions.get(conversation_id)
+        if not delay_s or detached_at is None or session is None or not session.rests:
+            return False
+        return self._clock() - max(detached_at, session.rests_since) >= delay_s
 
 
 def _limits(settings: AgentSettings | DaySettings) -> Limits:

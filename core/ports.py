@@ -30,7 +30,10 @@ class Runtime(Protocol):
         ...
 
     async def start(self) -> None:
-        """Make it ready. Raises RuntimeUnavailableError with what to do next. May be called again after it died."""
+        """Make it ready. Raises RuntimeUnavailableError with what to do next.
+
+        May be called again after it died or was closed.
+        """
         ...
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
@@ -97,7 +100,7 @@ class LLM(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of what the model holds."""
+        """Let go of what the model holds. May be called twice."""
         ...
 
 

@@ -2,15 +2,18 @@
 
 It folds the log, starts the controller and the memory, and ends them in the right order: what is in flight is
 interrupted and answered, then the runtime goes, then the stream, then the lease. The user's wishes enter the
-conversation here and nowhere else, each as one event. Used by the conversation manager's callers: the workspace and the
-headless command.
+conversation here and nowhere else, each as one event. A session that rests can be put to sleep: it lets go of its
+sandbox and its model, keeps the rest, and wakes up for the next wish. Used by the conversation manager's callers: the
+workspace and the headless command.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -24,13 +27,15 @@ from core.controller.halts import Way
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
 from core.delegation import CloseChild, Delegation, MakeChild, share
-from core.errors import StoreError
+from core.errors import StoreError, UsageError
 from core.events import (
+    CONVERSATION_TITLE,
     AgentDelegateAction,
     AgentState,
     ChangeAgentStateAction,
     CondensationRequestAction,
     Envelope,
+    Event,
     EventSource,
     LoopRecoveryAction,
     MessageAction,
@@ -41,6 +46,7 @@ from core.events import (
 )
 from core.live import Frames
 from core.memory.memory import recall
+from core.places import Places
 from core.ports import LLM, Agent, Runtime
 from core.preparation import Preparation
 from core.repository import Repository
@@ -48,13 +54,16 @@ from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.store import ConversationInfo, EventFilter, EventStore
 from core.stream import EventStream, EventStreamSubscriber
+from core.tasks import Tasks
+from core.titles import SuggestTitle, first_line
 from core.writer import Lease
 
 log = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
 """How long what is in flight may take to end when a conversation is closed; then it is dropped."""
-TITLE_CHARS = 50
+SLEEP_S = 1.0
+"""How long subscribers may take over what they have before a session that rests is put to sleep; else it works."""
 PAGE = 500
 """Events read and folded between two turns of the event loop: about 20 ms of work."""
 DELEGATES_STATUS = "STATUS$DELEGATES"
@@ -82,12 +91,16 @@ class AgentSession:
         make_child: MakeChild,
         close_child: CloseChild,
         sandbox: SandboxSettings,
+        places: Places,
+        suggest_title: SuggestTitle | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.info = info
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.stream: EventStream = EventStream(store, lease, masker)
+        self.stream: EventStream = EventStream(store, lease, masker, clock)
         self.frames = Frames()
+        self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
         self.confirm_mode = confirm
         self._store = store
@@ -107,9 +120,15 @@ class AgentSession:
             spawn=self._spawn,
         )
         self._controller: AgentController | None = None
-        self._closing = asyncio.Event()
-        self._life: asyncio.Task[None] | None = None
-        self._group: asyncio.TaskGroup | None = None
+        self._places = places
+        self._suggest_title = suggest_title
+        self._turn = asyncio.Lock()
+        """Held while something is said, and while it falls asleep or wakes up."""
+        self._asleep: Status | None = None
+        """The notice with which it was put to sleep; None while it is awake."""
+        self._warming: asyncio.Task[None] | None = None
+        self._titling: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     @property
     def state(self) -> State:
@@ -140,9 +159,7 @@ class AgentSession:
             history += page
             state = reduce(evolve, page, state)
             collector.spare()
-        opened = asyncio.Event()
-        self._life = asyncio.create_task(self._live(opened), name=f"session {self.info.id}")
-        await opened.wait()
+        await self._tasks.open()
         agent = self._make_agent(self._llm)
         self._controller = AgentController(
             stream=self.stream,
@@ -162,34 +179,25 @@ class AgentSession:
         if not history:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
 
-    async def _live(self, opened: asyncio.Event) -> None:
-        """The task group in which everything of this conversation runs."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            opened.set()
-            await self._closing.wait()
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        assert self._group is not None
-        return self._group.create_task(work)
+        return self._tasks.spawn(work)
 
     async def aclose(self) -> None:
         """Interrupt what is in flight, wait until it has answered, and let go of runtime, stream and lease."""
-        if self._closing.is_set():
+        if self._is_closed:
             return
+        self._is_closed = True
+        if self._titling is not None:
+            self._titling.cancel()
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
         await self._preparation.aclose()
-        self._closing.set()
-        if self._life is not None:
-            _, late = await asyncio.wait([self._life], timeout=CLOSE_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(self._life, return_exceptions=True)
-        await self.runtime.aclose()
-        await self._llm.aclose()
-        await self.stream.aclose()
+        await self._tasks.aclose(CLOSE_S)
+        async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
+            last.push_async_callback(self.stream.aclose)
+            last.push_async_callback(self._llm.aclose)
+            last.push_async_callback(self.runtime.aclose)
 
     async def _stop(self, why: str) -> None:
         """Interrupt, and see it through: the controller's tasks end only when their last words are stored."""
@@ -208,9 +216,13 @@ class AgentSession:
         while True:
             self._controller.changed.clear()
             await self.stream.settle()
-            if not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING:
+            if self._is_settled:
                 return
             await self._controller.changed.wait()
+
+    @property
+    def _is_settled(self) -> bool:
+        return not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING
 
     async def changed(self) -> None:
         """Return after the next change of the controller's state."""
@@ -233,6 +245,86 @@ class AgentSession:
         today = datetime.now(UTC).date()
         return reached_of_day(state, self._day_limits, await self._store.spent(today), today)
 
+    # -- sleep -----------------------------------------------------------------------------------------------------
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it has let go of sandbox and model. It is shown as ever, and the next wish wakes it up."""
+        return self._asleep is not None
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
+        starts = self._controller is None or (self._warming is not None and not self._warming.done())
+        return self._is_settled and not starts
+
+    @property
+    def rests_since(self) -> float:
+        """When anything last happened, by the clock of the manager."""
+        return self.stream.latest_at
+
+    async def sleep(self, notice: Status) -> bool:
+        """Let go of sandbox and model and of the place; tell `notice` to whoever watches. False where it works.
+
+        Stream, state and lease stay, so whoever shows the conversation needs nothing. What runs in the sandbox by
+        itself, such as a server in the background, ends. Does not raise what the sandbox does wrong.
+        """
+        async with self._turn:
+            if not await self._is_quiet():
+                return False
+            self._asleep = notice
+            self._places.give(self.info.id)
+            self.frames.publish(notice)
+            for let_go in (self._preparation.restart, self._llm.aclose):
+                try:
+                    await let_go()
+                except Exception:  # the boundary to a sandbox and a model that nobody needs any more
+                    log.exception("conversation %s fell asleep and could not let go", self.info.id)
+            return True
+
+    async def _is_quiet(self) -> bool:
+        """Whether it rests and nobody still chews on an event after which it might work."""
+        if not self.rests:
+            return False
+        try:
+            async with asyncio.timeout(SLEEP_S):
+                await self.stream.settle()
+        except TimeoutError:
+            return False
+        return self.rests and not self._is_closed
+
+    @asynccontextmanager
+    async def _awake(self) -> AsyncIterator[None]:
+        """Awake, and kept awake while something is said.
+
+        Raises UsageError where it is closed or every place is taken by one that works, ConfigurationError where its
+        model is gone.
+        """
+        async with self._turn:
+            self._refuse_if_closed()
+            if self._asleep is not None:
+                await self._wake(self._asleep)
+            yield
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise UsageError(f"Conversation {self.info.id} is closed here. Open it again.")
+
+    async def _wake(self, notice: Status) -> None:
+        """Have a place and a model again. The sandbox starts when it is needed, as after the first message."""
+        assert self._controller is not None
+        await self._places.take(self.info.id)
+        try:
+            llm = await self._make_llm(self._llm.name)
+            self._refuse_if_closed()
+            self._llm = llm
+            self._controller.agent = self._make_agent(self._llm)
+        except BaseException:
+            self._places.give(self.info.id)
+            raise
+        self._asleep = None
+        self.frames.publish(replace(notice, message=""))
+
     # -- memory ----------------------------------------------------------------------------------------------------
 
     async def _recall(self, envelope: Envelope) -> None:
@@ -245,13 +337,40 @@ class AgentSession:
     # -- the user's wishes -------------------------------------------------------------------------------------------
 
     async def send(self, text: str) -> Envelope:
-        """Say something to the agent; it is stored when this returns. Raises StoreError, and then nothing was said."""
-        envelope = await self.stream.append(MessageAction(content=text), EventSource.USER)
-        if not self.info.title:
-            first_line = text.strip().split("\n")[0][:TITLE_CHARS]
-            await self.set_title(first_line or "Untitled")
-        self._spawn(self._preparation.begin())  # while the model still thinks
+        """Say something to the agent; it is stored when this returns. Wakes it up.
+
+        Raises StoreError, UsageError or ConfigurationError (see `_awake`), and then nothing was said.
+        """
+        async with self._awake():
+            envelope = await self.stream.append(MessageAction(content=text), EventSource.USER)
+            if self._warming is None or self._warming.done():
+                self._warming = self._spawn(self._preparation.begin())  # while the model still thinks
+            if not self.info.title:
+                assert isinstance(envelope.event, MessageAction)
+                await self._name(envelope.event.content)  # as it was stored, with secrets masked
         return envelope
+
+    async def _name(self, message: str) -> None:
+        """Name the conversation by its first message, and look for a better name in the background."""
+        first = first_line(message)
+        try:
+            await self.set_title(first)
+        except StoreError as error:
+            log.warning("conversation %s has no title: %s", self.info.id, error)
+            return
+        if self._suggest_title is not None:
+            self._titling = self._spawn(self._rename(first, message, self._suggest_title))
+
+    async def _rename(self, first: str, message: str, suggest: SuggestTitle) -> None:
+        """Take the suggested title, unless the user has named the conversation meanwhile."""
+        suggestion = await suggest(message)
+        try:
+            if suggestion.spent.calls:
+                await self._store.add_spending(suggestion.spent)
+            if suggestion.title and self.info.title == first:
+                await self.set_title(suggestion.title)
+        except StoreError as error:
+            log.warning("conversation %s keeps its first title: %s", self.info.id, error)
 
     async def interrupt(self) -> None:
         """Stop what is going on, now: the model's answer, the running command, the preparation, what waits for it."""
@@ -267,8 +386,8 @@ class AgentSession:
         await self._wish(AgentState.RUNNING)
 
     async def queue(self, text: str) -> Envelope:
-        """Have this said once the agent rests. Raises StoreError, and then it is not queued."""
-        return await self.stream.append(MessageAction(content=text, queued=True), EventSource.USER)
+        """Have this said once the agent rests. Raises as `send`, and then it is not queued."""
+        return await self._add(MessageAction(content=text, queued=True))
 
     async def unqueue(self, message_id: int) -> None:
         """Do not say what was queued; what has been said already stays said."""
@@ -286,7 +405,7 @@ class AgentSession:
             case Way.SWITCH_MODEL:
                 await self.set_model(model)
             case Way.CONDENSE:
-                await self.stream.append(CondensationRequestAction(), EventSource.USER)
+                await self._add(CondensationRequestAction())
             case Way.RESTART_SANDBOX:
                 await self._preparation.restart()
             case Way.SKIP:
@@ -295,11 +414,11 @@ class AgentSession:
                 await self.interrupt()
                 return
             case Way.CUT_LOOP:
-                await self.stream.append(LoopRecoveryAction(option=1), EventSource.USER)
+                await self._add(LoopRecoveryAction(option=1))
                 return
             case Way.RESEND | Way.TELL:
                 text = await self._last_request() if way is Way.RESEND else TELL.format(self.state.reason)
-                await self.stream.append(LoopRecoveryAction(option=2), EventSource.USER)
+                await self._add(LoopRecoveryAction(option=2))
                 await self.send(text)
                 return
         await self.resume()
@@ -324,7 +443,16 @@ class AgentSession:
         await self._wish(AgentState.USER_REJECTED, cause=self.state.awaiting, thought=reason)
 
     async def _wish(self, wish: AgentState, *, cause: int | None = None, thought: str = "") -> None:
-        await self.stream.append(ChangeAgentStateAction(agent_state=wish, thought=thought), EventSource.USER, cause)
+        action = ChangeAgentStateAction(agent_state=wish, thought=thought)
+        if wish in (AgentState.STOPPED, AgentState.PAUSED):  # nothing starts, so nothing has to wake up for it
+            await self.stream.append(action, EventSource.USER, cause)
+        else:
+            await self._add(action, cause)
+
+    async def _add(self, wish: Event, cause: int | None = None) -> Envelope:
+        """Store a wish after which there may be work. Raises as `send`."""
+        async with self._awake():
+            return await self.stream.append(wish, EventSource.USER, cause)
 
     # -- what may change while it goes on -----------------------------------------------------------------------------
 
@@ -343,6 +471,12 @@ class AgentSession:
         await old.aclose()
 
     async def set_title(self, title: str) -> None:
-        """What the lists call this conversation."""
+        """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
+        before = self.info.title
         self.info = replace(self.info, title=title)
-        await self._store.update_conversation(self._lease, title=title)
+        try:
+            await self._store.update_conversation(self._lease, title=title)
+        except StoreError:
+            self.info = replace(self.info, title=before)
+            raise
+        self.frames.publish(Status("info", CONVERSATION_TITLE, title))

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +25,7 @@ from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope, EventSource, envelope_from_dict
 from core.locks import FileLock, ProcessMark
 from core.sqlite import aiosqlite, can_be_shared, connect, remedy, sqlite3, version
-from core.writer import Deliver, Draft, EventWriter, Lease, Spent, to_nobody
+from core.writer import ADD_SPENDING, Deliver, Draft, EventWriter, Lease, Spent, to_nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +240,11 @@ class EventStore:
             (day and day.isoformat(),),
         )
         return Spent(int(row[0]), row[1], int(row[2]), int(row[3]), row[4])
+
+    async def add_spending(self, spent: Spent) -> None:
+        """Count to the day what was spent without an event, such as on a title. Raises StoreError."""
+        async with self._writer.writing("The spending could not be stored") as connection:
+            await connection.execute(ADD_SPENDING, (self._clock().date().isoformat(), *astuple(spent)))
 
     async def spent_by_day(self, *, limit: int = 30) -> dict[date, Spent]:
         """As `spent`, for each of the newest days (UTC) on which something was spent; the newest first."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -64,12 +65,21 @@ class _Subscription:
 class EventStream:
     """The stream of one conversation that this process owns. `aclose` it before its store."""
 
-    def __init__(self, store: EventStore, lease: Lease, masker: Masker | None = None) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        lease: Lease,
+        masker: Masker | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._lease = lease
         self._masker = masker or Masker()
         self._subscriptions: dict[tuple[EventStreamSubscriber, str], _Subscription] = {}
         self._latest_id = lease.next_id - 1
+        self._clock = clock
+        self.latest_at = clock()
+        """When the newest event came or the stream was opened, by `clock`: since then there has been nothing new."""
 
     @property
     def conversation_id(self) -> str:
@@ -104,6 +114,7 @@ class EventStream:
         return event if masked is data else event_from_dict(masked)[0]
 
     def _deliver(self, envelopes: Sequence[Envelope]) -> None:
+        self.latest_at = self._clock()
         for envelope in envelopes:
             self._latest_id = envelope.id
             for subscription in self._subscriptions.values():

@@ -250,4 +250,25 @@ WEAKNESSES = (
         "goes by the kind",
         ("tests/llm/test_failures.py::test_each_failure_has_its_kind",),
     ),
+    Weakness(
+        56,
+        "Where too many conversations are open, the oldest is closed, in the middle of its work",
+        "The one that rested longest sleeps, without sandbox and model, and wakes up for the next message; one that "
+        "works is never touched, and where all of them work the new one is refused",
+        (
+            "tests/core/test_manager.py::test_one_that_works_is_never_put_to_sleep",
+            "tests/core/test_manager.py::test_one_that_sleeps_wakes_up_for_a_message_and_another_falls_asleep_for_it",
+            "tests/core/test_manager.py::test_where_all_of_them_work_one_more_is_refused_and_nothing_is_made_or_said",
+        ),
+    ),
+    Weakness(
+        57,
+        "A detached conversation is dropped at the next tick of 15 s, whatever its age; a delay of 0 ends all cleaning",
+        "It is closed when it has rested for the delay since somebody looked; a delay of 0 keeps it open",
+        (
+            "tests/core/test_manager.py::test_what_nobody_looks_at_is_closed_by_its_age_and_not_before",
+            "tests/core/test_manager.py::test_the_age_counts_from_when_the_work_ended",
+            "tests/core/test_manager.py::test_without_a_delay_nothing_is_closed_by_itself",
+        ),
+    ),
 )

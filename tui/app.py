@@ -186,6 +186,8 @@ class HandloomApp(Handlers, App[None]):
         if known is None:
             known = ConversationTab(session, self.wake, self.clock)
             self.open_tabs.append(known)
+            if self.manager is not None:
+                await self.manager.attach(session.info.id)
             await known.start()
         self.show_tab(known)
         if self._sends_when_open:

@@ -220,6 +220,7 @@ class Handlers(Answers, _App):
             self.show_tab(left[min(index, len(left) - 1)] if left else None)
         await tab.aclose()
         if self.manager is not None:
+            self.manager.detach(tab.id)
             await self.manager.close(tab.id)
 
     def do_conv_model(self) -> None:

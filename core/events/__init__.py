@@ -51,7 +51,7 @@ from core.events.codec import (
     event_to_dict,
     to_json,
 )
-from core.events.frames import Frame, Status, TerminalOutput, TokenDelta
+from core.events.frames import CONVERSATION_TITLE, Frame, Status, TerminalOutput, TokenDelta
 from core.events.observations import (
     MAX_CMD_OUTPUT_CHARS,
     AgentCondensationObservation,
@@ -80,6 +80,7 @@ from core.events.observations import (
 from core.events.unknown import UnknownAction, UnknownObservation
 
 __all__ = [
+    "CONVERSATION_TITLE",
     "MAX_CMD_OUTPUT_CHARS",
     "Action",
     "ActionConfirmationStatus",

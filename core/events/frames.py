@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+CONVERSATION_TITLE = "STATUS$CONVERSATION_TITLE"
+"""Id of the notice that carries a new title: for lists and tabs, not to be told as something that happens."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenDelta:

@@ -12,6 +12,8 @@ class LLMSettings(BaseModel):
 
     api_base: str | None = None
     """Address of the provider's API, in place of its usual one. https, or plain http on this machine."""
+    title_model: str = ""
+    """A cheap model that names new conversations; empty names them by the first line that was said."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """How freely the model chooses words; None leaves it to the provider, and some models take no other."""
     connect_timeout_s: float = Field(default=15.0, gt=0)

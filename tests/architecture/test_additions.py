@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from core.agent.tools import CODEACT_TOOLS
-from core.config import AgentSettings, DaySettings, SandboxSettings, Settings
+from core.config import AgentSettings, ConversationSettings, DaySettings, SandboxSettings, Settings
 from core.events import Action
 from core.llm.settings import LLMSettings
 from runtime.plugins import PLUGINS
@@ -45,7 +45,7 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
             assert parameter.get("description"), f"{schema['name']}.{name}"
 
 
-SECTIONS = (Settings, AgentSettings, DaySettings, LLMSettings, SandboxSettings)
+SECTIONS = (Settings, AgentSettings, DaySettings, LLMSettings, ConversationSettings, SandboxSettings)
 
 
 def test_every_setting_says_what_it_means() -> None:

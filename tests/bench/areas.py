@@ -17,6 +17,7 @@ AREAS = (
     "server",
     "steps",
     "stalls",
+    "many",
     "transcript",
     "first_frame",
     "keys",

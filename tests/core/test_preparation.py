@@ -18,6 +18,7 @@ from core.config import Settings
 from core.controller.halts import RUNTIME_UNAVAILABLE
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
+    CONVERSATION_TITLE,
     AgentState,
     AgentStateChangedObservation,
     CmdOutputMetadata,
@@ -26,6 +27,7 @@ from core.events import (
     Envelope,
     ErrorObservation,
     EventSource,
+    Frame,
     Observation,
     RecallObservation,
     Status,
@@ -121,9 +123,14 @@ async def said_and_settled(session: AgentSession, text: str = "go") -> list[Enve
 
 
 def notices(session: AgentSession) -> list[Status]:
-    """The notices from now on."""
+    """The notices from now on, without those of titles."""
     seen: list[Status] = []
-    session.frames.watch(lambda frame: seen.append(frame) if isinstance(frame, Status) else None)
+
+    def watch(frame: Frame) -> None:
+        if isinstance(frame, Status) and frame.id != CONVERSATION_TITLE:
+            seen.append(frame)
+
+    session.frames.watch(watch)
     return seen
 
 

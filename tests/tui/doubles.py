@@ -222,6 +222,8 @@ class ManagerDouble:
     sessions: dict[str, SessionDouble] = field(default_factory=dict)
     isolation: str = "none"
     closed: list[str] = field(default_factory=list)
+    viewed: list[str] = field(default_factory=list)
+    """Conversations that somebody looks at."""
     settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model=""))
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
@@ -260,6 +262,13 @@ class ManagerDouble:
         if conversation_id not in self.sessions:
             raise UsageError(f"There is no conversation {conversation_id}. handloom list shows which there are.")
         return self.sessions[conversation_id]
+
+    async def attach(self, conversation_id: str) -> SessionDouble:
+        self.viewed.append(conversation_id)
+        return await self.open(conversation_id)
+
+    def detach(self, conversation_id: str) -> None:
+        self.viewed.remove(conversation_id)
 
     async def close(self, conversation_id: str) -> None:
         self.closed.append(conversation_id)

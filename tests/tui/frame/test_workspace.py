@@ -253,6 +253,7 @@ async def test_tabs_open_switch_and_close() -> None:
         await it.press("ctrl+pageup", "ctrl+x", "w")
         assert it.session is second
         assert it.manager.closed == [first.info.id]
+        assert it.manager.viewed == [second.info.id]
         assert first.stream.listeners == 0
         await it.press("ctrl+x", "w")
         assert it.app.current is None

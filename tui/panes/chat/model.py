@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.events import (
+    CONVERSATION_TITLE,
     Action,
     ActionConfirmationStatus,
     AgentCondensationObservation,
@@ -126,6 +127,8 @@ class ChatModel(PaneModel):
         match frame:
             case TokenDelta():
                 self._stream(frame)
+            case Status(id=id) if id == CONVERSATION_TITLE:
+                return
             case Status(message=""):
                 self._statuses.pop(frame.id, None)
             case Status():
