@@ -89,7 +89,7 @@ WEAKNESSES = (
         9,
         "Closing means to wait 90 s for a start that is under way, looks every 5 s, and gives up at the first look",
         "Closing waits for what is under way to end, and no longer",
-        ("tests/core/test_session_ends.py::test_closing_waits_for_a_sandbox_that_starts_and_not_longer",),
+        ("tests/core/test_session_ends.py::test_closing_interrupts_a_sandbox_that_starts_and_waits_for_nothing_else",),
     ),
     Weakness(
         11,
@@ -211,6 +211,36 @@ WEAKNESSES = (
         (
             "tests/controller/test_decide.py::test_a_confirmed_action_keeps_its_identity",
             "tests/core/test_session.py::test_actions_that_act_wait_for_the_users_yes",
+        ),
+    ),
+    Weakness(
+        47,
+        "The stuck detector takes a poll whose output changes for a loop, and misses longer circles and changing thoughts",
+        "What was seen counts and what was thought does not; circles of up to eight steps are found",
+        (
+            "tests/controller/test_stuck.py::test_polling_whose_output_changes_is_no_loop",
+            "tests/controller/test_stuck.py::test_circles_of_any_length_up_to_eight",
+            "tests/controller/test_stuck.py::test_the_same_action_under_a_changing_thought_is_the_same_action",
+            "tests/controller/test_stuck.py::test_condensing_twice_without_an_answer_in_between",
+        ),
+    ),
+    Weakness(
+        48,
+        "A loop ends the work with an error; the ways out are a text menu of one client",
+        "A loop pauses and offers four ways out, everywhere",
+        (
+            "tests/controller/test_decide.py::test_a_loop_pauses_says_what_was_seen_and_offers_four_ways_out",
+            "tests/core/test_ways_out.py::test_the_loop_is_cut_out_and_the_user_says_what_comes_next",
+            "tests/tui/frame/test_workspace.py::test_a_halt_says_what_it_is_and_offers_its_ways_out",
+        ),
+    ),
+    Weakness(
+        49,
+        "The budget is looked at when it is spent; one dear call overruns it, and there is none for a day",
+        "What the next call will cost is counted before it is made, per conversation and per day",
+        (
+            "tests/controller/test_decide.py::test_a_budget_is_held_before_the_call_that_would_break_it",
+            "tests/core/test_ways_out.py::test_a_limit_of_the_day_counts_all_conversations_and_is_looked_at_before_the_call",
         ),
     ),
     Weakness(
