@@ -215,7 +215,7 @@ WEAKNESSES = (
     ),
     Weakness(
         47,
-        "The stuck detector takes a poll whose output changes for a loop, and misses longer circles and changing thoughts",
+        "The stuck detector flags polls whose output changes, and misses longer circles and changing thoughts",
         "What was seen counts and what was thought does not; circles of up to eight steps are found",
         (
             "tests/controller/test_stuck.py::test_polling_whose_output_changes_is_no_loop",
