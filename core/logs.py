@@ -1,7 +1,7 @@
 """The log of the workspace: one JSON object a line in `logs/handloom.log`, 0600, rotated.
 
 A screen has no standard error to write to. Line breaks and escape sequences of foreign text cannot forge lines,
-because JSON escapes them.
+because JSON escapes them. A thread writes, so that no event loop waits for the disk.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import logging
 import os
 from datetime import UTC, datetime
 from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
+from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
+from queue import SimpleQueue
 
 MAX_BYTES = 1_000_000
 """Of one file; three older ones are kept."""
@@ -44,13 +45,37 @@ class _PrivateFile(RotatingFileHandler):
         return open(self.baseFilename, "a", encoding="utf-8", opener=_private)
 
 
+class _Handover(QueueHandler):
+    """Hands records, as finished lines, to a thread that writes them to a file. Closing it writes the rest."""
+
+    def __init__(self, file: logging.Handler) -> None:
+        super().__init__(SimpleQueue())
+        self._file = file
+        self._writer: QueueListener | None = QueueListener(self.queue, file)
+        self._writer.start()
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        return logging.makeLogRecord({"msg": self.format(record)})
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.stop()
+            self._writer = None
+            self._file.close()
+        super().close()
+
+
 def log_to(home: Path) -> None:
     """Send the log of this process to the home's file. Raises OSError where it cannot be opened."""
     folder = home / "logs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handler = _PrivateFile(folder / "handloom.log", maxBytes=MAX_BYTES, backupCount=3, encoding="utf-8")
-    handler.setFormatter(JsonLines())
+    file = _PrivateFile(folder / "handloom.log", maxBytes=MAX_BYTES, backupCount=3, encoding="utf-8")
+    handover = _Handover(file)
+    handover.setFormatter(JsonLines())
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    replaced, root.handlers[:] = root.handlers[:], [handover]
+    for handler in replaced:
+        if isinstance(handler, _Handover):
+            handler.close()
     root.setLevel(logging.INFO)
     logging.captureWarnings(True)

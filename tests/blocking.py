@@ -23,7 +23,7 @@ OURS = tuple(str(ROOT / folder) for folder in ("core", "runtime", "tui", "tests"
 WATCHED = ("core", "runtime.client", "runtime.local", "runtime.protocol", "runtime.environment")
 
 ALLOWED = (
-    # One line of the log, about a failure, to a terminal or a file.
+    # One line of the log, about a failure, to a terminal.
     ("logging/__init__.py", frozenset({"emit"})),
     # A folder and a key of 64 bytes under /tmp. In a thread, a start that is cancelled would leave the key behind.
     ("runtime/local.py", frozenset({"_private_folder", "_write_key"})),

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
@@ -26,10 +30,17 @@ def _root_logger_as_before() -> Iterator[None]:
     logging.captureWarnings(False)
 
 
+def written(home: Path) -> Path:
+    """The log's file, once all that was said is in it."""
+    for handler in logging.getLogger().handlers:
+        handler.close()
+    return home / "logs" / "handloom.log"
+
+
 def test_one_record_is_one_line_whatever_it_says(tmp_path: Path) -> None:
     log_to(tmp_path)
     logging.getLogger("room").warning("a\n%s\x1b]52;c;x\x07", '{"level": "forged"}')
-    path = tmp_path / "logs" / "handloom.log"
+    path = written(tmp_path)
     (line,) = path.read_text().splitlines()
     assert json.loads(line)["text"].startswith("a\n{")
     assert "\x1b" not in line
@@ -42,5 +53,22 @@ def test_an_exception_is_told_with_its_trace(tmp_path: Path) -> None:
         raise ValueError("no good")
     except ValueError:
         logging.getLogger("room").exception("failed")
-    line = json.loads((tmp_path / "logs" / "handloom.log").read_text())
+    line = json.loads(written(tmp_path).read_text())
     assert "ValueError: no good" in line["trace"]
+
+
+async def test_a_log_that_is_written_slowly_holds_up_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_write = threading.Event()
+    monkeypatch.setattr(RotatingFileHandler, "emit", lambda *_: may_write.wait(30))
+    log_to(tmp_path)
+    for _ in range(100):
+        logging.getLogger("room").warning("one more line")
+    may_write.set()
+
+
+def test_the_last_lines_of_a_process_are_written(tmp_path: Path) -> None:
+    program = "import logging, pathlib, sys; from core.logs import log_to; log_to(pathlib.Path(sys.argv[1]));"
+    program += "[logging.warning('line %d', n) for n in range(1000)]"
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)
+    lines = (tmp_path / "logs" / "handloom.log").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in lines] == [f"line {n}" for n in range(1000)]
