@@ -7,6 +7,7 @@ seed the random tests had.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 from collections import defaultdict
@@ -21,6 +22,8 @@ from tests.machine import REQUIREMENTS, required
 settings.register_profile("untimed", deadline=None)  # speed is measured elsewhere, and not beside other work
 settings.load_profile("untimed")
 
+ENDING_S = 20
+"""A run whose tests are done has ended by then."""
 SEED = pytest.StashKey[int]()
 SKIPPED = pytest.StashKey[defaultdict[str, list[str]]]()
 
@@ -33,6 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SEED] = int(os.environ.get("HANDLOOM_SEED") or random.SystemRandom().randrange(10**9))
     skipped: defaultdict[str, list[str]] = defaultdict(list)
     config.stash[SKIPPED] = skipped
+
+
+def pytest_unconfigure() -> None:
+    """A thread that a failed test left behind ends the run with a failure and its stack, not never."""
+    faulthandler.dump_traceback_later(ENDING_S, exit=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
