@@ -232,6 +232,20 @@ class AgentSession:
 
     # -- delegates and limits ----------------------------------------------------------------------------------------
 
+    @property
+    def delegates(self) -> list[AgentSession]:
+        """The sessions of the delegates that are at work."""
+        return [child for child in self.delegation.children.values() if isinstance(child, AgentSession)]
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody answers what its delegates ask; else a delegate that asks is done."""
+        return self.delegation.attended
+
+    @attended.setter
+    def attended(self, attended: bool) -> None:
+        self.delegation.attended = attended
+
     async def _delegate(self, action: AgentDelegateAction, action_id: int) -> Observation:
         return await self.delegation.run(action, action_id, share(self.state))
 

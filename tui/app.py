@@ -180,19 +180,24 @@ class HandloomApp(Handlers, App[None]):
 
     async def add_tab(self, session: AgentSession) -> None:
         """Show a session in a tab of its own, or the tab that has it already."""
-        from tui.conversation import ConversationTab
-
-        known = next((tab for tab in self.open_tabs if tab.id == session.info.id), None)
-        if known is None:
-            known = ConversationTab(session, self.wake, self.clock)
-            self.open_tabs.append(known)
-            if self.manager is not None:
-                await self.manager.attach(session.info.id)
-            await known.start()
+        known = await self.open_tab(session)
         self.show_tab(known)
         if self._sends_when_open:
             self._sends_when_open = False
             self.attempt(self._send(known, self.workspace.prompt.take()))
+
+    async def open_tab(self, session: AgentSession, behind: ConversationTab | None = None) -> ConversationTab:
+        """A tab for a session, not shown yet; the one that has it already, where there is one."""
+        from tui.conversation import ConversationTab
+
+        known = next((tab for tab in self.open_tabs if tab.id == session.info.id), None)
+        if known is None:
+            known = ConversationTab(session, self.wake, self.clock, level=behind.level + 1 if behind else 0)
+            self.open_tabs.insert(self.open_tabs.index(behind) + 1 if behind else len(self.open_tabs), known)
+            if self.manager is not None:
+                await self.manager.attach(session.info.id)
+            await known.start()
+        return known
 
     def show_tab(self, tab: ConversationTab | None) -> None:
         """Bring a tab to the front; None shows that there is none."""
@@ -221,7 +226,8 @@ class HandloomApp(Handlers, App[None]):
             return
         self._pumped_at = time.monotonic()
         tab = self.current
-        items = tuple(TabItem(t.title, t.mark, t.unread) for t in self.open_tabs)
+        self.follow_delegates()
+        items = tuple(TabItem("└ " * bool(t.level) + t.title, t.mark, t.unread) for t in self.open_tabs)
         self.workspace.tabs.show(items, self.open_tabs.index(tab) if tab else -1)
         if tab is None:
             self.workspace.footer.show(Facts(state="no conversation", workspace=sanitize(self.options.workspace)))
@@ -230,6 +236,7 @@ class HandloomApp(Handlers, App[None]):
         more = self.workspace.sync()
         self.workspace.footer.show(self._facts(tab))
         self._ask(tab)
+        self.workspace.queue.tell([sanitize_line(queued.text, 200) for queued in tab.session.state.queued])
         self.title = sanitize_line(f"{tab.mark.glyph} {tab.title}", 60)
         if self._elapsed_timer is not None:
             (self._elapsed_timer.resume if tab.running else self._elapsed_timer.pause)()
@@ -366,9 +373,9 @@ class HandloomApp(Handlers, App[None]):
         self.workspace.chat.go("end")
         self.attempt(self._send(tab, message.text))
 
-    async def _send(self, tab: ConversationTab, text: str) -> None:
+    async def _send(self, tab: ConversationTab, text: str, *, queued: bool = False) -> None:
         try:
-            await tab.session.send(text)
+            await (tab.session.queue(text) if queued else tab.session.send(text))
         except BaseException:
             if self.current is tab and not self.workspace.prompt.text:
                 self.workspace.prompt.put(text)

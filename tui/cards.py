@@ -134,6 +134,26 @@ class HaltCard(Card):
         yield Static(_keys(*((c.keys[0], c.title.lower()) for c in commands)), classes="card--keys")
 
 
+class Queue(Static):
+    """What will be said once the agent rests, in order."""
+
+    DEFAULT_CSS = """
+    Queue { display: none; height: auto; max-height: 4; padding: 0 1; color: $text-muted; }
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._texts: list[str] = []
+
+    def tell(self, texts: list[str]) -> None:
+        """Show clean texts, a line each; none takes it away."""
+        if texts == self._texts:
+            return
+        self._texts = texts
+        self.display = bool(texts)
+        self.update(Content("\n".join(f"queued: {text}" for text in texts)))
+
+
 class Notice(Static):
     """One clear message about what went wrong and what to do next. Esc takes it away."""
 

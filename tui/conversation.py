@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from core.errors import UsageError
 from core.events import Envelope, EventSource, Frame, MessageAction
 from core.stream import EventStreamSubscriber
 from tui.marks import Mark, mark_of
@@ -36,8 +38,12 @@ class ConversationTab:
         session: AgentSession,
         wake: Callable[[ConversationTab], None],
         clock: Callable[[], float] = time.monotonic,
+        level: int = 0,
     ) -> None:
         self.session = session
+        self.level = level
+        """How many conversations delegated until it came to this one."""
+        session.attended = True
         self.chat, self.events, self.terminal = ChatModel(), EventsModel(), TerminalModel()
         self.models: tuple[PaneModel, ...] = (self.chat, self.events, self.terminal)
         self.shown = False
@@ -67,6 +73,11 @@ class ConversationTab:
         """Its title, else the first words of its task; clean, one line."""
         title = self.session.info.title or self._first_said
         return sanitize_line(title.strip(), TITLE_CELLS) or "new conversation"
+
+    @property
+    def is_delegate(self) -> bool:
+        """Whether another open conversation began it, and ends it."""
+        return self.level > 0
 
     @property
     def mark(self) -> Mark:
@@ -125,7 +136,8 @@ class ConversationTab:
 
     async def aclose(self) -> None:
         """Stop listening. The session lives on; its owner closes it. May be called twice."""
-        self.session.stream.unsubscribe(EventStreamSubscriber.MAIN, f"tab-{self.id}")
+        with suppress(UsageError):  # a delegate's stream ends with its work
+            self.session.stream.unsubscribe(EventStreamSubscriber.MAIN, f"tab-{self.id}")
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None

@@ -12,6 +12,7 @@ from textual.widgets import Input
 from tui.answers import Answers
 from tui.cards import ApprovalCard
 from tui.commands import COMMANDS, all_keys
+from tui.delegates import Delegates, as_tree
 from tui.footer import MODE_WORDS, MODES
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.help import help_text
@@ -66,7 +67,7 @@ class TablePalette(Provider):
                 yield Hit(score, matcher.highlight(title), run, help=text)
 
 
-class Handlers(Answers, _App):
+class Handlers(Answers, Delegates, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Handlers(Answers, _App):
         def show_tab(self, tab: ConversationTab | None) -> None: ...
         def wake(self, tab: ConversationTab) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
+        async def _send(self, tab: ConversationTab, text: str, *, queued: bool = False) -> None: ...
 
     _quit_armed_at = float("-inf")
 
@@ -213,6 +215,12 @@ class Handlers(Answers, _App):
     async def _close(self, tab: ConversationTab) -> None:
         if tab not in self.open_tabs:
             return
+        await self.drop_tab(tab)
+        if self.manager is not None and not tab.is_delegate:  # a delegate is its parent's to end
+            await self.manager.close(tab.id)
+
+    async def drop_tab(self, tab: ConversationTab) -> None:
+        """Show it no more; its conversation goes on."""
         index = self.open_tabs.index(tab)
         self.open_tabs.remove(tab)
         if self.current is tab:
@@ -221,7 +229,6 @@ class Handlers(Answers, _App):
         await tab.aclose()
         if self.manager is not None:
             self.manager.detach(tab.id)
-            await self.manager.close(tab.id)
 
     def do_conv_model(self) -> None:
         tab = self.current
@@ -282,6 +289,23 @@ class Handlers(Answers, _App):
             if block.folded == folded:
                 chat.toggle(block)
 
+    def do_prompt_queue(self) -> None:
+        tab, text = self.current, self.workspace.prompt.text
+        if tab is None or not text.strip():
+            return
+        self.workspace.prompt.take()
+        self.attempt(self._send(tab, text, queued=True))
+
+    def do_queue_drop(self) -> None:
+        tab = self.current
+        if tab is None or not tab.session.state.queued:
+            self.flash("Nothing is queued.")
+            return
+        last = tab.session.state.queued[-1]
+        if not self.workspace.prompt.text:
+            self.workspace.prompt.put(last.text)
+        self.attempt(tab.session.unqueue(last.id))
+
     def do_prompt_mode(self) -> None:
         tab = self.current
         if tab is None:
@@ -300,7 +324,7 @@ class Handlers(Answers, _App):
         assert self.manager is not None
         wanted = self.options.resume or ""
         if not wanted and not self.options.demo and not self.options.repository:
-            here = [c for c in await self.manager.list() if c.workspace == self.options.workspace]
+            here = [c for c in await self.manager.list() if c.workspace == self.options.workspace and not c.parent]
             wanted = here[0].id if here else ""
             if not here and self.options.resume == "":
                 self.flash("There is no conversation of this folder yet; this is a new one.")
@@ -347,11 +371,11 @@ class Handlers(Answers, _App):
         choices = [
             Choice(
                 info.id,
-                sanitize_line(info.title or "Untitled", 60),
+                "  " * level + ("└ " if level else "") + sanitize_line(info.title or "Untitled", 60),
                 f"{info.updated_at.astimezone():%d %b %H:%M} · {info.event_count} events · "
                 + sanitize_line(f"{info.model} · {info.workspace}", 120),
             )
-            for info in await self.manager.list()
+            for level, info in as_tree(await self.manager.list())
         ]
         chosen = await self.push_screen_wait(ChoiceScreen("Conversations", choices, empty="No conversation matches."))
         if chosen is not None:

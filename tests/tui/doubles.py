@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 from core.controller.halts import Halt, Way
-from core.controller.state import Limits
+from core.controller.state import Limits, Queued
 from core.errors import UsageError
 from core.events import (
     AgentState,
@@ -54,6 +54,7 @@ class StateDouble:
     allowed: Limits = LIMITS
     halt: Halt | None = None
     tokens: int = 0
+    queued: tuple[Queued, ...] = ()
     awaiting: int | None = None
     metrics: LLMMetrics = METRICS
 
@@ -128,6 +129,8 @@ class SessionDouble:
         self.wishes: list[tuple[str, ...]] = []
         self.wished = asyncio.Event()
         self.fails_with: Exception | None = None
+        self.delegates: list[SessionDouble] = []
+        self.attended = False
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)
@@ -138,6 +141,14 @@ class SessionDouble:
     async def send(self, text: str) -> None:
         self._wish("send", text)
         await self.stream.append(MessageAction(content=text), EventSource.USER)
+
+    async def queue(self, text: str) -> None:
+        self._wish("queue", text)
+        await self.become(queued=(*self.state.queued, Queued(len(self.state.queued), text)))
+
+    async def unqueue(self, message_id: int) -> None:
+        self._wish("unqueue", str(message_id))
+        await self.become(queued=tuple(queued for queued in self.state.queued if queued.id != message_id))
 
     async def interrupt(self) -> None:
         self._wish("interrupt")

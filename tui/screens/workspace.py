@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 
 from tui.arrangement import LOW, PANES, TINY, arrange
-from tui.cards import ApprovalCard, Card, HaltCard, Notice
+from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
 from tui.commands import Scope, hints
 from tui.footer import Footer, Hints
 from tui.leader import WhichKey
@@ -88,6 +88,7 @@ class Workspace(Screen[None]):
                 yield TerminalView(id="terminal")
         with Vertical(id="bottom"):
             yield Notice(id="notice")
+            yield Queue(id="queue")
             yield Prompt(id="prompt")
         yield Footer(id="footer")
         yield Hints(id="hints")
@@ -105,6 +106,10 @@ class Workspace(Screen[None]):
     @property
     def tabs(self) -> TabStrip:
         return self.query_one(TabStrip)
+
+    @property
+    def queue(self) -> Queue:
+        return self.query_one(Queue)
 
     @property
     def prompt(self) -> Prompt:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import cast
 
 import pytest
@@ -10,14 +12,17 @@ from textual.command import CommandPalette
 from textual.widgets import Input
 
 from core.controller.halts import Halt, HaltKind, Way
+from core.controller.state import Queued
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
 from core.manager import ConversationManager
-from tests.tui.doubles import ManagerDouble
+from core.store import ConversationInfo
+from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import running, until
 from tui.app import HandloomApp
 from tui.cards import GUARD_S, ApprovalCard, HaltCard
 from tui.commands import BY_ID
+from tui.delegates import as_tree
 from tui.leader import WhichKey
 from tui.options import StartOptions
 from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
@@ -551,3 +556,73 @@ async def test_a_question_in_a_hidden_tab_is_marked_and_comes_up_with_its_tab() 
         assert items[0].mark.word == "asks you"
         await it.press("ctrl+x", "1")
         assert isinstance(it.app.workspace.card, ApprovalCard)
+
+
+# -- queued messages and delegates ---------------------------------------------------------------------------------
+
+
+async def test_tab_queues_what_enter_would_say_now_and_it_is_shown_until_it_is_said() -> None:
+    async with running() as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        await it.press(*"next", "tab")
+        assert it.session.wishes == [("queue", "next")]
+        assert it.app.workspace.prompt.text == ""
+        await it.settle()
+        assert "queued: next" in it.screen_text()
+        await it.session.become(queued=())
+        await it.settle()
+        assert "queued:" not in it.screen_text()
+
+
+async def test_what_is_queued_can_be_taken_back_into_the_prompt() -> None:
+    async with running() as it:
+        await it.press(*"one", "tab", *"two", "tab")
+        await it.press("ctrl+x", "Q")
+        assert it.session.wishes[-1] == ("unqueue", "1")
+        assert it.app.workspace.prompt.text == "two"
+        await it.settle()
+        assert "queued: one" in it.screen_text()
+        assert "queued: two" not in it.screen_text()
+
+
+async def test_a_hostile_text_that_is_queued_is_shown_clean() -> None:
+    async with running() as it:
+        await it.session.become(queued=(Queued(0, "a\x1b[31m\u202eb\nc"),))
+        await it.settle()
+        assert "\x1b" not in it.screen_text()
+        assert "\u202e" not in it.screen_text()
+
+
+async def test_a_delegate_has_a_tab_behind_its_parents_and_asks_there() -> None:
+    async with running() as it:
+        parent = it.session
+        child = SessionDouble(replace(parent.info, id="child", title="count", parent=parent.info.id))
+        it.manager.sessions["child"] = child
+        parent.delegates.append(child)
+        await parent.become(agent_state=AgentState.RUNNING)
+        await until(it.pilot, lambda: len(it.app.open_tabs) == 2)
+        await it.settle()
+        assert "└ count" in it.screen_text()
+        assert child.attended
+        await child.become(halt=Halt(HaltKind.LIMIT, "iterations"))
+        await it.press("ctrl+x", "2")
+        await it.settle()
+        assert isinstance(it.app.workspace.card, HaltCard)
+        parent.delegates.clear()
+        await it.press("ctrl+x", "1")
+        await until(it.pilot, lambda: len(it.app.open_tabs) == 1)
+
+
+async def test_the_list_of_conversations_is_a_tree() -> None:
+    def info(id: str, parent: str = "") -> ConversationInfo:
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        return ConversationInfo(id, id, "/w", "m", now, now, 1, parent=parent)
+
+    flat = [info("grandchild", "child"), info("other"), info("child", "parent"), info("parent"), info("left", "gone")]
+    assert [(level, each.id) for level, each in as_tree(flat)] == [
+        (0, "other"),
+        (0, "parent"),
+        (1, "child"),
+        (2, "grandchild"),
+        (0, "left"),
+    ]

@@ -1,0 +1,72 @@
+"""Delegates on the screen: a tab for each at work, behind its parent's, gone when it is done. A mixin of the app.
+
+What a delegate asks is asked in its tab, so a conversation that is shown is one that somebody attends to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from core.session import AgentSession
+    from core.store import ConversationInfo
+    from tui.conversation import ConversationTab
+
+
+def as_tree(conversations: Sequence[ConversationInfo]) -> list[tuple[int, ConversationInfo]]:
+    """Conversations with their level, each behind the one that delegated to it; else in the order that they have."""
+    ids = {info.id for info in conversations}
+    children: dict[str, list[ConversationInfo]] = {}
+    for info in conversations:
+        children.setdefault(info.parent if info.parent in ids else "", []).append(info)
+    found: list[tuple[int, ConversationInfo]] = []
+
+    def add(parent: str, level: int) -> None:
+        for info in children.get(parent, ()):
+            found.append((level, info))
+            add(info.id, level + 1)
+
+    add("", 0)
+    return found
+
+
+class Delegates:
+    """Keeps the tabs of delegates in step with what is at work."""
+
+    if TYPE_CHECKING:
+        open_tabs: list[ConversationTab]
+        current: ConversationTab | None
+
+        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
+        def wake(self, tab: ConversationTab) -> None: ...
+        async def open_tab(self, session: AgentSession, behind: ConversationTab | None = None) -> ConversationTab: ...
+        async def drop_tab(self, tab: ConversationTab) -> None: ...
+
+    _following = False
+
+    def follow_delegates(self) -> None:
+        """See to it that every delegate at work has its tab, and that none is left of those that are done."""
+        if not self._following and (self._without_tab() or self._done()):
+            self._following = True
+            self.attempt(self._follow())
+
+    async def _follow(self) -> None:
+        try:
+            for parent, child in self._without_tab():
+                await self.open_tab(child, behind=parent)
+            for tab in self._done():
+                await self.drop_tab(tab)
+        finally:
+            self._following = False
+        if self.current is not None:
+            self.wake(self.current)
+
+    def _without_tab(self) -> Sequence[tuple[ConversationTab, AgentSession]]:
+        shown = {tab.id for tab in self.open_tabs}
+        return [(tab, child) for tab in self.open_tabs for child in tab.session.delegates if child.info.id not in shown]
+
+    def _done(self) -> Sequence[ConversationTab]:
+        """Tabs of delegates that are done; the one that the user looks at stays until they look elsewhere."""
+        at_work = {child.info.id for tab in self.open_tabs for child in tab.session.delegates}
+        return [tab for tab in self.open_tabs if tab.is_delegate and tab.id not in at_work and tab is not self.current]
