@@ -40,7 +40,7 @@ from core.secrets import Masker, from_environment
 from core.security.confirmation import ConfirmMode
 from core.session import AgentSession
 from core.store import ConversationInfo, EventStore
-from core.titles import SuggestTitle, suggest_title
+from core.titles import SuggestTitle, first_line, suggest_title
 from core.writer import Lease
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,12 @@ class ConversationManager:
         llm = await self._make_llm(model, by.info.workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
-                id, title="", workspace=by.info.workspace, model=model, parent=parent, parent_action=action_id
+                id,
+                title=first_line(str(action.inputs.get("task", ""))),
+                workspace=by.info.workspace,
+                model=model,
+                parent=parent,
+                parent_action=action_id,
             )
             child = await self._start(lease, llm, agent=action.agent, limits=limits)
         child.set_confirm_mode(by.confirm_mode)

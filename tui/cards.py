@@ -31,12 +31,12 @@ class Card(Vertical, can_focus=True):
 
     DEFAULT_CSS = """
     Card {
-        height: auto; max-height: 60%; padding: 0 1;
+        height: auto; padding: 0 1;
         border-left: outer $warning; background: $warning 8%;
         & > .card--title { height: auto; text-style: bold; color: $text-warning; }
         & > .card--keys { height: auto; color: $text-muted; }
         &:focus > .card--keys { color: $foreground; }
-        & > VerticalScroll { height: auto; max-height: 12; background: $surface; }
+        & > VerticalScroll { height: auto; max-height: 30vh; background: $surface; }
     }
     """
 

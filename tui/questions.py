@@ -11,14 +11,20 @@ from dataclasses import dataclass
 
 from core.events import (
     Action,
+    AgentDelegateAction,
+    BrowseInteractiveAction,
+    BrowseURLAction,
     CmdRunAction,
     Envelope,
     FileEditAction,
     FileWriteAction,
     IPythonRunCellAction,
+    MCPAction,
     event_to_dict,
 )
-from tui.text import sanitize
+from tui.text import sanitize, sanitize_line
+
+_ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +58,25 @@ def ask_about(envelope: Envelope) -> Question:
             body = f"{command} {path}{place}\n{_diff(event.old_str or '', event.new_str or '')}"
         case FileEditAction(path=path, content=content):
             title, body = "Edit this file?", f"{path} from line {event.start} to {event.end}\n{content}"
+        case AgentDelegateAction(agent=agent, inputs={"task": str(task)}) if len(event.inputs) == 1:
+            title, body = f"Give this task to {sanitize_line(agent, 60)}?", task
+        case BrowseURLAction(url=url):
+            title, body = "Open this page?", url
+        case BrowseInteractiveAction(browser_actions=code):
+            title, body = "Do this in the browser?", code
+        case MCPAction(name=name, arguments=arguments):
+            title, body = f"Call the tool {sanitize_line(name, 60)}?", _json(arguments)
         case _:
             title = f"Carry out “{sanitize(type(event).kind)}”?"
-            body = json.dumps(event_to_dict(event).get("args", {}), indent=2, ensure_ascii=False, default=str)
+            arguments = event_to_dict(event).get("args", {})
+            body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
     risk = getattr(event, "security_risk", None)
     name = risk.name.lower() if isinstance(event, Action) and risk is not None else ""
     return Question(envelope.id, title, sanitize(body).strip("\n"), "" if name == "unknown" else name)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def _diff(old: str, new: str) -> str:

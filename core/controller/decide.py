@@ -201,6 +201,8 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
         spent = add_metrics(s.metrics, observation.llm_metrics)
         steps = observation.outputs.get("iterations")
         s = replace(s, metrics=spent, iteration=s.iteration + (steps if isinstance(steps, int) else 0))
+    if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION and s.awaiting is None:
+        s = replace(s, agent_state=AgentState.RUNNING)  # another program answered what was asked about
     gone = isinstance(observation, ErrorObservation) and observation.error_id == RUNTIME_UNAVAILABLE
     if gone and s.agent_state in (AgentState.RUNNING, AgentState.PAUSED):
         halt = Halt(HaltKind.SANDBOX)
@@ -258,12 +260,12 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
             recent = () if s.halt is not None else s.recent
             return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None, recent=recent)
         case AgentState.USER_CONFIRMED if s.awaiting is not None and env.cause in (None, s.awaiting):
-            first = replace(s.queue[0], held=False)
-            return replace(s, agent_state=AgentState.RUNNING, queue=(first, *s.queue[1:]))
+            queue = tuple(replace(p, held=False) if p.id == s.awaiting else p for p in s.queue)
+            return replace(s, agent_state=AgentState.RUNNING, queue=queue)
         case AgentState.USER_REJECTED if s.awaiting is not None and env.cause in (None, s.awaiting):
             rejected = Owed(s.awaiting, "rejected", action.thought)
-            s = replace(s, queue=s.queue[1:], owed=(*s.owed, rejected))
-            goes_on = bool(action.thought) or s.unread
+            s = replace(s, queue=tuple(p for p in s.queue if p.id != s.awaiting), owed=(*s.owed, rejected))
+            goes_on = bool(action.thought) or s.unread or bool(s.running)
             after = AgentState.RUNNING if goes_on else AgentState.AWAITING_USER_INPUT
             return _drop(replace(s, agent_state=after, ending=None))
     return s
@@ -281,9 +283,9 @@ def _settle(s: State, env: Envelope) -> State:
     if s.agent_state is not AgentState.RUNNING or s.asked is not None or s.answer_left > 0 or s.condensing:
         return s
     if s.queue:
-        if s.queue[0].held and not s.running:
-            return replace(s, agent_state=AgentState.AWAITING_USER_CONFIRMATION)
-        return replace(s, running=s.running + _startable(s))
+        s = replace(s, running=s.running + _startable(s))
+        asks = any(pending.held for pending in _side_by_side(s))
+        return replace(s, agent_state=AgentState.AWAITING_USER_CONFIRMATION) if asks else s
     if s.recalls or s.owed:
         return s
     if s.ending is not None and not s.unread:
@@ -297,11 +299,14 @@ def _settle(s: State, env: Envelope) -> State:
 
 
 def _startable(s: State) -> tuple[int, ...]:
-    """What may begin: the first action, once the one before is done; delegates side by side."""
-    if not isinstance(s.queue[0].action, AgentDelegateAction):
-        return () if s.running else (s.queue[0].id,)
-    delegates = takewhile(lambda p: isinstance(p.action, AgentDelegateAction) and not p.held, s.queue)
-    return tuple(pending.id for pending in delegates if pending.id not in s.running)
+    """What may begin now, of what needs no yes or has it."""
+    return tuple(p.id for p in _side_by_side(s) if not p.held and p.id not in s.running)
+
+
+def _side_by_side(s: State) -> tuple[Pending, ...]:
+    """What need not wait for another: the first action, or the delegates at the head of the queue."""
+    delegates = tuple(takewhile(lambda pending: isinstance(pending.action, AgentDelegateAction), s.queue))
+    return delegates or s.queue[:1]
 
 
 def _release(before: State, s: State, env: Envelope) -> State:

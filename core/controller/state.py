@@ -128,7 +128,9 @@ class State:
     @property
     def awaiting(self) -> int | None:
         """The id of the action that waits for the user's confirmation."""
-        return self.queue[0].id if self.agent_state is AgentState.AWAITING_USER_CONFIRMATION else None
+        if self.agent_state is not AgentState.AWAITING_USER_CONFIRMATION:
+            return None
+        return next((pending.id for pending in self.queue if pending.held), None)
 
     @property
     def is_busy(self) -> bool:

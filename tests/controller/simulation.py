@@ -292,7 +292,7 @@ class World:
             outstanding = s.is_busy or s.owed or s.condensing
             check(bool(outstanding), "RUNNING with nothing outstanding")
         if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION:
-            check(bool(s.queue) and s.queue[0].held, "asks for a confirmation of nothing")
+            check(any(pending.held for pending in s.queue), "asks for a confirmation of nothing")
         for pending in s.queue:
             check(not (pending.held and pending.id in self.executed), "carried out without the user's yes")
         if s.agent_state is AgentState.ERROR:

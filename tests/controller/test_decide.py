@@ -46,6 +46,7 @@ from core.events import (
     MessageAction,
     NullAction,
     NullObservation,
+    Observation,
     RecallAction,
     RecallObservation,
     RecallType,
@@ -637,13 +638,16 @@ def test_a_queue_waits_out_an_interrupt_and_a_restart() -> None:
 # -- delegates, and what the environment runs ----------------------------------------------------------------------
 
 
-def delegate(talk: Talk, count: int) -> list[int]:
+def delegate(talk: Talk, count: int, *, held: bool = False) -> list[int]:
     """One answer that delegates so many tasks, and runs a command after them."""
+    status = ActionConfirmationStatus.AWAITING_CONFIRMATION if held else ActionConfirmationStatus.CONFIRMED
     cause, ids = talk.state.asked, []
     for number in range(count + 1):
         metadata = ToolCallMetadata(function_name="x", tool_call_id=str(number), total_calls_in_response=count + 1)
         ids.append(len(talk.log))
-        event = AgentDelegateAction(agent="A", inputs={"task": str(number)}, tool_call_metadata=metadata)
+        event = AgentDelegateAction(
+            agent="A", inputs={"task": str(number)}, tool_call_metadata=metadata, confirmation_state=status
+        )
         last = CmdRunAction(command="after", tool_call_metadata=metadata)
         talk.add(event if number < count else last, AGENT, cause)
     return ids
@@ -661,6 +665,37 @@ def test_delegates_work_side_by_side_and_what_follows_waits_for_all_of_them() ->
     effects = talk.add(AgentDelegateObservation(content="1", llm_metrics=metrics), AGENT, one)
     assert Execute(after) in effects
     assert (talk.state.metrics.accumulated_cost, talk.state.iteration) == (1.0, 4)
+
+
+def test_delegates_that_are_asked_about_start_each_at_its_yes() -> None:
+    talk = Talk()
+    talk.user_says()
+    one, two, after = delegate(talk, 2, held=True)
+    assert (talk.state.awaiting, talk.state.running) == (one, ())
+    assert Execute(one) in talk.wish(AgentState.USER_CONFIRMED)
+    assert (talk.state.awaiting, talk.state.running) == (two, (one,))
+    assert Execute(two) in talk.wish(AgentState.USER_CONFIRMED)
+    talk.add(AgentDelegateObservation(content="1"), AGENT, one)
+    assert Execute(after) in talk.add(AgentDelegateObservation(content="2"), AGENT, two)
+
+
+def test_one_delegate_refused_leaves_the_others_to_their_work() -> None:
+    talk = Talk()
+    talk.user_says()
+    one, two, after = delegate(talk, 2, held=True)
+    talk.wish(AgentState.USER_CONFIRMED)
+    talk.wish(AgentState.USER_REJECTED)
+    answered = {e.cause for e in talk.log if isinstance(e.event, Observation)}
+    assert {two, after} <= answered
+    assert talk.state.running == (one,)
+    assert asks(talk.add(AgentDelegateObservation(content="1"), AGENT, one))
+
+
+def test_an_answer_from_elsewhere_to_what_was_asked_about_ends_the_question() -> None:
+    talk = Talk()
+    talk.user_says()
+    (action,) = talk.agent_runs("a", held=True)
+    assert asks(talk.add(CmdOutputObservation(command="a"), AGENT, action))
 
 
 def test_interrupting_the_parent_interrupts_every_delegate() -> None:

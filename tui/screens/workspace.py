@@ -58,7 +58,7 @@ class Workspace(Screen[None]):
             border-left: none;
         }
         &.-one-pane #body > * { width: 1fr; }
-        #bottom { height: auto; max-height: 60%; }
+        #bottom { height: auto; max-height: 80%; }
         &.-low Hints { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
@@ -251,8 +251,8 @@ class Workspace(Screen[None]):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Remember that the user is typing: a question must not take the next key."""
-        if event.text_area is self.prompt and self.prompt.text:
-            self.typed_at = self._clock()
+        if event.text_area is self.prompt:
+            self.typed_at = self._clock() if self.prompt.text else float("-inf")
 
     # -- questions -----------------------------------------------------------------------------------------------------
 

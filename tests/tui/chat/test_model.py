@@ -11,6 +11,7 @@ from core.events import (
     AgentStateChangedObservation,
     AgentThinkAction,
     AgentThinkObservation,
+    ChangeAgentStateAction,
     CmdRunAction,
     ErrorObservation,
     FileEditAction,
@@ -156,6 +157,17 @@ def test_a_call_waits_for_consent_and_runs_once_it_has_it() -> None:
     log = conversation(waiting, AgentStateChangedObservation(agent_state=AgentState.USER_CONFIRMED))
     assert folded(log[:1]).blocks[0].mark is Mark.AWAITING
     assert folded(log).blocks[0].mark is Mark.RUNNING
+
+
+def test_several_calls_that_wait_are_several_blocks_and_each_yes_is_for_the_oldest() -> None:
+    waiting = CmdRunAction(command="x", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
+    said_yes = ChangeAgentStateAction(agent_state=AgentState.USER_CONFIRMED)
+    marks = [block.mark for block in folded(conversation(waiting, waiting, said_yes)).blocks]
+    assert marks == [Mark.RUNNING, Mark.AWAITING]
+
+
+def test_a_queued_message_is_shown_when_its_turn_has_come() -> None:
+    assert folded(conversation(MessageAction(content="then this", queued=True))).blocks == []
 
 
 def test_a_held_action_that_comes_again_confirmed_stays_one_block() -> None:

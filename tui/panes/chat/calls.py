@@ -99,8 +99,8 @@ def _title(action: Action) -> str:
         case MCPAction():
             arguments = ", ".join(f"{key}={value!r}" for key, value in action.arguments.items())
             return f"{action.name}({arguments})"
-        case AgentDelegateAction():
-            return f"delegate to {action.agent}"
+        case AgentDelegateAction(agent=agent, inputs=inputs):
+            return f"delegate to {agent}: {inputs.get('task', inputs)}"
         case TaskTrackingAction():
             return action.message
         case _:

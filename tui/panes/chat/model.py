@@ -10,7 +10,7 @@ The view reads `blocks`, `tail` and `touched`; nothing here calls it but through
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from core.events import (
     CONVERSATION_TITLE,
@@ -53,6 +53,7 @@ from tui.panes.pane import PaneModel
 from tui.text import sanitize_line
 
 LLM_RETRY = "STATUS$LLM_RETRY"
+READY = "STATUS$READY"
 DETAIL_CELLS = 200
 HIDDEN = (
     SystemMessageAction,
@@ -177,6 +178,8 @@ class ChatModel(PaneModel):
     def _show_status(self, status: Status) -> None:
         if status.id == LLM_RETRY:
             self._drop_stream()  # the model begins its answer anew
+        if status.id == READY:
+            self._end_notices()  # the steps that led there
         mark = Mark.FAILED if status.level == "error" else Mark.NONE
         block = Block(Kind.STATUS, clean(status.message, DETAIL_CELLS), mark=mark)
         block.touch()
@@ -190,6 +193,8 @@ class ChatModel(PaneModel):
 
     def _fold(self, envelope: Envelope) -> None:
         event = envelope.event
+        if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
+            self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
         if isinstance(event, HIDDEN) or getattr(event, "hidden", False):
             return
         if isinstance(event, AgentStateChangedObservation):
@@ -197,7 +202,8 @@ class ChatModel(PaneModel):
         elif isinstance(event, Observation):
             self._fold_observation(event, envelope.cause)
         elif envelope.source is EventSource.USER and isinstance(event, MessageAction):
-            self._fold_user_message(event)
+            if not event.queued:  # it is said when its turn has come, by a message of its own
+                self._fold_user_message(event)
         elif isinstance(event, Action):
             self._fold_action(event, envelope.id)
 
@@ -257,7 +263,7 @@ class ChatModel(PaneModel):
         if (known := self._orphans.pop(event_id, None)) is not None:
             known.title = title
             self._touch(known)
-        elif (known := self._same_call_awaiting(title)) is not None:
+        elif not awaits and (known := self._same_call_awaiting(title)) is not None:
             known.mark = mark
             self._calls[event_id] = known
             self._touch(known)
@@ -265,7 +271,7 @@ class ChatModel(PaneModel):
             self._calls[event_id] = self._add(Block(Kind.TOOL, title, mark=mark, body=PieceKind.OUTPUT))
 
     def _same_call_awaiting(self, title: str) -> Block | None:
-        """The block of an action that was held for consent and now comes again, confirmed."""
+        """The block of an action that was held for consent and now comes again, confirmed, as V0 wrote it."""
         for event_id, block in self._calls.items():
             if block.mark is Mark.AWAITING and block.title == title:
                 del self._calls[event_id]
@@ -321,9 +327,9 @@ class ChatModel(PaneModel):
     def _fold_state(self, event: AgentStateChangedObservation) -> None:
         match event.agent_state:
             case AgentState.AWAITING_USER_CONFIRMATION:
-                self._mark_newest_call(Mark.RUNNING, Mark.AWAITING)
+                self._mark_call(reversed(self._calls.values()), Mark.RUNNING, Mark.AWAITING)
             case AgentState.USER_CONFIRMED:
-                self._mark_newest_call(Mark.AWAITING, Mark.RUNNING)
+                self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
             case AgentState.FINISHED if self.blocks and self.blocks[-1].kind is Kind.FINISH:
                 pass
             case state if state in STATE_NOTES:
@@ -331,8 +337,8 @@ class ChatModel(PaneModel):
             case _:
                 pass
 
-    def _mark_newest_call(self, old: Mark, new: Mark) -> None:
-        for block in reversed(self._calls.values()):
+    def _mark_call(self, calls: Iterable[Block], old: Mark, new: Mark) -> None:
+        for block in calls:
             if block.mark is old:
                 block.mark = new
                 self._touch(block)
