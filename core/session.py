@@ -234,8 +234,8 @@ class AgentSession:
 
     @property
     def delegates(self) -> list[AgentSession]:
-        """The sessions of the delegates that are at work."""
-        return [child for child in self.delegation.children.values() if isinstance(child, AgentSession)]
+        """The sessions of the delegates that are at work, in the order of their actions."""
+        return [child for _, child in sorted(self.delegation.children.items()) if isinstance(child, AgentSession)]
 
     @property
     def attended(self) -> bool:

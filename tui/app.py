@@ -26,6 +26,7 @@ from tui import strips, themes
 from tui.arrangement import PANES
 from tui.cards import ApprovalCard, HaltCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
+from tui.delegates import place_behind
 from tui.footer import Facts
 from tui.handlers import Handlers
 from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
@@ -193,7 +194,7 @@ class HandloomApp(Handlers, App[None]):
         known = next((tab for tab in self.open_tabs if tab.id == session.info.id), None)
         if known is None:
             known = ConversationTab(session, self.wake, self.clock, level=behind.level + 1 if behind else 0)
-            self.open_tabs.insert(self.open_tabs.index(behind) + 1 if behind else len(self.open_tabs), known)
+            self.open_tabs.insert(place_behind(self.open_tabs, behind), known)
             if self.manager is not None:
                 await self.manager.attach(session.info.id)
             await known.start()

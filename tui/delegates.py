@@ -31,6 +31,16 @@ def as_tree(conversations: Sequence[ConversationInfo]) -> list[tuple[int, Conver
     return found
 
 
+def place_behind(tabs: Sequence[ConversationTab], parent: ConversationTab | None) -> int:
+    """Where a new tab belongs: behind its parent and all that the parent has begun; without one, at the end."""
+    if parent is None:
+        return len(tabs)
+    place = tabs.index(parent) + 1
+    while place < len(tabs) and tabs[place].level > parent.level:
+        place += 1
+    return place
+
+
 class Delegates:
     """Keeps the tabs of delegates in step with what is at work."""
 

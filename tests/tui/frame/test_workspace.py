@@ -597,11 +597,13 @@ async def test_a_delegate_has_a_tab_behind_its_parents_and_asks_there() -> None:
     async with running() as it:
         parent = it.session
         child = SessionDouble(replace(parent.info, id="child", title="count", parent=parent.info.id))
-        it.manager.sessions["child"] = child
-        parent.delegates.append(child)
+        other = SessionDouble(replace(parent.info, id="other", title="measure", parent=parent.info.id))
+        it.manager.sessions.update(child=child, other=other)
+        parent.delegates += [child, other]
         await parent.become(agent_state=AgentState.RUNNING)
-        await until(it.pilot, lambda: len(it.app.open_tabs) == 2)
+        await until(it.pilot, lambda: len(it.app.open_tabs) == 3)
         await it.settle()
+        assert [tab.id for tab in it.app.open_tabs][1:] == ["child", "other"]
         assert "└ count" in it.screen_text()
         assert child.attended
         await child.become(halt=Halt(HaltKind.LIMIT, "iterations"))
