@@ -239,6 +239,8 @@ def _from_agent(s: State, env: Envelope) -> State:
             return replace(s, ending=AgentState.AWAITING_USER_INPUT)
         case MessageAction() | CondensationAction():
             return replace(s, recent=(*s.recent, Step(env.id, event))[-KEPT:])
+        case ErrorObservation() if s.answer_left == 0:
+            return replace(s, recent=(*s.recent, Step(env.id, NullAction(), event))[-KEPT:])
     return s
 
 

@@ -22,6 +22,7 @@ from core.events import (
     IPythonRunCellAction,
     IPythonRunCellObservation,
     MessageAction,
+    NullAction,
     Observation,
 )
 
@@ -30,6 +31,8 @@ MAX_PERIOD = 8
 PERIOD_REPEATS = 3
 SAME_REPEATS = 4
 ERROR_REPEATS = 3
+USELESS_REPEATS = 6
+"""Answers in a row that cannot be used, each for another reason."""
 MONOLOGUE_REPEATS = 3
 CONDENSATION_REPEATS = 2
 KEPT = MAX_PERIOD * PERIOD_REPEATS
@@ -47,7 +50,8 @@ _VARYING = re.compile(r"\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds|us|µs|ns)\b|0x[0-9a
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that the agent did. A message or a condensation has no result."""
+    """Something that the agent did. A message or a condensation has no result; a NullAction is an answer of the model
+    that could not be used, and its result says why."""
 
     id: int
     action: Action
@@ -76,6 +80,8 @@ def find_loop(recent: tuple[Step, ...]) -> Loop | None:
         if all(isinstance(step.action, CondensationAction) for step in pair):
             return Loop("context_window_error", CONDENSATION_REPEATS, pair[0].id)
         return None
+    if isinstance(last, NullAction):
+        return _useless(recent) or _circle(recent)
     return _repeated(recent, SAME_REPEATS, "repeating_action_observation") or _failing(recent) or _circle(recent)
 
 
@@ -84,6 +90,14 @@ def _repeated(recent: tuple[Step, ...], repeats: int, kind: str) -> Loop | None:
     if len(steps) == repeats and all(_same(steps[0], step) for step in steps[1:]):
         return Loop(kind, repeats, steps[0].id)
     return None
+
+
+def _useless(recent: tuple[Step, ...]) -> Loop | None:
+    """Answers that cannot be used, all for the same reason, or many."""
+    steps = recent[-USELESS_REPEATS:]
+    if len(steps) == USELESS_REPEATS and all(isinstance(step.action, NullAction) for step in steps):
+        return Loop("useless_answers", USELESS_REPEATS, steps[0].id)
+    return _repeated(recent, ERROR_REPEATS, "useless_answers")
 
 
 def _failing(recent: tuple[Step, ...]) -> Loop | None:
@@ -162,6 +176,8 @@ def describe(loop: Loop) -> str:
             return f"said the same {loop.repeats} times without doing anything in between"
         case "context_window_error":
             return f"condensed its history {loop.repeats} times without an answer in between"
+        case "useless_answers":
+            return f"gave {loop.repeats} answers in a row that cannot be used"
         case "repeating_action_error":
             return f"did the same {loop.repeats} times, and it failed each time"
     if loop.period > 1:

@@ -698,6 +698,15 @@ def test_an_answer_from_elsewhere_to_what_was_asked_about_ends_the_question() ->
     assert asks(talk.add(CmdOutputObservation(command="a"), AGENT, action))
 
 
+def test_answers_that_cannot_be_used_are_a_loop() -> None:
+    talk = Talk()
+    talk.user_says()
+    for _ in range(3):
+        talk.add(ErrorObservation(content="Your answer was empty."), AGENT, talk.state.asked)
+    assert talk.state.halt is not None
+    assert (talk.state.halt.kind, talk.state.halt.what) == (HaltKind.STUCK, "useless_answers")
+
+
 def test_interrupting_the_parent_interrupts_every_delegate() -> None:
     talk = Talk()
     talk.user_says()

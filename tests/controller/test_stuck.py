@@ -21,6 +21,7 @@ from core.events import (
     MCPAction,
     MCPObservation,
     MessageAction,
+    NullAction,
     Observation,
     ToolCallMetadata,
 )
@@ -65,6 +66,18 @@ def test_the_same_cell_with_the_same_syntax_error_three_times(marker: str) -> No
     cells = [cell("print('", f"Cell In[{n}], line 1\n{marker} 1)\n[Jupyter cwd]\n[interpreter]") for n in range(3)]
     assert kind(cells) == "repeating_action_error"
     assert kind([*cells[:2], cell("print('", "fine")]) is None
+
+
+def test_answers_that_cannot_be_used() -> None:
+    def useless(why: str) -> tuple[Action, Observation]:
+        return NullAction(), ErrorObservation(content=why)
+
+    assert kind([useless("empty")] * 2) is None
+    assert kind([useless("empty")] * 3) == "useless_answers"
+    assert kind([useless(why) for why in "abcde"]) is None
+    assert kind([useless(why) for why in "abcdef"]) == "useless_answers"
+    assert kind([useless("empty"), useless("empty"), ran("ls"), useless("empty")]) is None
+    assert kind([useless("empty"), ran("ls")] * 3 + [useless("empty")]) == "repeating_action_observation_pattern"
 
 
 def test_the_same_message_three_times_without_doing_anything() -> None:
