@@ -7,8 +7,10 @@ those of OpenHands V0 (`openhands/runtime/action_execution_server.py`).
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from core.events import (
     ErrorObservation,
@@ -23,21 +25,36 @@ from core.events import (
     Observation,
 )
 from runtime.server import textfile
-from runtime.server.editor import Edit, Editor, EditorError, check_path, unified_diff
+from runtime.server.beneath import FileError, Place, Roots
+from runtime.server.diffs import unified_diff
+from runtime.server.editor import Edit, Editor, EditorError
 from runtime.server.executor import Emit, Table
-from runtime.server.textfile import BinaryFileError, FileError, TextFile
+from runtime.server.history import History
+from runtime.server.replacing import replace
+from runtime.server.textfile import BinaryFileError, TextFile
 
 MAX_WHOLE_CONTENT_BYTES = 1024 * 1024
 """An observation carries a file before and after an edit up to this size; of a larger one, the diff alone."""
 
 
 class Files:
-    """Reads, writes and edits. `cwd` says where relative paths begin; `umask` is the user's."""
+    """Reads, writes and edits, beneath `roots` only.
 
-    def __init__(self, cwd: Callable[[], str], umask: int = 0o022) -> None:
+    `cwd` says where relative paths begin; `umask` is the user's; `history` keeps the way back of edits, in memory
+    where it is None. Raises OSError where a root cannot be opened.
+    """
+
+    def __init__(
+        self,
+        cwd: Callable[[], str],
+        umask: int = 0o022,
+        roots: Iterable[str | Path] = ("/",),
+        history: History | None = None,
+    ) -> None:
         self._cwd = cwd
         self._umask = umask
-        self._editor = Editor(umask)
+        self._roots = Roots(roots)
+        self._editor = Editor(self._roots, umask, history)
         self._turn = asyncio.Lock()
 
     @property
@@ -67,7 +84,8 @@ class Files:
     def _read(self, action: FileReadAction) -> Observation:
         path = self._resolve(action.path)
         try:
-            text = textfile.read(path).text
+            with self._roots.locate(path) as place:
+                text = textfile.read(place).text
         except OSError as error:
             return self._refused(error, path, "read files")
         except BinaryFileError:
@@ -83,23 +101,23 @@ class Files:
         path = self._resolve(action.path)
         content = action.content if not action.content or action.content.endswith("\n") else action.content + "\n"
         try:
-            before = TextFile("") if not os.path.exists(path) else self._readable(path, action)
-            if (action.start, action.end) != (0, -1):
-                lines = before.text.splitlines(keepends=True)
-                after = [] if action.end == -1 else lines[action.end :]
-                content = "".join([*lines[: action.start], content, *after])
-            file = TextFile(content, before.encoding, before.line_end)
-            textfile.write(path, file.encode(), self._umask)
+            with self._roots.locate(path, umask=self._umask) as place:
+                before = TextFile("") if place.status() is None else self._readable(place, action)
+                if (action.start, action.end) != (0, -1):
+                    lines = before.text.splitlines(keepends=True)
+                    after = [] if action.end == -1 else lines[action.end :]
+                    content = "".join([*lines[: action.start], content, *after])
+                replace(place, dataclasses.replace(before, text=content).encode(), self._umask)
         except OSError as error:
             return self._refused(error, path, "write to files")
         except FileError as error:
             return ErrorObservation(content=str(error))
         return FileWriteObservation(path=action.path)
 
-    def _readable(self, path: str, action: FileWriteAction) -> TextFile:
-        """What is there now. A whole write may take the place of anything, also of what is no text."""
+    def _readable(self, place: Place, action: FileWriteAction) -> TextFile:
+        """What is there. A whole write may take the place of any file, also of what is no text."""
         try:
-            return textfile.read(path)
+            return textfile.read(place)
         except FileError:
             if (action.start, action.end) == (0, -1):
                 return TextFile("")
@@ -107,7 +125,7 @@ class Files:
 
     def _view(self, path: str, view_range: list[int] | None) -> Observation:
         try:
-            check_path("view", path, self._cwd())
+            self._editor.check("view", path, self._cwd())
             content = self._editor.view(path, view_range)
         except (EditorError, FileError) as error:
             return ErrorObservation(content=f"ERROR:\n{error}")
@@ -117,7 +135,7 @@ class Files:
 
     def _edit(self, action: FileEditAction) -> Observation:
         try:
-            check_path(action.command, action.path, self._cwd())
+            self._editor.check(action.command, action.path, self._cwd())
             edit = self._command(action)
         except (EditorError, FileError) as error:
             return ErrorObservation(content=f"ERROR:\n{error}")

@@ -26,6 +26,7 @@ from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.guard import Guard
 from runtime.server.hardening import harden, take_key
+from runtime.server.kept_history import KeptHistory
 from runtime.server.tasks import TaskList
 
 KEEPALIVE_S = 75.0
@@ -47,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         guard = Guard(take_key(options.key_file))
         options.plugins = check_names(filter(None, options.plugins.split(",")))
         options.working_dir = options.working_dir.resolve(strict=True)
+        options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
+        options.history = KeptHistory(options.state_dir / "undo") if options.state_dir else None
         umask = harden()
         listener = _listen(options)
     except (OSError, ValueError) as error:
@@ -65,7 +68,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     bash = BashSession(working_dir, umask=umask, no_change_timeout_s=options.no_change_timeout)
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     plugins = [PLUGINS[name](working_dir) for name in options.plugins]
-    files, tasks = Files(lambda: bash.cwd, umask), TaskList(options.session_dir)
+    files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *(plugin.table for plugin in plugins)])
     runner = web.AppRunner(
         ActionServer(executor, guard, working_dir).app,
@@ -157,6 +160,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")
     parser.add_argument("--plugins", default="", help="names, with commas between them")
     parser.add_argument("--session-dir", type=Path, help="where the plan is written as TASKS.md")
+    parser.add_argument(
+        "--root", type=Path, action="append", help="files are worked on beneath this folder only; again for more"
+    )
+    parser.add_argument(
+        "--state-dir", type=Path, help="where the way back of edits is kept; else it ends with the server"
+    )
     parser.add_argument("--no-change-timeout", type=float, default=NO_CHANGE_TIMEOUT_S, help="seconds of silence")
     parser.add_argument("--stdin-lifeline", action="store_true", help="end when standard input ends")
     return parser

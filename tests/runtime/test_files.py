@@ -20,7 +20,7 @@ from core.events import (
     FileWriteObservation,
     Observation,
 )
-from runtime.server.editor import unified_diff
+from runtime.server.diffs import unified_diff
 from runtime.server.files import MAX_WHOLE_CONTENT_BYTES, Files
 from tests.runtime.conftest import Watcher
 

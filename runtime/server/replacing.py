@@ -1,0 +1,116 @@
+"""Putting a whole new content in the place of a file, in one step.
+
+The content goes to a new file in the same folder, which is flushed to the disk and takes the old one's name: whoever
+looks, also after a crash, finds the old file or the new, and a hard link elsewhere keeps the old. Mode, owner, access
+list and extended attributes go along. What is done is done from the folder's descriptor (see `beneath`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+
+from runtime.server.beneath import Place, sync_folder
+
+NEW_FILE_MODE = 0o664
+"""As V0; the user's umask takes away from it."""
+PREFIX = ".handloom-"
+"""Begins the name of a file that is not whole yet."""
+_NOT_KEPT = ("security.capability", "trusted.")
+"""Capabilities were given to the old content alone; what is trusted is the system's own business."""
+_ATTRIBUTES = hasattr(os, "listxattr")
+
+
+class Replacement:
+    """A new content for a Place: written beside it and flushed when made, in its place with `commit`.
+
+    Raises IsADirectoryError, FileError for what is no regular file, OSError. Closed without `commit`, it leaves
+    everything as it was. `umask` is for a file that is new.
+    """
+
+    def __init__(self, place: Place, data: bytes, umask: int) -> None:
+        self._place = place
+        self._name: str | None = None
+        self.is_visible = False
+        before = place.status()
+        if before is not None:
+            place.refuse_unless(stat.S_IFREG, before)
+        name = PREFIX + secrets.token_hex(8)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, 0o600, dir_fd=place.folder)
+        self._name = name
+        try:
+            with open(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                if before is None:
+                    os.fchmod(fd, NEW_FILE_MODE & ~umask)
+                else:
+                    _take_over(place, before, fd)
+                os.fsync(fd)
+        except BaseException:
+            self.close()
+            raise
+
+    def commit(self) -> None:
+        """Let it take the place. It lasts once this has returned."""
+        assert self._name is not None
+        os.replace(self._name, self._place.name, src_dir_fd=self._place.folder, dst_dir_fd=self._place.folder)
+        self._name, self.is_visible = None, True
+        sync_folder(self._place.folder)
+
+    def close(self) -> None:
+        """Let go of it; what was not committed is removed. May be called twice."""
+        name, self._name = self._name, None
+        if name is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._place.folder)
+
+
+def replace(place: Place, data: bytes, umask: int) -> None:
+    """Put `data` in the place of a file, or make a new one. Raises FileError, OSError."""
+    replacement = Replacement(place, data, umask)
+    try:
+        replacement.commit()
+    finally:
+        replacement.close()
+
+
+def _take_over(place: Place, before: os.stat_result, fd: int) -> None:
+    """Give a new file what the old one has beside its content."""
+    mode = stat.S_IMODE(before.st_mode)
+    try:
+        os.fchown(fd, before.st_uid, before.st_gid)
+    except PermissionError:
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # it is ours: nobody shall become us by running it
+    os.fchmod(fd, mode)
+    if _ATTRIBUTES:
+        with suppress(PermissionError):  # a file that may be written, not read
+            old = place.open_file()
+            try:
+                _copy_attributes(old, fd)
+            finally:
+                os.close(old)
+
+
+def _copy_attributes(old: int, new: int) -> None:
+    """Extended attributes, access lists among them; those that the folder gave to the new file alone are removed."""
+    wanted, given = _attributes(old), _attributes(new)
+    for name in wanted:
+        with suppress(OSError):  # one that the system does not let us set is no reason not to write
+            os.setxattr(new, name, os.getxattr(old, name))
+    for name in given - wanted:
+        with suppress(OSError):
+            os.removexattr(new, name)
+
+
+def _attributes(fd: int) -> set[str]:
+    try:
+        return {name for name in os.listxattr(fd) if not name.startswith(_NOT_KEPT)}
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.EPERM, errno.ENOSYS):
+            return set()
+        raise
