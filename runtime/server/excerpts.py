@@ -38,7 +38,8 @@ def numbered(text: str, what: str, first: int = 1) -> str:
 
 def snippet(text: str, after: int, last: int) -> str:
     """The lines behind line `after`, to line `last`."""
-    return "\n".join(lines_of(text)[max(0, after) : last])
+    lines = text.split("\n", last)  # what comes behind stays in one piece
+    return "\n".join((lines[:last] if len(lines) > last else lines_of(text))[max(0, after) :])
 
 
 def lines_of(text: str) -> list[str]:

@@ -53,8 +53,9 @@ def read_bytes(place: Place) -> bytes:
     fd = place.open_file()
     with open(fd, "rb") as file:
         size = os.fstat(fd).st_size
-        # A file may grow while it is read, and some say that they are empty.
-        data = file.read(MAX_FILE_BYTES + 1) if size <= MAX_FILE_BYTES else b""
+        data = file.read(size + 1) if size <= MAX_FILE_BYTES else b""
+        if len(data) > size:  # a file may grow while it is read, and some say that they are empty
+            data += file.read(MAX_FILE_BYTES + 1 - len(data))
     if (size := max(size, len(data))) > MAX_FILE_BYTES:
         raise FileError(
             f"File validation failed for {place.path}: File is too large ({size / 1024 / 1024:.1f}MB). "
@@ -100,7 +101,7 @@ def _decode_wide(path: str, data: bytes, mark: bytes, encoding: str) -> TextFile
 
 
 def _with_line_ends(text: str, encoding: str, mark: bytes = b"") -> TextFile:
-    ends_in_crlf = "\r\n" in text and text.count("\n") == text.count("\r\n") == text.count("\r")
+    ends_in_crlf = "\r" in text and "\r\n" in text and text.count("\n") == text.count("\r\n") == text.count("\r")
     if not ends_in_crlf:
         return TextFile(text, encoding, mark=mark)
     return TextFile(text.replace("\r\n", "\n"), encoding, "\r\n", mark)

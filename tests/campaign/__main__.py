@@ -53,7 +53,7 @@ MEANINGS = {
     "owners": "Three processes want one conversation; whoever has it is stopped or killed (-9) in the middle.",
     "interleavings": "Random interleavings of user, model, memory, runtime and crashes around the controller.",
     "trajectories": "Events and trajectories with types swapped, parts moved, bits flipped, ends cut off.",
-    "swaps": "Files are read, written, edited and undone, while folders and files are swapped for links to the outside.",
+    "swaps": "Files are read, written, edited and undone, while folders and files are swapped for links to outside.",
 }
 
 
