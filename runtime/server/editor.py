@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -58,6 +59,7 @@ class Editor:
         self._roots = roots
         self._umask = umask
         self._history = HistoryInMemory() if history is None else history
+        self._beside = ThreadPoolExecutor(1, "history")
 
     def check(self, command: str, path: str, cwd: str) -> None:
         """Refuse what a command cannot be about. Raises EditorError, FileError, OSError."""
@@ -157,18 +159,21 @@ class Editor:
         return Edit(f"Last edit to {path} undone successfully. {excerpt}{note}", _text_of(path, data), before.text)
 
     def _write(self, place: Place, before: bytes, after: bytes) -> None:
-        """Replace a file's content, once its way back is kept."""
-        replacement = Replacement(place, after, self._umask)
+        """Replace a file's content, once its way back is kept. Both are written at once: each waits for the disk."""
+        keeping = self._beside.submit(self._history.push, place.real_path, before, after)
+        replacement = None
         try:
-            self._history.push(place.real_path, before, after)
-            try:
-                replacement.commit()
-            except OSError:
-                if not replacement.is_visible:
-                    self._history.pop(place.real_path)
-                raise
-        finally:
-            replacement.close()
+            replacement = Replacement(place, after, self._umask)
+            keeping.result()
+            replacement.commit()
+        except BaseException:
+            is_visible = replacement is not None and replacement.is_visible
+            if keeping.exception() is None and not is_visible:
+                self._history.pop(place.real_path)
+            if replacement is not None:
+                replacement.close()
+            raise
+        self._beside.submit(replacement.close)
 
     def _mode(self, path: str) -> int | None:
         """What is there, as `st_mode` says it; None where nothing is."""

@@ -34,6 +34,7 @@ class Replacement:
     def __init__(self, place: Place, data: bytes, umask: int) -> None:
         self._place = place
         self._name: str | None = None
+        self._old: int | None = None
         self.is_visible = False
         before = place.status()
         if before is not None:
@@ -49,7 +50,8 @@ class Replacement:
                 if before is None:
                     os.fchmod(fd, NEW_FILE_MODE & ~umask)
                 else:
-                    _take_over(place, before, fd)
+                    self._old = _opened(place)
+                    _take_over(before, self._old, fd)
                 os.fsync(fd)
         except BaseException:
             self.close()
@@ -63,7 +65,14 @@ class Replacement:
         sync_folder(self._place.folder)
 
     def close(self) -> None:
-        """Let go of it; what was not committed is removed. May be called twice."""
+        """Let go of it; what was not committed is removed, while its Place is valid. May be called twice.
+
+        The old content is held open until then, so that freeing its blocks is not waited for in `commit`: who has
+        committed may close in another thread, and later.
+        """
+        old, self._old = self._old, None
+        if old is not None:
+            os.close(old)
         name, self._name = self._name, None
         if name is not None:
             with suppress(FileNotFoundError):
@@ -79,7 +88,15 @@ def replace(place: Place, data: bytes, umask: int) -> None:
         replacement.close()
 
 
-def _take_over(place: Place, before: os.stat_result, fd: int) -> None:
+def _opened(place: Place) -> int | None:
+    """The old file; None for one that may be written, but not read."""
+    try:
+        return place.open_file()
+    except PermissionError:
+        return None
+
+
+def _take_over(before: os.stat_result, old: int | None, fd: int) -> None:
     """Give a new file what the old one has beside its content."""
     mode = stat.S_IMODE(before.st_mode)
     try:
@@ -87,13 +104,8 @@ def _take_over(place: Place, before: os.stat_result, fd: int) -> None:
     except PermissionError:
         mode &= ~(stat.S_ISUID | stat.S_ISGID)  # it is ours: nobody shall become us by running it
     os.fchmod(fd, mode)
-    if _ATTRIBUTES:
-        with suppress(PermissionError):  # a file that may be written, not read
-            old = place.open_file()
-            try:
-                _copy_attributes(old, fd)
-            finally:
-                os.close(old)
+    if _ATTRIBUTES and old is not None:
+        _copy_attributes(old, fd)
 
 
 def _copy_attributes(old: int, new: int) -> None:

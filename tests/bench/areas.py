@@ -14,6 +14,7 @@ AREAS = (
     "resume",
     "commands",
     "lines",
+    "edits",
     "server",
     "steps",
     "stalls",
