@@ -160,18 +160,16 @@ class Editor:
 
     def _write(self, place: Place, before: bytes, after: bytes) -> None:
         """Replace a file's content, once its way back is kept. Both are written at once: each waits for the disk."""
+        replacement = Replacement(place, after, self._umask)
         keeping = self._beside.submit(self._history.push, place.real_path, before, after)
-        replacement = None
         try:
-            replacement = Replacement(place, after, self._umask)
+            replacement.flush()
             keeping.result()
             replacement.commit()
         except BaseException:
-            is_visible = replacement is not None and replacement.is_visible
-            if keeping.exception() is None and not is_visible:
+            if keeping.exception() is None and not replacement.is_visible:
                 self._history.pop(place.real_path)
-            if replacement is not None:
-                replacement.close()
+            replacement.close()
             raise
         self._beside.submit(replacement.close)
 

@@ -25,7 +25,7 @@ _ATTRIBUTES = hasattr(os, "listxattr")
 
 
 class Replacement:
-    """A new content for a Place: written beside it and flushed when made, in its place with `commit`.
+    """A new content for a Place, in steps: written beside it when made, then `flush`, `commit`, `close`.
 
     Raises IsADirectoryError, FileError for what is no regular file, OSError. Closed without `commit`, it leaves
     everything as it was. `umask` is for a file that is new.
@@ -33,36 +33,38 @@ class Replacement:
 
     def __init__(self, place: Place, data: bytes, umask: int) -> None:
         self._place = place
-        self._name: str | None = None
-        self._old: int | None = None
+        self._name = PREFIX + secrets.token_hex(8)
         self.is_visible = False
         before = place.status()
         if before is not None:
             place.refuse_unless(stat.S_IFREG, before)
-        name = PREFIX + secrets.token_hex(8)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(name, flags, 0o600, dir_fd=place.folder)
-        self._name = name
+        new = os.open(self._name, flags, 0o600, dir_fd=place.folder)
+        self._fds = [new]
         try:
-            with open(fd, "wb") as file:
+            with open(new, "wb", closefd=False) as file:
                 file.write(data)
-                file.flush()
-                if before is None:
-                    os.fchmod(fd, NEW_FILE_MODE & ~umask)
-                else:
-                    self._old = _opened(place)
-                    _take_over(before, self._old, fd)
-                os.fsync(fd)
+            if before is None:
+                os.fchmod(new, NEW_FILE_MODE & ~umask)
+            else:
+                old = _opened(place)
+                if old is not None:
+                    self._fds.append(old)
+                _take_over(before, old, new)
         except BaseException:
             self.close()
             raise
 
+    def flush(self) -> None:
+        """Wait until the content is on the disk."""
+        os.fsync(self._fds[0])
+
     def commit(self) -> None:
-        """Let it take the place. It lasts once this has returned."""
-        assert self._name is not None
-        os.replace(self._name, self._place.name, src_dir_fd=self._place.folder, dst_dir_fd=self._place.folder)
-        self._name, self.is_visible = None, True
-        sync_folder(self._place.folder)
+        """Let it take the place, once it was flushed. It lasts when this has returned."""
+        folder = self._place.folder
+        os.replace(self._name, self._place.name, src_dir_fd=folder, dst_dir_fd=folder)
+        self.is_visible = True
+        sync_folder(folder)
 
     def close(self) -> None:
         """Let go of it; what was not committed is removed, while its Place is valid. May be called twice.
@@ -70,19 +72,22 @@ class Replacement:
         The old content is held open until then, so that freeing its blocks is not waited for in `commit`: who has
         committed may close in another thread, and later.
         """
-        old, self._old = self._old, None
-        if old is not None:
-            os.close(old)
-        name, self._name = self._name, None
-        if name is not None:
+        fds, self._fds = self._fds, []
+        for fd in fds:
+            os.close(fd)
+        if fds and not self.is_visible:
             with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=self._place.folder)
+                os.unlink(self._name, dir_fd=self._place.folder)
 
 
 def replace(place: Place, data: bytes, umask: int) -> None:
-    """Put `data` in the place of a file, or make a new one. Raises FileError, OSError."""
+    """Put `data` in the place of a file, or make a new one; it lasts once this has returned.
+
+    Raises FileError, OSError.
+    """
     replacement = Replacement(place, data, umask)
     try:
+        replacement.flush()
         replacement.commit()
     finally:
         replacement.close()
