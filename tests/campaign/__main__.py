@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests import machine
-from tests.campaign import interleavings, kills, owners, swaps, syscalls, trajectories
+from tests.campaign import edits, interleavings, kills, owners, swaps, syscalls, trajectories
 from tests.campaign.trial import Result
 from tests.program import ROOT
 
@@ -31,6 +31,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "owners": lambda seed: owners.run(owners.FULL, seed),
     "interleavings": lambda seed: interleavings.run(interleavings.FULL, seed),
     "trajectories": lambda seed: trajectories.run(trajectories.FULL, seed),
+    "edits": lambda seed: edits.run(None, seed),
     "swaps": lambda seed: swaps.run(swaps.FULL, seed),
 }
 
@@ -53,6 +54,7 @@ MEANINGS = {
     "owners": "Three processes want one conversation; whoever has it is stopped or killed (-9) in the middle.",
     "interleavings": "Random interleavings of user, model, memory, runtime and crashes around the controller.",
     "trajectories": "Events and trajectories with types swapped, parts moved, bits flipped, ends cut off.",
+    "edits": "An edit of a file is killed at every single system call, and a new server takes it back.",
     "swaps": "Files are read, written, edited and undone, while folders and files are swapped for links to outside.",
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 from core.events import Envelope, EventFormatError, envelope_from_dict, envelope_to_dict
 from core.sqlite import sqlite3
-from tests.campaign import interleavings, kills, owners, stored, swaps, syscalls, trajectories
+from tests.campaign import edits, interleavings, kills, owners, stored, swaps, syscalls, trajectories
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
@@ -143,6 +143,17 @@ class TestTrajectories:
         assert envelope_to_dict(envelope_from_dict(whole, "c"))["new"] == [1]
         with pytest.raises(EventFormatError):
             envelope_from_dict({"id": 1}, "c")
+
+
+@pytest.mark.strace
+class TestEdits:
+    def test_an_edit_that_is_killed_at_any_call_leaves_old_or_new_and_the_way_back(self, seed: int) -> None:
+        result = edits.run(edits.SHORT, seed)
+        holds(result, edits.SHORT)
+
+    def test_a_file_that_is_written_over_is_noticed(self, seed: int) -> None:
+        result = edits.run(None, seed, in_place=True)
+        assert any("neither old nor new" in failure for failure in result.failures)
 
 
 class TestSwaps:
