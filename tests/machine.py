@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from core.sqlite import sqlite3
@@ -55,12 +56,18 @@ def _mount() -> str:
     return "" if _succeeds(*command) else "no file system can be mounted in a namespace of one's own here"
 
 
+def _documents() -> str:
+    missing = [name for name in ("docx", "openpyxl", "pptx", "pdfminer") if find_spec(name) is None]
+    return f"{', '.join(missing)} cannot be imported; pip install 'handloom[documents]' brings them" if missing else ""
+
+
 REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "browser": cache(_browser),
     "docker": cache(_docker),
     "tmux": cache(_tmux),
     "strace": cache(_strace),
     "mount": cache(_mount),
+    "documents": cache(_documents),
 }
 """By the marker's name: why it cannot be had here."""
 

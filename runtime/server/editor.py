@@ -92,10 +92,14 @@ class Editor:
                     hint = "The `view_range` parameter is not allowed when `path` points to a directory."
                     raise _invalid("view_range", view_range, hint)
                 return listing(self._roots, place)
-            try:
-                return shown(textfile.read(place).text, path, view_range)
-            except RangeError as error:
-                raise _invalid("view_range", view_range, str(error)) from None
+            return self.excerpt(textfile.read(place).text, path, view_range)
+
+    def excerpt(self, text: str, path: str, view_range: list[int] | None = None) -> str:
+        """A text with numbered lines, or a range of them. Raises EditorError."""
+        try:
+            return shown(text, path, view_range)
+        except RangeError as error:
+            raise _invalid("view_range", view_range, str(error)) from None
 
     def create(self, path: str, file_text: str | None) -> Edit:
         """A new file, and the folders above it."""

@@ -24,9 +24,10 @@ from core.events import (
     FileWriteObservation,
     Observation,
 )
-from runtime.server import textfile
+from runtime.server import documents, textfile
 from runtime.server.beneath import FileError, Place, Roots
 from runtime.server.diffs import unified_diff
+from runtime.server.documents import ExtraMissingError
 from runtime.server.editor import Edit, Editor, EditorError
 from runtime.server.executor import Emit, Table
 from runtime.server.history import History
@@ -64,7 +65,16 @@ class Files:
     async def read(self, action: FileReadAction, action_id: int, emit: Emit) -> Observation:
         """A file's text, or the editor's view where the action asks for it."""
         if action.impl_source is FileReadSource.OH_ACI:
-            return await asyncio.to_thread(self._view, action.path, action.view_range)
+            return await self._viewed(action.path, action.view_range)
+        if documents.may_be_one(action.path):
+            path = self._resolve(action.path)
+            try:
+                if (text := await self._markdown(path)) is not None:
+                    return FileReadObservation(path=path, content=_part(text, action))
+            except ExtraMissingError as error:
+                return ErrorObservation(content=f"ERROR_BINARY_FILE {error}")
+            except FileError as error:
+                return ErrorObservation(content=str(error))
         return await asyncio.to_thread(self._read, action)
 
     async def write(self, action: FileWriteAction, action_id: int, emit: Emit) -> Observation:
@@ -77,7 +87,7 @@ class Files:
         if action.impl_source is not FileEditSource.OH_ACI:
             return ErrorObservation(content="ERROR:\nEdits by a model are not supported. Use the editor's commands.")
         if action.command == "view":
-            return await asyncio.to_thread(self._view, action.path, None)
+            return await self._viewed(action.path, None)
         async with self._turn:
             return await asyncio.to_thread(self._edit, action)
 
@@ -88,14 +98,11 @@ class Files:
                 text = textfile.read(place).text
         except OSError as error:
             return self._refused(error, path, "read files")
-        except BinaryFileError:
-            return ErrorObservation(content="ERROR_BINARY_FILE")
+        except BinaryFileError as error:
+            return ErrorObservation(content=f"ERROR_BINARY_FILE{error.what}")
         except FileError as error:
             return ErrorObservation(content=str(error))
-        if (action.start, action.end) != (0, -1):
-            lines = text.splitlines(keepends=True)
-            text = "".join(lines[max(action.start, 0) : None if action.end == -1 else max(action.end, 0)])
-        return FileReadObservation(path=path, content=text)
+        return FileReadObservation(path=path, content=_part(text, action))
 
     def _write(self, action: FileWriteAction) -> Observation:
         path = self._resolve(action.path)
@@ -122,6 +129,31 @@ class Files:
             if (action.start, action.end) == (0, -1):
                 return TextFile("")
             raise
+
+    async def _viewed(self, path: str, view_range: list[int] | None) -> Observation:
+        """The editor's view of a file, a folder or a document."""
+        if os.path.isabs(path) and documents.may_be_one(path):
+            try:
+                if (text := await self._markdown(path)) is not None:
+                    content = self._editor.excerpt(text, path, view_range)
+                    return FileReadObservation(path=path, content=content, impl_source=FileReadSource.OH_ACI)
+            except ExtraMissingError as error:
+                return ErrorObservation(content=f"ERROR:\n{textfile.BINARY.format(path=path)} {error}")
+            except (EditorError, FileError) as error:
+                return ErrorObservation(content=f"ERROR:\n{error}")
+        return await asyncio.to_thread(self._view, path, view_range)
+
+    async def _markdown(self, path: str) -> str | None:
+        """A document as Markdown; None for what is none, or is not there, of which others say more."""
+        try:
+            fd = await asyncio.to_thread(self._open_document, path)
+        except OSError:
+            return None
+        return None if fd is None else await documents.markdown(fd, path)
+
+    def _open_document(self, path: str) -> int | None:
+        with self._roots.locate(path) as place:
+            return documents.open_document(place)
 
     def _view(self, path: str, view_range: list[int] | None) -> Observation:
         try:
@@ -177,3 +209,11 @@ class Files:
             case _:
                 text = f"{error.strerror or error}: {path}"
         return ErrorObservation(content=text)
+
+
+def _part(text: str, action: FileReadAction) -> str:
+    """The lines that a read asks for."""
+    if (action.start, action.end) == (0, -1):
+        return text
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[max(action.start, 0) : None if action.end == -1 else max(action.end, 0)])

@@ -11,9 +11,14 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 
+from runtime.server import images
 from runtime.server.beneath import FileError, Place
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
+BINARY = (
+    "File validation failed for {path}: "
+    "File appears to be binary and this file type cannot be read or edited by this tool."
+)
 
 _WIDE = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _BINARY_SAMPLE_BYTES = 8192
@@ -22,7 +27,12 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 class BinaryFileError(FileError):
-    """A file that holds no text."""
+    """A file that holds no text. `what` says what it holds, as a sentence, or nothing."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        picture = images.described(data[: images.HEAD_BYTES])
+        self.what = f" It is {picture}." if picture else ""
+        super().__init__(f"{BINARY.format(path=path)}{self.what}")
 
 
 @dataclass(frozen=True)
@@ -78,13 +88,13 @@ def decode(path: str, data: bytes) -> TextFile:
         if data.startswith(mark):
             return _decode_wide(path, data, mark, wide)
     if b"\0" in data[:_BINARY_SAMPLE_BYTES]:
-        raise _binary(path)
+        raise BinaryFileError(path, data)
     encoding = "utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-8"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         if _CONTROL.search(data):
-            raise _binary(path) from None
+            raise BinaryFileError(path, data) from None
         encoding = _single_byte_encoding(data)
         text = data.decode(encoding)
     return _with_line_ends(text, encoding)
@@ -94,9 +104,9 @@ def _decode_wide(path: str, data: bytes, mark: bytes, encoding: str) -> TextFile
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError:
-        raise _binary(path) from None
+        raise BinaryFileError(path, data) from None
     if "\0" in text:
-        raise _binary(path)
+        raise BinaryFileError(path, data)
     return _with_line_ends(text, encoding, mark)
 
 
@@ -105,13 +115,6 @@ def _with_line_ends(text: str, encoding: str, mark: bytes = b"") -> TextFile:
     if not ends_in_crlf:
         return TextFile(text, encoding, mark=mark)
     return TextFile(text.replace("\r\n", "\n"), encoding, "\r\n", mark)
-
-
-def _binary(path: str) -> BinaryFileError:
-    return BinaryFileError(
-        f"File validation failed for {path}: "
-        "File appears to be binary and this file type cannot be read or edited by this tool."
-    )
 
 
 def _single_byte_encoding(data: bytes) -> str:
