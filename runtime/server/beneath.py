@@ -24,6 +24,8 @@ from runtime.server.syscalls import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, is_k
 
 MAX_LINKS = 40
 """Symbolic links in one path, as the kernel has it."""
+MAX_PATH_BYTES = os.pathconf("/", "PC_PATH_MAX")
+"""Descriptors reach further, but nobody else could ever get at what lies there."""
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO would wait for its writer. O_NOCTTY: a terminal must not become ours.
@@ -133,13 +135,15 @@ class Roots:
                 os.close(folder)
 
     def _beneath(self, path: str) -> tuple[_Root, list[str]]:
-        """The root for a path, and the names below it. Raises FileError."""
+        """The root for a path, and the names below it. Raises FileError, OSError."""
         try:
             if b"\0" in os.fsencode(path):
                 raise FileError(f"The path {path!a} holds a NUL byte. Use a path without it.")
         except UnicodeEncodeError:
             raise FileError(f"The path {path!a} is no text. Use a path that is.") from None
         normal = os.path.normpath(path)
+        if len(os.fsencode(normal)) >= MAX_PATH_BYTES:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
         if os.path.isabs(normal):
             for root in self._roots:
                 if (names := root.names_of(normal)) is not None:
