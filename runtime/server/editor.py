@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from runtime.server import textfile
@@ -62,7 +63,7 @@ class Editor:
         self._beside = ThreadPoolExecutor(1, "history")
 
     def check(self, command: str, path: str, cwd: str) -> None:
-        """Refuse what a command cannot be about. Raises EditorError, FileError, OSError."""
+        """Refuse what is no command, and a path that is not absolute. Raises EditorError."""
         if command not in COMMANDS:
             allowed = ", ".join(COMMANDS)
             raise EditorError(
@@ -71,23 +72,14 @@ class Editor:
         if not os.path.isabs(path):
             hint = "The path should be an absolute path, starting with `/`."
             meant = os.path.join(cwd, path)
-            with suppress(FileError, OSError):
-                hint += f" Maybe you meant {meant}?" if self._mode(meant) is not None else ""
-            raise _invalid("path", path, hint)
-        mode = self._mode(path)
-        if command == "create" and mode is not None:
-            raise _exists(path)
-        if command != "create" and mode is None:
-            raise _invalid("path", path, f"The path {path} does not exist. Please provide a valid path.")
-        if command != "view" and mode is not None and stat.S_ISDIR(mode):
-            hint = f"The path {path} is a directory and only the `view` command can be used on directories."
+            with suppress(EditorError, FileError, OSError), self._there(meant):
+                hint += f" Maybe you meant {meant}?"
             raise _invalid("path", path, hint)
 
     def view(self, path: str, view_range: list[int] | None = None) -> str:
         """A file with numbered lines, or a folder two levels deep. Raises EditorError, FileError, OSError."""
-        with self._roots.locate(path) as place:
-            status = place.status()
-            if status is not None and stat.S_ISDIR(status.st_mode):
+        with self._there(path) as (place, is_folder):
+            if is_folder:
                 if view_range:
                     hint = "The `view_range` parameter is not allowed when `path` points to a directory."
                     raise _invalid("view_range", view_range, hint)
@@ -103,23 +95,24 @@ class Editor:
 
     def create(self, path: str, file_text: str | None) -> Edit:
         """A new file, and the folders above it."""
+        with suppress(FileNotFoundError, NotADirectoryError), self._roots.locate(path) as place:
+            _refuse_existing(place)
         if file_text is None:
             raise _missing("create", "file_text")
         data = TextFile(file_text).encode()
         with self._roots.locate(path, umask=self._umask) as place:
-            if place.status() is not None:
-                raise _exists(path)
+            _refuse_existing(place)
             replace(place, data, self._umask)
         return Edit(f"File created successfully at: {path}", None, file_text)
 
     def str_replace(self, path: str, old_str: str | None, new_str: str | None) -> Edit:
         """Replace the only occurrence of a text by another; None stands for nothing."""
-        if old_str is None:
-            raise _missing("str_replace", "old_str")
-        if new_str == old_str:
-            hint = "No replacement was performed. `new_str` and `old_str` must be different."
-            raise _invalid("new_str", new_str, hint)
-        with self._roots.locate(path) as place:
+        with self._file(path) as place:
+            if old_str is None:
+                raise _missing("str_replace", "old_str")
+            if new_str == old_str:
+                hint = "No replacement was performed. `new_str` and `old_str` must be different."
+                raise _invalid("new_str", new_str, hint)
             data = textfile.read_bytes(place)
             file = textfile.decode(path, data)
             at = _only_place(file.text, old_str, path)
@@ -133,11 +126,11 @@ class Editor:
 
     def insert(self, path: str, insert_line: int | None, new_str: str | None) -> Edit:
         """Put whole lines behind line `insert_line`; 0 is before the first."""
-        if insert_line is None:
-            raise _missing("insert", "insert_line")
-        if new_str is None:
-            raise _missing("insert", "new_str")
-        with self._roots.locate(path) as place:
+        with self._file(path) as place:
+            if insert_line is None:
+                raise _missing("insert", "insert_line")
+            if new_str is None:
+                raise _missing("insert", "new_str")
             data = textfile.read_bytes(place)
             file = textfile.decode(path, data)
             text = _inserted(file.text, insert_line, new_str)
@@ -149,7 +142,7 @@ class Editor:
 
     def undo_edit(self, path: str) -> Edit:
         """Take back the last edit of a file, also one that somebody else has changed since."""
-        with self._roots.locate(path) as place:
+        with self._file(path) as place:
             data = textfile.read_bytes(place)
             step = self._history.last(place.real_path)
             if step is None:
@@ -177,14 +170,27 @@ class Editor:
             raise
         self._beside.submit(replacement.close)
 
-    def _mode(self, path: str) -> int | None:
-        """What is there, as `st_mode` says it; None where nothing is."""
+    @contextmanager
+    def _there(self, path: str) -> Iterator[tuple[Place, bool]]:
+        """The Place of something that is there, and whether it is a folder. Raises EditorError, FileError, OSError."""
+        missing = _invalid("path", path, f"The path {path} does not exist. Please provide a valid path.")
         try:
             with self._roots.locate(path) as place:
                 status = place.status()
+                if status is None:
+                    raise missing
+                yield place, stat.S_ISDIR(status.st_mode)
         except (FileNotFoundError, NotADirectoryError):
-            return None
-        return None if status is None else status.st_mode
+            raise missing from None
+
+    @contextmanager
+    def _file(self, path: str) -> Iterator[Place]:
+        """The same, of what can be edited."""
+        with self._there(path) as (place, is_folder):
+            if is_folder:
+                hint = f"The path {path} is a directory and only the `view` command can be used on directories."
+                raise _invalid("path", path, hint)
+            yield place
 
 
 def _only_place(text: str, part: str, path: str) -> int:
@@ -220,9 +226,10 @@ def _text_of(path: str, data: bytes) -> str:
         return ""
 
 
-def _exists(path: str) -> EditorError:
-    hint = f"File already exists at: {path}. Cannot overwrite files using command `create`."
-    return _invalid("path", path, hint)
+def _refuse_existing(place: Place) -> None:
+    if place.status() is not None:
+        hint = f"File already exists at: {place.path}. Cannot overwrite files using command `create`."
+        raise _invalid("path", place.path, hint)
 
 
 def _missing(command: str, parameter: str) -> EditorError:

@@ -6,7 +6,7 @@ import os
 import random
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,13 @@ Make = Callable[..., History]
 
 
 @pytest.fixture(params=["in memory", "kept"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """What makes a history of either kind."""
     if request.param == "in memory":
-        return HistoryInMemory
-    return lambda **bounds: KeptHistory(tmp_path / "undo", **bounds)
+        yield HistoryInMemory
+        return
+    with ExitStack() as opened:
+        yield lambda **bounds: opened.enter_context(kept(tmp_path / "undo", **bounds))
 
 
 @contextmanager
