@@ -54,8 +54,9 @@ def peer_python() -> Path | None:
         return None
     print(f"installing {PEER} into {environment}", file=sys.stderr)
     shutil.rmtree(environment, ignore_errors=True)
-    commands = ([base, "-m", "venv", environment], [python, "-m", "pip", "install", "--quiet", PEER])
-    for command in commands:
+    make = [base, "-m", "venv", str(environment)]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PEER]
+    for command in (make, install):
         if subprocess.run(command, check=False).returncode:
             print(f"{PEER} could not be installed; the lines above say why.", file=sys.stderr)
             return None
