@@ -204,7 +204,7 @@ def rows(peer: Peer, url: str, folder: Path) -> Rows:
         try:
             yield from part
         except Exception as error:  # noqa: BLE001  # boundary: whatever the client raises is an answer that does not fit
-            yield part.__name__, f"{type(error).__name__}: {error}", False
+            yield "and the rest of its part", f"{type(error).__name__}: {error}", False
 
 
 def main(arguments: list[str]) -> None:

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from core.events import AgentThinkAction, CmdOutputObservation, CmdRunAction, FileReadAction
+from core.events import CmdOutputObservation, CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER, MAX_REQUEST_BYTES, NDJSON_TYPE, decode_line, encode_request
 from runtime.server import guard as guard_module
@@ -206,18 +206,3 @@ class TestClosing:
         async with asyncio.timeout(2):
             observation = await client.execute(CmdRunAction(command="echo usable"), 2, watcher)
         assert observation.content == "usable"
-
-    async def test_files_and_thoughts_do_not_wait_behind_a_command(
-        self, client: ActionExecutionClient, watcher: Watcher, tmp_path: Path
-    ) -> None:
-        (tmp_path / "f").write_text("text")
-        sleeping = CmdRunAction(command="echo begun; sleep 100", blocking=True)
-        running = asyncio.create_task(client.execute(sleeping, 1, watcher))
-        await watcher.sees(b"begun\r\n")
-        async with asyncio.timeout(1):
-            assert (await client.execute(FileReadAction(path="f"), 2, watcher)).content == "text"
-            await client.execute(AgentThinkAction(), 3, watcher)
-        assert not running.done()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
