@@ -6,8 +6,6 @@ import asyncio
 import io
 import json
 import socket
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -17,53 +15,9 @@ from core.events import CmdOutputObservation, CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER, MAX_REQUEST_BYTES, NDJSON_TYPE, decode_line, encode_request
 from runtime.server import guard as guard_module
-from runtime.server.app import ActionServer
-from runtime.server.bash import BashSession
-from runtime.server.executor import ActionExecutor
-from runtime.server.files import Files
 from runtime.server.guard import Guard
 from tests.runtime.conftest import Watcher
-
-KEY = "k" * 64
-
-
-class Server:
-    """The application in this process, on a free port of this machine."""
-
-    def __init__(self, app: web.Application, port: int) -> None:
-        self.app = app
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    bash = BashSession(str(tmp_path), no_change_timeout_s=1)
-    await bash.start()
-    executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
-    guard = Guard(KEY)
-    app = ActionServer(executor, guard, str(tmp_path)).app
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
-    await runner.setup()
-    assert runner.server is not None
-    listening = runner.server
-    accepting = await asyncio.get_running_loop().create_server(lambda: guard.watch(listening), "127.0.0.1", 0)
-    yield Server(app, accepting.sockets[0].getsockname()[1])
-    accepting.close()
-    await bash.aclose()
-    await runner.cleanup()
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
-
-
-@pytest.fixture
-async def client(server: Server) -> AsyncIterator[ActionExecutionClient]:
-    async with ActionExecutionClient(KEY, url=server.url) as client:
-        yield client
+from tests.runtime.serving import KEY, Server
 
 
 def routes(app: web.Application) -> list[tuple[str, str]]:
