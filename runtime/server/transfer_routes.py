@@ -52,7 +52,7 @@ class TransferRoutes:
 
     async def _list_files(self, request: web.Request) -> web.Response:
         asked = await json_value(request)
-        path = asked.get("path") if isinstance(asked, dict) else asked
+        path = asked.get("path") if isinstance(asked, dict) else False
         if not isinstance(path, str | None):
             raise RefusedError(400, "the body is a JSON object, and 'path' in it a string")
         return web.json_response(await _in_thread(lambda: list_folder(os.path.join(self._working_dir, path or ""))))

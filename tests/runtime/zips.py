@@ -9,11 +9,10 @@ import zipfile
 from collections.abc import Callable, Mapping
 
 CENTRAL, END = b"PK\1\2", b"PK\5\6"
+PLAIN = stat.S_IFREG | 0o644
 
 
-def packed(
-    files: Mapping[str, bytes], *, mode: int = stat.S_IFREG | 0o644, method: int = zipfile.ZIP_DEFLATED
-) -> bytes:
+def packed(files: Mapping[str, bytes], *, mode: int = PLAIN, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip of these files; a name that ends in `/` is a folder."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
@@ -28,7 +27,7 @@ def repeated(*names: str) -> bytes:
     with zipfile.ZipFile(made, "w") as archive:
         for number, name in enumerate(names):
             archive.NameToInfo.clear()  # else zipfile warns of what is wanted here
-            _add(archive, name, b"" if name.endswith("/") else b"%d" % number, stat.S_IFREG | 0o644, zipfile.ZIP_STORED)
+            _add(archive, name, b"" if name.endswith("/") else b"%d" % number, PLAIN, zipfile.ZIP_STORED)
     return made.getvalue()
 
 
