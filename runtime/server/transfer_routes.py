@@ -27,7 +27,10 @@ UPLOAD_TIMEOUT_S = 300.0
 """For the whole of an upload; V0's client gives up after as long."""
 FORM_BYTES = 64 * 1024
 """What a form may put around the file."""
-_TRUE = ("1", "on", "t", "true", "y", "yes")
+_TRUTH = dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True) | dict.fromkeys(
+    ("0", "off", "f", "false", "n", "no"), False
+)
+"""As V0's server reads it."""
 
 
 class _Closable(Protocol):
@@ -59,7 +62,9 @@ class TransferRoutes:
 
     async def _upload_file(self, request: web.Request) -> web.Response:
         destination = request.query.get("destination", "/")
-        is_archive = request.query.get("recursive", "").lower() in _TRUE
+        is_archive = _TRUTH.get(request.query.get("recursive", "false").lower())
+        if is_archive is None:
+            raise RefusedError(400, "'recursive' is true or false")
         if request.content_type != "multipart/form-data":
             raise RefusedError(415, "the body is multipart/form-data with the field 'file'")
         with _refusing():

@@ -118,6 +118,8 @@ class Upload:
             try:
                 os.mkdir(folder, 0o700)
             except FileExistsError as error:
+                if os.path.isdir(folder):
+                    continue  # another name for one that was just made, such as `new/.`, or another upload's
                 raise TransferError(f"{folder} is no folder. Choose another destination.") from error
             self._made_folders.append(folder)
             os.chmod(folder, 0o777 & ~self._umask)

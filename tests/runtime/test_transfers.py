@@ -130,6 +130,7 @@ class TestUploading:
             ("x", {"destination": "relative"}, "Destination must be an absolute path"),
             ("x.zip", {"destination": place, "recursive": "true"}, "Recursive uploads must be zip files"),
             ("../x", {"destination": place}, "is no name of a file"),
+            ("x", {"destination": place, "recursive": "maybe"}, "'recursive' is true or false"),
         ]:
             status, said = await wire.upload(b"no zip", name, **query)
             assert (status, told in said["detail"]) == (400, True), said

@@ -73,6 +73,12 @@ class TestFile:
         modes = [stat.S_IMODE((place / path).stat().st_mode) for path in ("a", "a/b", "a/b/new")]
         assert modes == [0o750, 0o750, 0o640]
 
+    @pytest.mark.parametrize("destination", ["a/b/", "a/b/.", "a//b", "a/../a/b"])
+    def test_the_destination_may_be_written_in_any_form(self, place: Path, destination: str) -> None:
+        with closing(Upload(f"{place}/{destination}", UMASK)) as upload:
+            upload.place("new")
+        assert (place / "a/b/new").read_bytes() == b""
+
     def test_a_link_in_its_place_is_replaced_and_not_followed(self, place: Path) -> None:
         (place / "link").symlink_to(place.parent / "outside/file")
         place_file(place, "link", b"new")
