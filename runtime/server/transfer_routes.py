@@ -70,12 +70,13 @@ class TransferRoutes:
         with _refusing():
             if (request.content_length or 0) > MAX_UPLOAD_BYTES + FORM_BYTES:
                 raise TooLargeError(TOO_LARGE)
-            async with asyncio.timeout(UPLOAD_TIMEOUT_S):
+            async with asyncio.timeout(UPLOAD_TIMEOUT_S) as limit:
                 part = await _file_part(request)
                 name = part.filename or ""
                 async with _opened(partial(Upload, destination, self._umask)) as upload:
                     while data := await _chunk(part):
                         await _in_thread(partial(upload.write, data))
+                    limit.reschedule(None)  # what has arrived is placed, or refused for what it is
                     await _in_thread(upload.unpack if is_archive else partial(upload.place, name))
         return web.json_response({"filename": name, "destination": destination, "recursive": is_archive})
 
@@ -107,7 +108,10 @@ async def _file_part(request: web.Request) -> BodyPartReader:
 async def _chunk(part: BodyPartReader) -> bytes:
     """The next bytes of the file, none at its end. Raises TransferError."""
     with _well_formed():
-        return await part.read_chunk(CHUNK_BYTES)
+        data = await part.read_chunk(CHUNK_BYTES)
+    if not data and not part.at_eof():
+        raise TransferError("the form breaks off within the file")
+    return data
 
 
 @contextmanager

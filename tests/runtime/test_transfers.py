@@ -23,6 +23,7 @@ from tests.runtime.serving import KEY, Process
 
 FORM = "multipart/form-data; boundary=b"
 FIELD = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--\r\n'
+UNENDED = b'--b\r\nContent-Disposition: form-data; name="file"; filename="name"\r\n\r\n'
 LARGE_BYTES = 64 * 1024 * 1024
 """So much more than a chunk that holding it would show."""
 
@@ -115,6 +116,8 @@ class TestUploading:
         assert await wire.upload(b"one", "ünï.txt", destination=destination, recursive="false") == (200, said)
         assert await wire.upload(b"two", "ünï.txt", destination=destination) == (200, said)
         assert (tmp_path / "new/folder/ünï.txt").read_bytes() == b"two"
+        assert await wire.upload(b"", "ünï.txt", destination=destination) == (200, said)
+        assert (tmp_path / "new/folder/ünï.txt").read_bytes() == b""
 
     async def test_an_archive_is_unpacked_where_the_upload_is_recursive(self, wire: Wire, tmp_path: Path) -> None:
         archive = zips.packed({"a/b": b"content"})
@@ -160,8 +163,21 @@ class TestUploading:
                 400,
             ),
             (b"--b\r\n" + b"x" * 100_000, FORM, 400),
+            (UNENDED, FORM, 400),
+            (UNENDED + b"x" * 1_000_000, FORM, 400),
         ],
-        ids=["bytes", "JSON", "no boundary", "no form", "empty", "a long boundary", "no file", "no header"],
+        ids=[
+            "bytes",
+            "JSON",
+            "no boundary",
+            "no form",
+            "empty",
+            "a long boundary",
+            "no file",
+            "no header",
+            "no end",
+            "no end of much",
+        ],
     )
     async def test_a_body_that_is_no_form_with_a_file_is_refused(
         self, wire: Wire, tmp_path: Path, body: bytes, content_type: str, status: int

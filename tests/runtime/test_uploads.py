@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import shutil
 import stat
 import time
@@ -106,6 +107,18 @@ class TestFile:
         before = tree(place)
         with closing(Upload(str(place / "a/b"), UMASK)) as upload:
             upload.write(b"half")
+        assert tree(place) == before
+
+    def test_what_the_disk_does_not_take_leaves_nothing(self, place: Path) -> None:
+        before = tree(place)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        try:
+            for archive in (zips.packed({"large": os.urandom(90_000), "larger": bytes(200_000)}), b"x" * 200_000):
+                with pytest.raises(OSError, match="File too large"):
+                    unpack(place / "new", archive)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert tree(place) == before
 
     def test_more_than_the_limit_is_refused(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
