@@ -73,7 +73,8 @@ def run(python: Path, folder: Path, outcome: Path) -> int:
     taken.write_text(key)
     server = [sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline", "--port", "0"]
     server += ["--working-dir", str(workspace), "--key-file", str(taken)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # The client writes into the shell's ~/.bashrc, which is not to be the user's.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(workspace)}
     with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as serving:
         assert serving.stdin is not None
         assert serving.stdout is not None

@@ -177,6 +177,26 @@ def transfers(peer: Peer, folder: Path) -> Rows:
         yield "copy_to: relative", "taken", False
 
 
+def tools(peer: Peer, folder: Path) -> Rows:
+    """What the client builds out of commands and files: variables of the environment, and Git's changes."""
+    peer.add_env_vars({"peer_name": 'with "quotes"'})
+    told = peer.do(CmdRunAction('echo "$PEER_NAME"'))
+    yield "add_env_vars", repr(said(told)), said(told) == 'with "quotes"'
+    repository = folder / "repository"
+    origin, name = folder / "origin", "-c user.name=peer -c user.email=peer@localhost"
+    peer.do(CmdRunAction(f"git init -qb trunk {origin} && cd {origin} && echo one > file && git add file"))
+    peer.do(CmdRunAction(f"git {name} commit -qm one && git clone -q {origin} {repository}; cd /"))
+    (repository / "file").write_text("two\n")
+    (repository / "new").write_text("new\n")
+    changes = peer.get_git_changes(str(repository))
+    expected = [{"status": "A", "path": "new"}, {"status": "M", "path": "file"}]
+    yield "get_git_changes", repr(changes), sorted(changes or [], key=lambda change: change["status"]) == expected
+    diff = peer.get_git_diff("file", str(repository))
+    yield "get_git_diff", repr(diff), (diff["original"].strip(), diff["modified"].strip()) == ("one", "two")
+    branch = peer.git_handler.get_current_branch()
+    yield "get_current_branch", repr(branch), branch == "trunk"
+
+
 def others(peer: Peer, url: str) -> Rows:
     """What the client asks for beside actions and files."""
     peer.check_if_alive()
@@ -199,7 +219,7 @@ def others(peer: Peer, url: str) -> Rows:
 
 def rows(peer: Peer, url: str, folder: Path) -> Rows:
     """Everything, in order; what raises is a row that does not fit, and the next part goes on."""
-    parts = (commands(peer), files(peer, folder), transfers(peer, folder), others(peer, url))
+    parts = (commands(peer), files(peer, folder), transfers(peer, folder), tools(peer, folder), others(peer, url))
     for part in parts:
         try:
             yield from part
