@@ -25,6 +25,18 @@ class Runtime(Protocol):
         ...
 
     @property
+    def why_open(self) -> str:
+        """Why there is no isolation although the settings want it, for the user; empty otherwise."""
+        ...
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """Let what runs inside call this host or read this folder, because the user named it.
+
+        To be said before `start`; where nothing is separated, there is nothing to do.
+        """
+        ...
+
+    @property
     def working_dir(self) -> str:
         """The folder in which commands start, as the runtime sees it."""
         ...

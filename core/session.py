@@ -149,6 +149,11 @@ class AgentSession:
         """What separates the agent's commands from the user's machine; `none` has to be said all the time."""
         return self.runtime.isolation
 
+    @property
+    def why_open(self) -> str:
+        """Why nothing separates them although the settings want it; empty otherwise."""
+        return self.runtime.why_open
+
     # -- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:

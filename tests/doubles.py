@@ -38,6 +38,7 @@ class ScriptedRuntime:
     """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""
 
     isolation = "none"
+    why_open = ""
     working_dir = "/workspace"
 
     def __init__(self, answer: Callable[[Action], Observation | BaseException | None] | None = None) -> None:
@@ -45,6 +46,9 @@ class ScriptedRuntime:
         self.executed: list[Action] = []
         self.cancelled = 0
         self.started = asyncio.Event()
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        pass
 
     async def start(self) -> None:
         pass

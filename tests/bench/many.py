@@ -29,9 +29,13 @@ class Thoughts:
     """A runtime for thoughts alone."""
 
     isolation = "none"
+    why_open = ""
 
     def __init__(self, working_dir: str) -> None:
         self.working_dir = working_dir
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """There is nothing to be kept from."""
 
     async def start(self) -> None:
         """There is nothing to start."""
