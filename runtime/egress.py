@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import ipaddress
 import os
+import re
 import socket
 import sys
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,11 @@ PORTS = frozenset({80, 443})
 MAX_CONNECTIONS = 200
 
 
+_RULE = re.compile(
+    r"(?:(?P<name>\*|(?:\*\.)?[a-z0-9_][a-z0-9_.-]*)|\[(?P<ipv6>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?"
+)
+
+
 class RefusedError(Exception):
     """A call that is not allowed or not possible; the text is for the caller."""
 
@@ -45,16 +51,14 @@ class Rule:
     @classmethod
     def parse(cls, text: str) -> Rule:
         """Raises ValueError for what is no rule."""
-        name, colon, port = text.strip().lower().rpartition(":")
-        if not colon or (":" in name.strip("[]") and not name.endswith("]")):
-            name, port = text.strip().lower(), ""
-        name = name.strip("[]").rstrip(".")
-        if not name or any(character.isspace() or character in "/@" for character in name):
+        found = _RULE.fullmatch(text.strip().lower())
+        if found is None:
             raise ValueError(f"{text!r} is no host: write example.org, *.example.org or example.org:8080")
-        return cls(name, int(port) if port else None)
+        name = (found["name"] or found["ipv6"]).rstrip(".")
+        return cls(name, int(found["port"]) if found["port"] else None)
 
     def allows(self, host: str, port: int) -> bool:
-        if port != self.port if self.port is not None else port not in PORTS:
+        if port not in (PORTS if self.port is None else (self.port,)):
             return False
         if self.name == "*":
             return True

@@ -196,7 +196,10 @@ def _persistence() -> Iterator[tuple[str, str]]:
     )
     yield "persistence: git's settings", "git config core.fsmonitor /tmp/x 2>/dev/null && echo ESCAPED"
     yield "persistence: git's settings by hand", "(echo x >> .git/config) 2>/dev/null && echo ESCAPED"
-    yield "persistence: git's settings by a rename", "cp .git/config c; mv -fT c .git/config 2>/dev/null && echo ESCAPED"
+    yield (
+        "persistence: git's settings by a rename",
+        "cp .git/config c; mv -fT c .git/config 2>/dev/null && echo ESCAPED",
+    )
     yield "persistence: settings of a worktree", "git config --worktree core.hooksPath /tmp 2>/dev/null && echo ESCAPED"
     yield "persistence: another .git", "mv .git old 2>/dev/null && echo ESCAPED"
     yield "persistence: a module's hook", "mkdir -p .git/modules/new/hooks 2>/dev/null && echo ESCAPED"
