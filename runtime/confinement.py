@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from core.errors import RuntimeUnavailableError
-from runtime import bubblewrap, protected
+from runtime import bubblewrap, git_identity, protected
 from runtime.control_group import ControlGroup, Limits
 from runtime.environment import without_secrets
 
@@ -47,6 +47,8 @@ class Launch:
     command: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     fds: tuple[int, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Beyond the user's own."""
     applied: frozenset[str] = field(default=frozenset())
     """The limits that hold for all processes together."""
 
@@ -109,13 +111,14 @@ class Confinement:
             words, placeholders = await asyncio.to_thread(walls.command)
             words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.handed_over(words))
             stack.push_async_callback(asyncio.to_thread, protected.remove, placeholders)
+            environ = await asyncio.to_thread(git_identity.settings_for, folder)
             await asyncio.to_thread(_hand_over, folder, placeholders, walls.user)
         except (bubblewrap.BubblewrapError, OSError) as error:
             raise RuntimeUnavailableError(f"The sandbox cannot be walled in: {error}.") from error
         options = launch.options
         if self._isolation.allowed_hosts:
             options += ("--proxy", str(await self._open_a_way_out(folder, walls.user, stack)))
-        return Launch((*launch.command, *words), options, fds, launch.applied)
+        return Launch((*launch.command, *words), options, fds, environ, launch.applied)
 
     async def _open_a_way_out(self, folder: Path, user: tuple[int, int] | None, stack: AsyncExitStack) -> Path:
         socket = folder / "way-out"

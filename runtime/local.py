@@ -134,7 +134,7 @@ class LocalRuntime:
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             cwd="/",
-            env=without_secrets(os.environ),
+            env={**without_secrets(os.environ), **launch.environ},
             start_new_session=True,
         )
 

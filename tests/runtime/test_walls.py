@@ -152,6 +152,20 @@ async def test_the_work_inside_goes_on(workspace: Path) -> None:
     assert sorted(committed) == [".vscode/tasks.json", "hello.py"]
 
 
+async def test_who_commits_is_the_user_and_nothing_else_of_the_users_settings_is_seen(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text('[user]\n\tname = Ada "L" \\\\\n\temail = ada@example.org\n[credential]\n\thelper = store\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    async with walled(workspace) as runtime:
+        told = await run(
+            runtime, "git commit --quiet --allow-empty -m x && git log -1 --format='%an <%ae>'; git config -l"
+        )
+    assert 'Ada "L" \\ <ada@example.org>' in told.content.replace("'", "") or told.content.startswith('Ada "L"')
+    assert "credential" not in told.content
+
+
 async def test_no_placeholder_is_left_and_none_is_seen_by_git(workspace: Path) -> None:
     before = sorted(path.name for path in workspace.iterdir())
     async with walled(workspace) as runtime:
