@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, TokenUsage
+from core.usage import SandboxUsage
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
@@ -54,6 +55,10 @@ class Runtime(Protocol):
         What goes wrong inside is an ErrorObservation. Cancelling interrupts the action in the sandbox and returns
         at once. Raises RuntimeUnavailableError when the sandbox itself is gone.
         """
+        ...
+
+    async def usage(self) -> SandboxUsage | None:
+        """What it uses at this moment; None where it does not run. Raises RuntimeUnavailableError."""
         ...
 
     async def aclose(self) -> None:

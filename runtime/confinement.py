@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from runtime import bubblewrap, git_identity, protected
 from runtime.control_group import ControlGroup, Limits
 from runtime.environment import without_secrets
 
+MB = 1024 * 1024
 PROXY_START_S = 10.0
 _ENTER = 'for file in $0; do echo $$ > "$file"; done; exec "$@"'
 """Goes into its control groups before it becomes the command, so that nothing is ever outside."""
@@ -49,8 +50,8 @@ class Launch:
     fds: tuple[int, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     """Beyond the user's own."""
-    applied: frozenset[str] = field(default=frozenset())
-    """The limits that hold for all processes together."""
+    limits: tuple[str, ...] = ()
+    """What the sandbox may use at most, for people."""
 
 
 class Confinement:
@@ -95,7 +96,8 @@ class Confinement:
             files = await asyncio.to_thread(group.make)
             stack.push_async_callback(asyncio.to_thread, group.remove)
             enter = ("/bin/sh", "-c", _ENTER, " ".join(map(str, files))) if files else ()
-            launch = Launch(enter, self._limits_of_each(), applied=group.applied)
+            limits = tuple(_described(self._isolation.limits, group.applied, self.is_closed))
+            launch = Launch(enter, self._limits_of_each(), limits=limits)
             yield await self._walled_in(launch, folder, stack) if self.is_closed else launch
 
     def _limits_of_each(self) -> tuple[str, ...]:
@@ -118,7 +120,7 @@ class Confinement:
         options = launch.options
         if self._isolation.allowed_hosts:
             options += ("--proxy", str(await self._open_a_way_out(folder, walls.user, stack)))
-        return Launch((*launch.command, *words), options, fds, environ, launch.applied)
+        return Launch((*launch.command, *words), options, fds, environ, launch.limits)
 
     async def _open_a_way_out(self, folder: Path, user: tuple[int, int] | None, stack: AsyncExitStack) -> Path:
         socket = folder / "way-out"
@@ -155,3 +157,15 @@ def _hand_over(folder: Path, placeholders: list[Path], user: tuple[int, int] | N
     if user is not None:
         for path in (folder, *folder.iterdir()):
             os.chown(path, *user)
+
+
+def _described(limits: Limits, applied: frozenset[str], is_closed: bool) -> Iterator[str]:
+    """The limits that hold, and for whom: for all processes together, or for each."""
+    if limits.memory_bytes is not None:
+        yield f"{limits.memory_bytes // MB} MB of memory {'in all' if 'memory' in applied else 'for each process'}"
+    if limits.cpus is not None and "cpu" in applied:
+        yield f"{limits.cpus:g} processors"
+    if limits.processes is not None and ("pids" in applied or is_closed):
+        yield f"{limits.processes} processes and threads"
+    if limits.file_bytes is not None:
+        yield f"{limits.file_bytes // MB} MB for one file"

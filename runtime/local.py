@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
+from core.usage import SandboxUsage
 from runtime.confinement import Confinement, Isolation, Launch
 from runtime.environment import without_secrets
+from runtime.protocol import usage_of
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
@@ -49,6 +51,7 @@ class LocalRuntime:
         self._options = options
         self._confinement = Confinement(self._working_dir, isolation or Isolation())
         self._around = AsyncExitStack()
+        self._limits: tuple[str, ...] = ()
         self._starting = asyncio.Lock()
         self._folder: Path | None = None
         self._server: asyncio.subprocess.Process | None = None
@@ -94,6 +97,13 @@ class LocalRuntime:
             raise RuntimeUnavailableError("The local runtime is not started. Start it first.")
         return await self._client.execute(action, action_id, on_frame)
 
+    async def usage(self) -> SandboxUsage | None:
+        """What the server and everything that it started use; None before the start. Raises RuntimeUnavailableError."""
+        if self._client is None:
+            return None
+        info = await self._client.server_info()
+        return usage_of(info, self._limits)
+
     async def aclose(self) -> None:
         """End the server and everything that it started. May be called twice."""
         async with self._starting:
@@ -107,6 +117,7 @@ class LocalRuntime:
         key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
         _write_key(key_file, key)
         launch = await self._around.enter_async_context(self._confinement.opened(self._folder))
+        self._limits = launch.limits
         with log.open("wb") as stderr:
             await _seen_through(self._make_server(launch, socket, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same

@@ -13,6 +13,7 @@ import yaml
 from core.errors import RuntimeUnavailableError
 from core.events import Action, CmdOutputObservation, Frame, Observation, TerminalOutput
 from core.ports import FrameSink
+from core.usage import SandboxUsage
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -67,6 +68,10 @@ class ScriptedRuntime:
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+    async def usage(self) -> SandboxUsage | None:
+        """Nothing runs here."""
+        return None
 
     async def aclose(self) -> None:
         pass

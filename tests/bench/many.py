@@ -15,6 +15,7 @@ from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservat
 from core.manager import ConversationManager
 from core.ports import FrameSink
 from core.session import AgentSession
+from core.usage import SandboxUsage
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.stalls import Beat, idle_beats
@@ -44,6 +45,10 @@ class Thoughts:
         """A thought has been had as soon as it is written down."""
         assert isinstance(action, AgentThinkAction)
         return AgentThinkObservation(content="Your thought has been logged.")
+
+    async def usage(self) -> SandboxUsage | None:
+        """Nothing runs here."""
+        return None
 
     async def aclose(self) -> None:
         """There is nothing to end."""

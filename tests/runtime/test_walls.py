@@ -268,6 +268,22 @@ async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
     assert (workspace / "large").stat().st_size == 1024**2
 
 
+async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
+    limits = Limits(memory_bytes=512 * 1024**2, processes=100)
+    async with walled(workspace, limits=limits) as runtime:
+        before = await runtime.usage()
+        hold = f"{sys.executable} -c 'import sys; b = bytearray(100_000_000); print(1, flush=True); sys.stdin.read()'"
+        await run(runtime, f"coproc {hold}; read -u ${{COPROC[0]}}")
+        after = await runtime.usage()
+        assert before is not None
+        assert after is not None
+        assert after.processes > before.processes
+        assert after.memory_bytes - before.memory_bytes > 90_000_000
+        assert any("512 MB of memory" in limit for limit in after.limits)
+        assert "100 processes and threads" in after.limits
+    assert await runtime.usage() is None
+
+
 async def test_a_group_of_the_kernel_bounds_all_processes_together(workspace: Path) -> None:
     limits = Limits(memory_bytes=512 * 1024**2, processes=100)
     group = ControlGroup("handloom-test-probe", limits)
