@@ -95,7 +95,8 @@ class SandboxSettings(_Section):
     """Paths in the workspace that isolated commands may not write, because programs of yours run them; unset takes
     those that are known, such as .vscode. In .git, hooks and config are always protected."""
     max_memory_mb: int | None = Field(default=None, ge=64)
-    """Memory of a sandbox, in all where the system lets us, else of each process."""
+    """Memory of a sandbox, in all where the system lets us bound that, else of each process. Unset is three quarters of
+    the machine's in all, and no bound for each."""
     max_cpus: float | None = Field(default=None, gt=0)
     """Processors that a sandbox may keep busy."""
     max_processes: int | None = Field(default=1024, ge=16)

@@ -97,12 +97,13 @@ class Confinement:
             stack.push_async_callback(asyncio.to_thread, group.remove)
             enter = ("/bin/sh", "-c", _ENTER, " ".join(map(str, files))) if files else ()
             limits = tuple(_described(self._isolation.limits, group.applied, self.is_closed))
-            launch = Launch(enter, self._limits_of_each(), limits=limits)
+            launch = Launch(enter, self._limits_of_each(group.applied), limits=limits)
             yield await self._walled_in(launch, folder, stack) if self.is_closed else launch
 
-    def _limits_of_each(self) -> tuple[str, ...]:
+    def _limits_of_each(self, applied: frozenset[str]) -> tuple[str, ...]:
         limits = self._isolation.limits
-        wanted = {"--max-memory": limits.memory_bytes, "--max-file": limits.file_bytes}
+        memory = None if "memory" in applied else limits.memory_of_each_bytes
+        wanted = {"--max-memory": memory, "--max-file": limits.file_bytes}
         if self.is_closed:  # outside, all of the user's processes would count
             wanted["--max-processes"] = limits.processes
         return tuple(word for name, most in wanted.items() if most is not None for word in (name, str(most)))
@@ -161,8 +162,10 @@ def _hand_over(folder: Path, placeholders: list[Path], user: tuple[int, int] | N
 
 def _described(limits: Limits, applied: frozenset[str], is_closed: bool) -> Iterator[str]:
     """The limits that hold, and for whom: for all processes together, or for each."""
-    if limits.memory_bytes is not None:
-        yield f"{limits.memory_bytes // MB} MB of memory {'in all' if 'memory' in applied else 'for each process'}"
+    if limits.memory_bytes is not None and "memory" in applied:
+        yield f"{limits.memory_bytes // MB} MB of memory in all"
+    elif limits.memory_of_each_bytes is not None:
+        yield f"{limits.memory_of_each_bytes // MB} MB of memory for each process"
     if limits.cpus is not None and "cpu" in applied:
         yield f"{limits.cpus:g} processors"
     if limits.processes is not None and ("pids" in applied or is_closed):

@@ -21,7 +21,9 @@ class Limits:
     """What a sandbox may use; None sets no limit."""
 
     memory_bytes: int | None = None
-    """Of all its processes; the one that asks for more is killed."""
+    """Of all its processes together; the one that asks for more is killed."""
+    memory_of_each_bytes: int | None = None
+    """Of each process, where they cannot be bounded together; the one that asks for more is told that there is none."""
     cpus: float | None = None
     """Processors' time per time, 1.5 being one and a half processors."""
     processes: int | None = None

@@ -44,8 +44,10 @@ def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
     from runtime.local import LocalRuntime
     from runtime.protected import PROTECTED
 
+    own_mb = settings.max_memory_mb
     limits = Limits(
-        memory_bytes=settings.max_memory_mb and settings.max_memory_mb * MB,
+        memory_bytes=own_mb * MB if own_mb else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4,
+        memory_of_each_bytes=own_mb and own_mb * MB,
         cpus=settings.max_cpus,
         processes=settings.max_processes,
         file_bytes=settings.max_file_mb and settings.max_file_mb * MB,

@@ -256,7 +256,7 @@ def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
-    limits = Limits(memory_bytes=512 * 1024**2, processes=100, file_bytes=1024**2)
+    limits = Limits(memory_of_each_bytes=512 * 1024**2, processes=100, file_bytes=1024**2)
     async with walled(workspace, limits=limits) as runtime:
         hungry = await run(runtime, f"{sys.executable} -c 'bytearray(900_000_000)'")
         assert hungry.exit_code != 0
@@ -269,7 +269,7 @@ async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
 
 
 async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
-    limits = Limits(memory_bytes=512 * 1024**2, processes=100)
+    limits = Limits(memory_bytes=512 * 1024**2, memory_of_each_bytes=512 * 1024**2, processes=100)
     async with walled(workspace, limits=limits) as runtime:
         before = await runtime.usage()
         hold = f"{sys.executable} -c 'import sys; b = bytearray(100_000_000); print(1, flush=True); sys.stdin.read()'"
@@ -279,7 +279,7 @@ async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
         assert after is not None
         assert after.processes > before.processes
         assert after.memory_bytes - before.memory_bytes > 90_000_000
-        assert any("512 MB of memory" in limit for limit in after.limits)
+        assert "512 MB of memory in all" in after.limits or "512 MB of memory for each process" in after.limits
         assert "100 processes and threads" in after.limits
     assert await runtime.usage() is None
 
