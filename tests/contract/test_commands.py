@@ -10,8 +10,7 @@ import pytest
 from core.events import TerminalOutput
 from core.events.observations import MAX_CMD_OUTPUT_CHARS
 from runtime.server import hints
-from tests.contract.conftest import NO_CHANGE_TIMEOUT_S, Place
-from tests.runtime.conftest import has_ended
+from tests.contract.conftest import NO_CHANGE_TIMEOUT_S, Life, Place
 
 
 class TestOneCommand:
@@ -104,14 +103,13 @@ class TestTime:
 
 
 class TestInterrupt:
-    async def test_cancelling_returns_at_once_and_ends_the_command(self, place: Place) -> None:
-        running = asyncio.create_task(place.run("bash -c 'echo $$ > pid; echo begun; exec sleep 100'", blocking=True))
+    async def test_cancelling_ends_the_command(self, place: Place, life: Life) -> None:
+        running = asyncio.create_task(place.run("bash -c 'exec 9>life; echo begun; exec sleep 100'", blocking=True))
         await place.watcher.sees(b"\r\nbegun\r\n")
-        pid = int((place.folder / "pid").read_text())
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert has_ended(pid)
+        assert life.has_ended()
         assert (await place.run("echo usable")).content == "usable"
 
     async def test_at_any_moment_the_next_command_finds_its_shell(self, place: Place, seed: int) -> None:

@@ -25,7 +25,7 @@ from core.events import (
 )
 from core.ports import Runtime
 from runtime.local import LocalRuntime
-from tests.contract.conftest import Place
+from tests.contract.conftest import Life, Place
 from tests.runtime.conftest import Watcher, has_ended
 
 FIELDS: dict[str, dict[str, Any]] = {
@@ -102,13 +102,12 @@ class TestStarting:
 
 
 class TestEnding:
-    async def test_closing_leaves_no_process(self, place: Place) -> None:
-        job = int((await place.run("sleep 100 >/dev/null & echo $!")).content.split()[-1])
-        shell = int((await place.run("echo $$")).content)
+    async def test_closing_leaves_no_process(self, place: Place, life: Life) -> None:
+        await place.run("exec 9>life; sleep 100 & nohup sleep 100 &")
+        assert not life.has_ended(0)
         await place.runtime.aclose()
         await place.runtime.aclose()
-        assert has_ended(job, 0)
-        assert has_ended(shell, 0)
+        assert life.has_ended()
         with pytest.raises(RuntimeUnavailableError):
             await place.do(AgentThinkAction())
 
@@ -138,12 +137,12 @@ class TestDeathOfTheServer:
         assert (await place.run("echo again")).content == "again"
 
     async def test_closing_ends_the_server_and_what_had_left_its_session(
-        self, served: tuple[Place, LocalRuntime]
+        self, served: tuple[Place, LocalRuntime], life: Life
     ) -> None:
         place, runtime = served
-        stray = int((await place.run("(setsid sleep 100 & echo $!)")).content)
+        assert (await place.run("(setsid sleep 100 9>life & echo begun)")).content == "begun"
         server = runtime.server_pid
         assert server is not None
         await runtime.aclose()
         assert has_ended(server, 0)
-        assert has_ended(stray, 0)
+        assert life.has_ended()
