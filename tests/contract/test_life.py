@@ -140,7 +140,7 @@ class TestDeathOfTheServer:
         self, served: tuple[Place, LocalRuntime], life: Life
     ) -> None:
         place, runtime = served
-        assert (await place.run("(setsid sleep 100 9>life & echo begun)")).content == "begun"
+        assert (await place.run("(exec 9>life; setsid sleep 100 & echo begun)")).content == "begun"
         server = runtime.server_pid
         assert server is not None
         await runtime.aclose()
