@@ -7,10 +7,11 @@ import random
 import resource
 import shutil
 import stat
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,38 @@ class TestArchive:
         unpack(place, zips.packed({"link": b"new"}))
         assert (place / "link").read_bytes() == b"new"
         assert (place.parent / "outside/file").read_text() == "outside"
+
+    def test_nobody_who_swaps_a_folder_for_a_link_gets_it_followed(self, place: Path) -> None:
+        outside, target, aside = place.parent / "outside", place / "swapped", place / "aside"
+        ended = threading.Event()
+
+        def swap() -> None:
+            while not ended.is_set():
+                with suppress(OSError):
+                    target.rename(aside)
+                with suppress(OSError):
+                    target.symlink_to(outside)
+                with suppress(OSError):
+                    target.unlink()
+                shutil.rmtree(aside, ignore_errors=True)
+
+        archive = zips.packed({f"swapped/{number}": b"new" for number in range(20)})
+        swapper = threading.Thread(target=swap)
+        swapper.start()
+        outcomes = {True: 0, False: 0}
+        try:
+            for _ in range(300):
+                try:
+                    unpack(place, archive)
+                except (ArchiveError, OSError):
+                    outcomes[False] += 1
+                else:
+                    outcomes[True] += 1
+        finally:
+            ended.set()
+            swapper.join()
+        assert tree(outside) == {"file": b"outside"}
+        assert outcomes[False], "the swapper was never in the way, so nothing was tried"
 
     def test_random_damage_places_the_whole_archive_or_nothing(self, place: Path, seed: int) -> None:
         chance = random.Random(seed)
