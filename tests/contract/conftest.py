@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from core.events import Action, CmdOutputObservation, CmdRunAction, FileEditAction, Observation
 from core.ports import Runtime
@@ -41,7 +40,7 @@ RUNTIMES: Mapping[str, Callable[[Path], Runtime]] = {
 }
 
 
-def _named(runtimes: Iterable[str]) -> list[ParameterSet]:
+def _named(runtimes: Iterable[str]) -> list[Any]:
     """Each under its name, which is also the marker of one that not every machine can have."""
     return [pytest.param(name, marks=getattr(pytest.mark, name) if name in REQUIREMENTS else ()) for name in runtimes]
 
