@@ -56,6 +56,14 @@ def _mount() -> str:
     return "" if _succeeds(*command) else "no file system can be mounted in a namespace of one's own here"
 
 
+def _bubblewrap() -> str:
+    if shutil.which("bwrap") is None:
+        return "there is no bubblewrap; on Debian: apt-get install bubblewrap"
+    root = os.getuid() == 0  # who needs no user namespace of his own
+    command = ("bwrap", "--unshare-pid", *(() if root else ("--unshare-user",)), "--ro-bind", "/", "/", "true")
+    return "" if _succeeds(*command) else "bubblewrap may not make namespaces here"
+
+
 def _documents() -> str:
     missing = [name for name in ("docx", "openpyxl", "pptx", "pdfminer") if find_spec(name) is None]
     return f"{', '.join(missing)} cannot be imported; pip install 'handloom[documents]' brings them" if missing else ""
@@ -67,6 +75,7 @@ REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "tmux": cache(_tmux),
     "strace": cache(_strace),
     "mount": cache(_mount),
+    "bubblewrap": cache(_bubblewrap),
     "documents": cache(_documents),
 }
 """By the marker's name: why it cannot be had here."""

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -24,8 +25,9 @@ from runtime.server.app import ActionServer
 from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession, ShellError
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
+from runtime.server.forwarder import Forwarder
 from runtime.server.guard import Guard
-from runtime.server.hardening import harden, take_key
+from runtime.server.hardening import harden, limit, take_key
 from runtime.server.kept_history import KeptHistory
 from runtime.server.tasks import TaskList
 
@@ -51,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
         options.history = KeptHistory(options.state_dir / "undo") if options.state_dir else None
         umask = harden()
+        limit(resource.RLIMIT_DATA, options.max_memory)
+        limit(resource.RLIMIT_NPROC, options.max_processes)
+        limit(resource.RLIMIT_FSIZE, options.max_file)
         listener = _listen(options)
     except (OSError, ValueError) as error:
         return _refuse(error)
@@ -65,13 +70,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Guard, umask: int) -> int:
     working_dir = str(options.working_dir)
     ended = _end_signals(options.stdin_lifeline)
-    bash = BashSession(working_dir, umask=umask, no_change_timeout_s=options.no_change_timeout)
+    way_out = Forwarder(options.proxy) if options.proxy else None
+    environ = os.environ | (await way_out.start() if way_out else {})
+    bash = BashSession(working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout)
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     plugins = [PLUGINS[name](working_dir) for name in options.plugins]
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *(plugin.table for plugin in plugins)])
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir).app,
+        ActionServer(executor, guard, working_dir, umask).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
@@ -96,6 +103,8 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
         for plugin in reversed(plugins):
             await plugin.aclose()
         await runner.cleanup()
+        if way_out:
+            await way_out.aclose()
     return 0
 
 
@@ -167,5 +176,9 @@ def _parser() -> argparse.ArgumentParser:
         "--state-dir", type=Path, help="where the way back of edits is kept; else it ends with the server"
     )
     parser.add_argument("--no-change-timeout", type=float, default=NO_CHANGE_TIMEOUT_S, help="seconds of silence")
+    parser.add_argument("--proxy", type=Path, help="the Unix socket of a proxy, which commands are told of")
+    parser.add_argument("--max-memory", type=int, metavar="BYTES", help="data of one process")
+    parser.add_argument("--max-processes", type=int, metavar="N", help="processes and threads of this user")
+    parser.add_argument("--max-file", type=int, metavar="BYTES", help="the longest file")
     parser.add_argument("--stdin-lifeline", action="store_true", help="end when standard input ends")
     return parser
