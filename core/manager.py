@@ -218,6 +218,7 @@ class ConversationManager:
         (info,) = await self.store.conversations(conversation_id=lease.conversation_id)
         agent_settings = self.settings.agent
         runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
+        runtime.keep(self.store.home / "sandboxes" / info.id)
         if info.repository:
             repository = Repository.parse(info.repository)
             runtime.allow(host=repository.host, folder=repository.folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, TokenUsage
@@ -34,6 +35,13 @@ class Runtime(Protocol):
         """Let what runs inside call this host or read this folder, because the user named it.
 
         To be said before `start`; where nothing is separated, there is nothing to do.
+        """
+        ...
+
+    def keep(self, folder: Path) -> None:
+        """Keep what shall outlast the sandbox, such as the way back of edits, in this folder.
+
+        To be said before `start`. The folder is the runtime's own, and is made when it is needed.
         """
         ...
 

@@ -88,9 +88,16 @@ class Walls:
     """What is out of sight even where it lies in the workspace or in what is readable."""
     protected: tuple[str, ...] = protected.PROTECTED
     """Relative to the workspace."""
+    state: Path | None = None
+    """What the sandbox may keep for the next one; seen as `state_inside`, wherever it lies."""
     user: tuple[int, int] | None = None
     """Number and group of its processes where they are not ours; see `somebody`."""
     tmp_bytes: int = 2 * 1024**3
+
+    @property
+    def state_inside(self) -> Path:
+        """Where the sandbox finds what it kept."""
+        return self.private / "state"
 
     def command(self) -> tuple[list[str], list[Path]]:
         """What stands before a command to run it inside, and the placeholders that have to be there then.
@@ -114,6 +121,8 @@ class Walls:
             command += ["--ro-bind-try", str(path), str(path)]
         for path in (self.workspace, self.private):
             command += ["--bind", str(path), str(path)]
+        if self.state is not None:
+            command += ["--bind", str(self.state), str(self.state_inside)]
         for path in self.hidden:
             if any(path.is_relative_to(shown) for shown in opened) and path.is_dir():
                 command += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -62,6 +63,8 @@ class Confinement:
     def __init__(self, workspace: Path, isolation: Isolation) -> None:
         self._workspace = workspace
         self._isolation = isolation
+        self.state: Path | None = None
+        """Where the server keeps what shall outlast it."""
         self.why_open = "" if isolation.kind == "none" else self._why_not()
         """Why there are no walls although they are wished for; empty where there are, or nobody wishes."""
         self.is_closed = isolation.kind != "none" and not self.why_open
@@ -82,9 +85,16 @@ class Confinement:
     def _walls(self, private: Path) -> bubblewrap.Walls:
         home = Path(os.path.expanduser("~")).resolve()
         readable = tuple(path.expanduser().resolve() for path in self._isolation.readable_paths)
-        user = bubblewrap.somebody(self._workspace)
-        hidden = tuple(path.resolve() for path in self._isolation.hidden_paths)
-        return bubblewrap.Walls(self._workspace, private, home, readable, hidden, self._isolation.protected_paths, user)
+        return bubblewrap.Walls(
+            workspace=self._workspace,
+            private=private,
+            home=home,
+            readable=readable,
+            hidden=tuple(path.resolve() for path in self._isolation.hidden_paths),
+            protected=self._isolation.protected_paths,
+            state=self.state,
+            user=bubblewrap.somebody(self._workspace),
+        )
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncIterator[Launch]:
@@ -101,7 +111,15 @@ class Confinement:
             enter = ("/bin/sh", "-c", _ENTER, " ".join(map(str, files))) if files else ()
             limits = tuple(_described(self._isolation.limits, group.applied, self.is_closed))
             launch = Launch(enter, self._limits_of_each(group.applied), limits=limits)
-            yield await self._walled_in(launch, folder, stack) if self.is_closed else launch
+            yield await (self._walled_in(launch, folder, stack) if self.is_closed else self._in_the_open(launch))
+
+    async def _in_the_open(self, launch: Launch) -> Launch:
+        """Files are worked on in the workspace and where temporary ones are; commands are bound by nothing."""
+        options = [*launch.options, "--root", str(self._workspace), "--root", tempfile.gettempdir()]
+        if self.state is not None:
+            await asyncio.to_thread(_make_state, self.state, None)
+            options += ["--state-dir", str(self.state)]
+        return replace(launch, options=tuple(options))
 
     def _limits_of_each(self, applied: frozenset[str]) -> tuple[str, ...]:
         limits = self._isolation.limits
@@ -117,11 +135,15 @@ class Confinement:
             words, placeholders = await asyncio.to_thread(walls.command)
             words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.handed_over(words))
             stack.push_async_callback(asyncio.to_thread, protected.remove, placeholders)
+            if walls.state is not None:
+                await asyncio.to_thread(_make_state, walls.state, walls.user)
             environ = await asyncio.to_thread(git_identity.settings_for, folder)
             await asyncio.to_thread(_hand_over, folder, placeholders, walls.user)
         except (bubblewrap.BubblewrapError, OSError) as error:
             raise RuntimeUnavailableError(f"The sandbox cannot be walled in: {error}.") from error
         options = launch.options
+        if walls.state is not None:
+            options += ("--state-dir", str(walls.state_inside))
         if self._isolation.allowed_hosts:
             options += ("--proxy", str(await self._open_a_way_out(folder, walls.user, stack)))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
@@ -153,6 +175,12 @@ class Confinement:
         except TimeoutError:
             said = "it did not start in time"
         raise RuntimeUnavailableError(f"The sandbox has no way out: {said}. Correct sandbox.allowed_hosts.")
+
+
+def _make_state(folder: Path, user: tuple[int, int] | None) -> None:
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    if user is not None:
+        os.chown(folder, *user)
 
 
 def _hand_over(folder: Path, placeholders: list[Path], user: tuple[int, int] | None) -> None:

@@ -70,6 +70,10 @@ class LocalRuntime:
         """Let what runs inside call this host or read this folder, from the next start on."""
         self._confinement.allow(host, folder)
 
+    def keep(self, folder: Path) -> None:
+        """Keep the way back of edits in this folder, from the next start on."""
+        self._confinement.state = folder
+
     @property
     def working_dir(self) -> str:
         return str(self._working_dir)

@@ -69,6 +69,9 @@ class ScriptedRuntime:
             raise answer
         return answer
 
+    def keep(self, folder: Path) -> None:
+        """There is nothing to keep."""
+
     async def usage(self) -> SandboxUsage | None:
         """Nothing runs here."""
         return None

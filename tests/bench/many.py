@@ -46,6 +46,9 @@ class Thoughts:
         assert isinstance(action, AgentThinkAction)
         return AgentThinkObservation(content="Your thought has been logged.")
 
+    def keep(self, folder: Path) -> None:
+        """There is nothing to keep."""
+
     async def usage(self) -> SandboxUsage | None:
         """Nothing runs here."""
         return None

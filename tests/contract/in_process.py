@@ -32,6 +32,9 @@ class InProcessRuntime:
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Nothing is closed here."""
 
+    def keep(self, folder: Path) -> None:
+        """The way back of edits ends with it."""
+
     async def start(self) -> None:
         if self._bash is None:
             bash = BashSession(self.working_dir, no_change_timeout_s=self._no_change_timeout_s)

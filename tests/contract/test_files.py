@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from core.events import (
     FileWriteAction,
     FileWriteObservation,
 )
+from runtime.local import LocalRuntime
 from tests.contract.conftest import Place
 
 
@@ -116,3 +118,35 @@ async def test_files_wait_for_no_command(place: Place) -> None:
     assert not running.done()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_edit_is_taken_back_after_a_restart(
+    served: tuple[Place, LocalRuntime], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place, runtime = served
+    await runtime.aclose()
+    runtime.keep(tmp_path_factory.mktemp("state") / "of one conversation")
+    await runtime.start()
+    file = place.folder / "file"
+    await place.edit("create", file, file_text="one\n")
+    await place.edit("str_replace", file, old_str="one", new_str="two")
+    await runtime.aclose()
+    await runtime.start()
+    assert isinstance(await place.edit("undo_edit", file), FileEditObservation)
+    assert file.read_text() == "one\n"
+
+
+async def test_a_file_beside_the_workspace_is_out_of_reach(
+    served: tuple[Place, LocalRuntime], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place, _ = served
+    beside = Path("/var/tmp") / f"handloom-{os.getpid()}"  # not where temporary files are worked on
+    beside.write_text("secret")
+    try:
+        seen = await place.do(FileReadAction(path=str(beside)))
+        made = await place.do(FileWriteAction(path=f"{beside}.new", content="x"))
+    finally:
+        beside.unlink()
+    assert "secret" not in str(seen)
+    assert isinstance(seen, ErrorObservation)
+    assert isinstance(made, ErrorObservation) or not Path(f"{beside}.new").exists()
