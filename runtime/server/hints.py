@@ -1,7 +1,7 @@
 """What the model is told about its commands: V0's hints, word for word, since models are tuned to them. Pure.
 
-Source: `openhands/runtime/utils/bash.py`. What is added to them, on a shell that ended, stands behind them
-in a line of its own.
+Source: `openhands/runtime/utils/bash.py`. What is added to them, on input that is waited for, on output that
+was cut and on a shell that ended, stands behind them in a line of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ HELP = (
 CONTINUED = "[Below is the output of the previous command.]\n"
 NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from."
 NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
+WAITS = "\n[The command waits for input: send it with `is_input` set to `true`.]"
 
 
 def completed(exit_code: int, command: str) -> str:
@@ -40,6 +41,16 @@ def not_executed(command: str) -> str:
         "The previous command is still running - You CANNOT send new commands until the previous command is "
         "completed. By setting `is_input` to `true`, you can interact with the current process: "
         f"{HELP}]"
+    )
+
+
+def kept_output(number: int, path: str, lines: int, size_bytes: int, loss: str) -> str:
+    """What follows on an output of which the model sees a part; `loss` says why what is kept is not all."""
+    kept = "All that was kept of the output" if loss else "The whole output"
+    why = f"; {loss}" if loss else ""
+    return (
+        f"\n[{kept} is output:{number} ({lines} lines, {size_bytes} bytes{why}). "
+        f"Read it a part at a time, such as with: sed -n '1,200p' {path}]"
     )
 
 

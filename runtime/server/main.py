@@ -21,11 +21,12 @@ from aiohttp import web
 from runtime.plugins import PLUGINS, check_names
 from runtime.server import processes
 from runtime.server.app import ActionServer
-from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession, ShellError
+from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.guard import Guard
 from runtime.server.hardening import harden, take_key
+from runtime.server.shell import ShellError
 from runtime.server.tasks import TaskList
 
 KEEPALIVE_S = 75.0

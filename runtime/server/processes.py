@@ -29,6 +29,7 @@ _awaited: set[int] = set()
 
 class _Entry(NamedTuple):
     parent: int
+    group: int
     session: int
     is_zombie: bool
 
@@ -47,6 +48,11 @@ def descendants(root: int) -> set[int]:
 def session_members(session: int) -> set[int]:
     """Every living process of a terminal session."""
     return {pid for pid, entry in _table().items() if entry.session == session and not entry.is_zombie}
+
+
+def group_members(group: int) -> set[int]:
+    """Every living process of a process group."""
+    return {pid for pid, entry in _table().items() if entry.group == group and not entry.is_zombie}
 
 
 def kill_all(pids: Iterable[int]) -> None:
@@ -113,13 +119,13 @@ def _from_proc() -> Iterator[tuple[int, _Entry]]:
                 continue
             # The name stands in brackets and may hold anything, brackets and blanks included.
             fields = stat[stat.rindex(b")") + 2 :].split()
-            yield int(folder.name), _Entry(int(fields[1]), int(fields[3]), fields[0] in (b"Z", b"X"))
+            yield int(folder.name), _Entry(int(fields[1]), int(fields[2]), int(fields[3]), fields[0] in (b"Z", b"X"))
 
 
 def _from_ps() -> Iterator[tuple[int, _Entry]]:
     listing = subprocess.run(
-        ["ps", "-axo", "pid=,ppid=,sess=,stat="], capture_output=True, text=True, check=False, timeout=5
+        ["ps", "-axo", "pid=,ppid=,pgid=,sess=,stat="], capture_output=True, text=True, check=False, timeout=5
     ).stdout
     for line in listing.splitlines():
-        pid, parent, session, state = line.split(None, 3)
-        yield int(pid), _Entry(int(parent), int(session, 16), state.startswith("Z"))
+        pid, parent, group, session, state = line.split(None, 4)
+        yield int(pid), _Entry(int(parent), int(group), int(session, 16), state.startswith("Z"))

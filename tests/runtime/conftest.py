@@ -45,6 +45,13 @@ class Watcher:
                 await self._grown.wait()
         return self.shown
 
+    async def sees_frame(self, frame: Frame) -> None:
+        """Wait until this frame came."""
+        async with asyncio.timeout(10):
+            while frame not in self.frames:
+                self._grown.clear()
+                await self._grown.wait()
+
 
 class Shell:
     """A BashSession and what was shown of it."""
@@ -94,4 +101,4 @@ def has_ended(pid: int, within_s: float = 2.0) -> bool:
 
 async def settled(session: BashSession) -> None:
     """Wait for the end of what runs, without asking the session for anything."""
-    assert await session._ends_within(5)
+    assert await session._shell.ends_within(5)

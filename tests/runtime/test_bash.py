@@ -228,7 +228,7 @@ class TestMuchOutput:
 
 class TestTime:
     async def test_silence_brings_a_hint_and_the_command_goes_on(self, shell: Shell) -> None:
-        observation = await shell.run("echo a; read x; echo b$x")
+        observation = await shell.run("echo a; sleep 100; echo b")
         assert observation.content == "a"
         assert observation.metadata == CmdOutputMetadata(suffix=SILENT)
         observation = await shell.run("C-c", is_input=True)

@@ -11,7 +11,8 @@ import pytest
 
 from core.events import CmdRunAction, Frame, TerminalOutput
 from runtime.server import hints
-from runtime.server.bash import BashSession, ShellError
+from runtime.server.bash import BashSession
+from runtime.server.shell import ShellError
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, has_ended, settled
 
 
@@ -47,7 +48,7 @@ class TestEndOfTheShell:
         assert (await shell.run("pwd")).content == str(tmp_path)
 
     async def test_removing_our_temporary_files_does_no_harm(self, shell: Shell) -> None:
-        await shell.run(f"rm -rf {shell.session._folder}")
+        await shell.run(f"rm -rf {shell.session._shell._folder}")
         assert (await shell.run("echo hi")).content == "hi"
 
     async def test_no_bash_says_what_to_do(self, tmp_path: Path) -> None:
@@ -93,12 +94,14 @@ class TestInterrupt:
             await shell.session.execute(CmdRunAction(command="echo; echo one; sleep 100"), 1, gone)
         assert (await shell.run("echo usable")).content == "usable"
 
-    async def test_who_waits_for_his_turn_interrupts_nobody(self, shell: Shell) -> None:
-        first = asyncio.create_task(shell.run("read x; echo first"))
+    async def test_who_waits_for_his_turn_interrupts_nobody(self, shell: Shell, tmp_path: Path) -> None:
+        first = asyncio.create_task(shell.run("mkfifo go; read x <go; echo first"))
         await shell.watcher.sees(b"read x")
         second = asyncio.create_task(shell.run("echo second"))
         await asyncio.sleep(0)
         second.cancel()
         observation = await first
         assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
-        assert (await shell.run("\n", is_input=True)).content == "first"
+        running = asyncio.create_task(shell.run(""))
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        assert (await running).content == "first"

@@ -1,0 +1,284 @@
+"""Shell: one bash on a terminal. It takes a command, gathers what is printed, and knows the command's end.
+
+Commands are written to a file and sourced, so that any text is taken as it is: several lines,
+here-documents, 100 KB, unclosed quotes. The prompt says where a command ended and how (see `prompt`).
+
+What is printed goes three ways: to `unread` for the model, bounded; to the kept `output` of the command,
+whole; and live to whoever waits for the command, who by reading slowly slows the command down, and to the
+viewers, who do not. What a command is waited for and what is said about it is in `bash`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from core.events import CmdOutputMetadata, TerminalOutput
+from core.events.output import OutputBuffer
+from runtime.protocol import NO_ACTION_ID
+from runtime.server import hints, processes, prompt
+from runtime.server.executor import Emit
+from runtime.server.outputs import Output, Outputs
+from runtime.server.terminal import COLUMNS, ROWS, Terminal
+from runtime.server.viewers import Viewers
+
+START_TIMEOUT_S = 10.0
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
+"""Where the system has it, a command's file costs a third of the time that it costs on a disk."""
+LIVE_BYTES = 256 * 1024
+"""Live bytes that wait for a slow reader before the command is made to wait."""
+
+INTERRUPT_STEPS = ((0.25, signal.SIGINT), (0.75, signal.SIGTERM), (0.5, signal.SIGKILL), (0.5, None))
+"""After SIGINT: how long to wait, and what the foreground gets next; None is the end of the shell itself.
+
+The second SIGINT is for a command that the shell had not yet begun when the first one came.
+"""
+
+
+class ShellError(Exception):
+    """The shell could not be started; the text says why."""
+
+
+class Shell:
+    """A bash and its terminal, and a fresh one for one that ended. Belongs to the loop in which it was
+    started."""
+
+    def __init__(
+        self, working_dir: str, *, env: Mapping[str, str], umask: int, outputs: Outputs, viewers: Viewers
+    ) -> None:
+        self._working_dir = working_dir
+        self._env = {**env, "TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}
+        self._umask = umask
+        self._outputs = outputs
+        self._viewers = viewers
+        self.cwd = working_dir
+        """The shell's folder, as its last prompt said."""
+        self.action_id: int | None = None
+        """Whose command runs, or has ended and is not told yet; None for nobody's."""
+        self.unread = OutputBuffer()
+        """What the model is yet to read."""
+        self.output: Output | None = None
+        """What the command printed so far; None where that is nothing."""
+        self.printed_bytes = 0
+        """Of all commands."""
+        self.last_output_at = 0.0
+        """By the clock `time.monotonic`."""
+        self.is_listened_to = False
+        """Whether somebody takes the live bytes."""
+        self._live = bytearray()
+        self._changed = asyncio.Event()
+        self._size = (ROWS, COLUMNS)
+        self._folder = ""
+        self._number = 0
+        self._prompt: CmdOutputMetadata | None = None
+        self._exit_status: int | None = None
+        self._is_closed = False
+        self.terminal: Terminal | None = None
+        """None before the start and after the end of everything."""
+
+    @property
+    def pid(self) -> int:
+        """The shell's process; -1 where there is none."""
+        return self.terminal.pid if self.terminal else -1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the command that runs has ended, with a prompt or together with its shell."""
+        return self._prompt is not None or self._exit_status is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the shell itself is gone."""
+        return self._exit_status is not None or self.terminal is None
+
+    async def start(self) -> None:
+        """Start the shell and wait for its first prompt. Raises ShellError."""
+        if self._is_closed:
+            raise ShellError("the session is closed")
+        bash = shutil.which("bash", path=self._env.get("PATH"))
+        if bash is None:
+            raise ShellError("bash was not found; install it, or put it on PATH")
+        nonce = secrets.token_hex(16)
+        self._filter = prompt.PromptFilter(nonce)
+        self._number = 0
+        self._prompt = self._exit_status = None
+        folder = self._folder_to_start_in()
+        terminal = Terminal(self._on_output, self._on_exit)
+        try:
+            init = self._write_file("init", prompt.init_script(nonce))
+            argv = [bash, "--noprofile", "--rcfile", init, "--noediting", "-i"]
+            env = {**self._env, "PWD": folder}
+            terminal.start(argv, cwd=folder, env=env, umask=self._umask, size=self._size)
+        except OSError as error:
+            raise ShellError(f"the shell cannot be started in {folder}: {error.strerror}") from error
+        self.terminal = terminal
+        if not await self.ends_within(START_TIMEOUT_S) or self._prompt is None:
+            await terminal.aclose()
+            raise ShellError(f"the shell gave no prompt: {self.unread.take()}")
+        self._prompt = None
+
+    async def start_afresh(self) -> str:
+        """A new shell for one that ended; the answer is a sentence that says so. Raises ShellError."""
+        if self.terminal is not None:
+            await self.terminal.aclose()
+        await self.start()
+        return hints.fresh_shell(self.cwd)
+
+    async def begin(self, command: str, action_id: int) -> None:
+        """Give a command, or a special key, to the shell, which is idle."""
+        assert self.terminal is not None
+        await self._outputs.make_room()
+        self.terminal.calm()
+        key = hints.special_key(command)
+        if key is None:
+            self._number += 1
+            path = self._write_file("command", command.replace("\0", "") + "\n")
+            key = prompt.command_line(path, self._number)
+        self._prompt = None
+        self.action_id = action_id
+        self.terminal.send(key)
+
+    def give(self, text: str) -> None:
+        """Give a line, or a special key, to the command that runs."""
+        assert self.terminal is not None
+        key = hints.special_key(text)
+        if key is None:
+            self.terminal.send_line(text.encode("utf-8", "replace"))
+        else:
+            self.terminal.send(key)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The size of the screen, of this shell's and of fresh ones."""
+        self._size = (rows, columns)
+        if self.terminal is not None:
+            self.terminal.resize(rows, columns)
+
+    def take_end(self) -> tuple[CmdOutputMetadata, bool]:
+        """How the command ended, and whether the shell ended with it; from then on none runs."""
+        self.action_id = None
+        self._forget_output()
+        if self._prompt is not None:
+            return self._prompt, False
+        assert self._exit_status is not None
+        # A shell that a signal ended is told as shells tell it: 128 and the signal's number.
+        code = self._exit_status if self._exit_status >= 0 else 128 - self._exit_status
+        return CmdOutputMetadata(exit_code=code, working_dir=self.cwd), True
+
+    async def interrupt(self) -> None:
+        """End what runs, so that the next command finds a shell that is ready."""
+        self._live.clear()
+        if self.action_id is not None and self.terminal is not None and not self.is_over:
+            self.terminal.resume()
+            self._signal(signal.SIGINT)
+            for wait_s, harder in INTERRUPT_STEPS:
+                if await self.ends_within(wait_s):
+                    break
+                self._signal(harder or signal.SIGKILL)
+                if harder is None:
+                    processes.kill_all([self.terminal.pid])
+                    await self.ends_within(START_TIMEOUT_S)
+        self.action_id = None
+        self._forget_output()
+        self.unread.take()
+        if self._exit_status is not None:
+            with suppress(ShellError):  # the next command tries again, and tells
+                await self.start_afresh()
+
+    async def ends_within(self, seconds: float) -> bool:
+        """Wait for the command's end; the answer is whether it came."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self.is_over:
+                    self._changed.clear()
+                    await self._changed.wait()
+        return self.is_over
+
+    async def change_within(self, seconds: float) -> None:
+        """Wait until something is printed or ends, or for so long."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
+    async def flush(self, emit: Emit) -> None:
+        """Hand over the live bytes that have gathered, and let the terminal go on."""
+        if self._live:
+            data = bytes(self._live)
+            self._live.clear()
+            if self.terminal is not None:
+                self.terminal.resume()
+            await emit(TerminalOutput(self._cause, data))
+            self.last_output_at = time.monotonic()  # the time that a slow reader took is no silence
+
+    async def aclose(self) -> None:
+        """End the shell and everything in its session. May be called twice."""
+        self._is_closed = True
+        if self.terminal is not None:
+            await self.terminal.aclose()
+            self.terminal = None
+        self._forget_output()
+        if self._folder:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    @property
+    def _cause(self) -> int:
+        return NO_ACTION_ID if self.action_id is None else self.action_id
+
+    def _folder_to_start_in(self) -> str:
+        return self.cwd if os.path.isdir(self.cwd) else self._working_dir
+
+    def _forget_output(self) -> None:
+        if self.output is not None:
+            self.output.finish()
+            self.output = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To what has the terminal: the command, or the shell where it runs a loop of its own."""
+        assert self.terminal is not None
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.terminal.foreground_group, number)
+
+    def _on_output(self, data: bytes) -> None:
+        self.last_output_at = time.monotonic()
+        for piece in self._filter.feed(data):
+            if isinstance(piece, bytes):
+                self._keep(piece)
+            elif piece.number == self._number:
+                self._prompt = piece.metadata
+                self.cwd = piece.metadata.working_dir or self.cwd
+        if len(self._live) > LIVE_BYTES:
+            if self.is_listened_to and self.terminal is not None:
+                self.terminal.pause()
+            else:
+                del self._live[:-LIVE_BYTES]
+        self._changed.set()
+
+    def _keep(self, data: bytes) -> None:
+        self.printed_bytes += len(data)
+        self.unread.feed(data)
+        if self.output is None:
+            self.output = self._outputs.begin()
+        self.output.feed(data)
+        self._live += data
+        self._viewers.show(TerminalOutput(self._cause, data))
+
+    def _on_exit(self, status: int) -> None:
+        self._exit_status = status
+        self._changed.set()
+
+    def _write_file(self, name: str, text: str) -> str:
+        """A file for the shell to read, in a folder of our own, made anew where a command has removed it."""
+        if not os.path.isdir(self._folder):
+            memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+            self._folder = tempfile.mkdtemp(prefix="handloom-shell-", dir=memory)
+        path = os.path.join(self._folder, name)
+        with open(path, "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        return path

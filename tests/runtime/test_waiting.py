@@ -1,0 +1,111 @@
+"""A command that waits for the terminal is recognised, whatever it waits with; one that works is not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import pytest
+
+from core.events import Status
+from runtime.server import hints
+from runtime.server.bash import WAITING_FOR_INPUT
+from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a program waits for")
+
+ANNOUNCED = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
+WITHDRAWN = Status("info", WAITING_FOR_INPUT, "")
+PYTHON = f"{sys.executable} -I -c"
+READERS = {
+    "cat": "cat",
+    "a pipe's first": "cat | sort",
+    "the shell's own read": "read x",
+    "a read with a limit of time": "read -t 90 x",
+    "another shell": "bash -c 'read x; true'",
+    "a shell that is typed to": "bash --norc",
+    "python": f"{PYTHON} 'input()'",
+    "a thread": f"{PYTHON} 'import threading; t = threading.Thread(target=input); t.start(); t.join()'",
+    "a password": f"{PYTHON} 'import getpass; getpass.getpass()'",
+    "a password of the shell": "read -rsp Password: x",
+    "select": f"{PYTHON} 'import select; select.select([0], [], [])'",
+    "poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, select.POLLIN); p.poll()'",
+    "epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll()'",
+    "an event loop": f"{PYTHON} 'import asyncio as a; l = a.new_event_loop(); l.add_reader(0, int); l.run_forever()'",
+}
+WORKERS = {
+    "sleep": "sleep 100",
+    "a loop": "while true; do :; done",
+    "a reader of a file": "tail -f /dev/null",
+    "a reader of a pipe": "sleep 100 | cat",
+    "a reader in the background": "cat & sleep 100",
+    "a wait for a child": "sleep 100 & wait",
+    "a server that takes keys": f"{PYTHON} 'import select, socket; "
+    "select.select([0, socket.create_server((str(), 0))], [], [])'",
+    "a writer": f"{PYTHON} 'import select; select.select([], [], [1], 100)'",
+}
+
+
+@pytest.mark.parametrize("command", READERS.values(), ids=READERS)
+async def test_who_reads_the_terminal_is_announced_at_once(shell: Shell, command: str) -> None:
+    began = time.monotonic()
+    observation = await shell.run(f"PS1= ; {command}", timeout=60)
+    assert time.monotonic() - began < NO_CHANGE_TIMEOUT_S
+    assert observation.metadata.exit_code == -1
+    assert observation.metadata.suffix.startswith("\n[The command has no new output after 0.")
+    assert observation.metadata.suffix.endswith(hints.HELP + "]" + hints.WAITS)
+    assert shell.watcher.frames[-1] == ANNOUNCED
+
+
+@pytest.mark.parametrize("program", ["less", "vi", "more", "top"])
+async def test_programs_that_draw_wait_for_keys(shell: Shell, program: str) -> None:
+    if (await shell.run(f"command -v {program}")).exit_code:
+        pytest.skip(f"{program} is not installed")
+    observation = await shell.run(f"seq 100 > f; {program} {'' if program == 'top' else 'f'}")
+    while not observation.metadata.suffix.endswith(hints.WAITS):
+        observation = await shell.run("")
+    assert ANNOUNCED in shell.watcher.frames
+
+
+@pytest.mark.parametrize("command", WORKERS.values(), ids=WORKERS)
+async def test_who_works_or_waits_for_something_else_is_not(shell: Shell, command: str) -> None:
+    observation = await shell.run(command)
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert ANNOUNCED not in shell.watcher.frames
+
+
+async def test_a_blocking_action_is_announced_and_waits_on(shell: Shell) -> None:
+    running = asyncio.create_task(shell.run("read x; echo got:$x", blocking=True))
+    await shell.watcher.sees_frame(ANNOUNCED)
+    assert not running.done()
+    shell.session.type(b"Ada\n")
+    assert (await running).content == "got:Ada"
+    assert shell.watcher.frames[-1] == WITHDRAWN
+
+
+async def test_input_takes_the_notice_away(shell: Shell) -> None:
+    await shell.run("read x; echo $x; sleep 100")
+    observation = await shell.run("Ada", is_input=True)
+    assert observation.content == "Ada"
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert [frame for frame in shell.watcher.frames if isinstance(frame, Status)] == [ANNOUNCED, WITHDRAWN]
+
+
+async def test_each_new_question_is_announced(shell: Shell) -> None:
+    observation = await shell.run("read -p one? x; read -p two? y")
+    assert (observation.content, observation.metadata.suffix[-60:]) == ("one?", hints.WAITS[-60:])
+    observation = await shell.run("1", is_input=True)
+    assert (observation.content, observation.metadata.suffix[-60:]) == ("two?", hints.WAITS[-60:])
+    assert (await shell.run("2", is_input=True)).exit_code == 0
+
+
+async def test_who_waits_on_is_given_the_time_of_silence_and_not_told_again(shell: Shell) -> None:
+    await shell.run("read x")
+    observation = await shell.run("")
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+
+
+async def test_a_program_that_begins_to_read_later_is_found_later(shell: Shell) -> None:
+    observation = await shell.run("sleep 0.25; read x", timeout=60)
+    assert observation.metadata.suffix.endswith(hints.WAITS)
