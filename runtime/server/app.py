@@ -7,7 +7,7 @@ memory.
 
 from __future__ import annotations
 
-import asyncio
+from typing import Any
 
 from aiohttp import web
 
@@ -25,21 +25,27 @@ from runtime.protocol import (
 from runtime.server import resources
 from runtime.server.executor import ActionExecutor
 from runtime.server.guard import Guard, Handler
+from runtime.server.requests import RefusedError, json_body, json_value
+from runtime.server.transfer_routes import TransferRoutes
 
-BODY_TIMEOUT_S = 30.0
-"""For a body of at most 8 MiB; who takes longer holds a connection for nothing."""
+MCP_NOT_RUN = "MCP servers are kept, and not started: this server has no proxy for them."
 
 
 class ActionServer:
     """The application and what its routes need."""
 
-    def __init__(self, executor: ActionExecutor, guard: Guard, working_dir: str) -> None:
+    def __init__(self, executor: ActionExecutor, guard: Guard, working_dir: str, umask: int = 0o022) -> None:
+        self.stdio_servers: list[dict[str, Any]] = []
+        """The MCP servers that a client wants run here, as it named them last."""
         self._executor = executor
         self._working_dir = working_dir
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await guard.admit(request, handler)
+            try:
+                return await guard.admit(request, handler)
+            except RefusedError as refused:
+                return refused.answer()
 
         self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[admit])
         self.app.add_routes(
@@ -47,6 +53,9 @@ class ActionServer:
                 web.get("/alive", self._alive),
                 web.get("/server_info", self._server_info),
                 web.post("/execute_action", self._execute_action),
+                web.post("/update_mcp_server", self._update_mcp_server),
+                web.get("/vscode/connection_token", self._vscode_token),
+                *TransferRoutes(working_dir, umask).table,
             ]
         )
 
@@ -65,15 +74,10 @@ class ActionServer:
         )
 
     async def _execute_action(self, request: web.Request) -> web.StreamResponse:
-        if request.content_type != JSON_TYPE:
-            return web.json_response({"detail": f"the body is {JSON_TYPE}"}, status=415)
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                action, action_id = decode_request(await request.read())
-        except TimeoutError:
-            return web.json_response({"detail": "the body did not arrive in time"}, status=408)
+            action, action_id = decode_request(await json_body(request))
         except ProtocolError as error:
-            return web.json_response({"detail": str(error)}, status=400)
+            raise RefusedError(400, str(error)) from error
         if NDJSON_TYPE not in request.headers.get("Accept", ""):
             observation = await self._executor.execute(action, action_id, _discard)
             return web.Response(body=encode_observation(observation), content_type=JSON_TYPE)
@@ -86,6 +90,19 @@ class ActionServer:
         observation = await self._executor.execute(action, action_id, emit)
         await response.write_eof(encode_observation(observation) + b"\n")
         return response
+
+    async def _update_mcp_server(self, request: web.Request) -> web.Response:
+        servers = await json_value(request)
+        if not isinstance(servers, list):
+            raise RefusedError(400, "Request must be a list of MCP tools to sync")  # V0's words
+        if not all(isinstance(server, dict) and "name" in server and "command" in server for server in servers):
+            raise RefusedError(400, "each MCP tool is an object with 'name' and 'command'")
+        self.stdio_servers = servers
+        said = MCP_NOT_RUN if servers else ""
+        return web.json_response({"detail": "MCP server updated successfully", "router_error_log": said})
+
+    async def _vscode_token(self, request: web.Request) -> web.Response:
+        return web.json_response({"token": None})
 
 
 async def _discard(frame: Frame) -> None:

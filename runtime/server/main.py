@@ -69,7 +69,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     files, tasks = Files(lambda: bash.cwd, umask), TaskList(options.session_dir)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *(plugin.table for plugin in plugins)])
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir).app,
+        ActionServer(executor, guard, working_dir, umask).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,

@@ -1,0 +1,247 @@
+"""Zip archives that strangers made, read without trust.
+
+Own code instead of `zipfile`, whose reader loads a directory of any size before anyone can count it, and takes what
+overlaps, repeats or lies. Here the directory is counted first, each entry is a regular file or a folder beneath where
+it is unpacked, and data is counted while it is inflated. Whoever reads an archive knows it whole (`entries`) before he
+writes anything; what does not fit is an ArchiveError, upon which nothing of the archive is to be used.
+
+Format: APPNOTE.TXT of PKWARE, without ZIP64 (more than the limits allow), encryption, or methods other than stored and
+deflated.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import struct
+import unicodedata
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import BinaryIO, TypeAlias
+
+MAX_ENTRIES = 10_000
+MAX_TOTAL_BYTES = 500 * 1024 * 1024
+"""Of all files together, unpacked."""
+MAX_RATIO = 100
+"""All files together, unpacked, to the archive. Deflate reaches 1,032 : 1, overlapping entries anything."""
+MAX_DIRECTORY_BYTES = 8 * 1024 * 1024
+"""Room for the most entries with paths of 750 bytes."""
+MAX_PATH_BYTES = 4096
+"""What kernels take."""
+MAX_DEPTH = 100
+CHUNK_BYTES = 256 * 1024
+
+_END = struct.Struct("<4s4H2LH")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_MAX_COMMENT_BYTES = 0xFFFF
+_ENCRYPTED = 0x1 | 0x40 | 0x2000
+_UTF8 = 0x800
+_STORED, _DEFLATED = 0, 8
+_DRIVE = re.compile(r"[A-Za-z]:/")
+
+_Names: TypeAlias = "dict[str, tuple[str, _Names | None]]"
+"""What is in a folder, by name without case: the name as it was first spelled, and what is below; None is a file."""
+
+
+class ArchiveError(Exception):
+    """An archive that is not unpacked; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file or folder of an archive. Offsets and sizes are in bytes."""
+
+    path: tuple[str, ...]
+    """Its names from the top; none is empty, `.`, `..` or holds a separator."""
+    is_folder: bool
+    is_executable: bool
+    size: int
+    packed_size: int
+    crc: int
+    is_deflated: bool
+    header_at: int
+    data_at: int
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.path)
+
+
+def entries(file: BinaryIO) -> list[Entry]:
+    """All that an archive holds, checked. Raises ArchiveError where any of it is not to be unpacked."""
+    archive_bytes = file.seek(0, 2)
+    count, directory_at, directory = _directory(file, archive_bytes)
+    found, position = [], 0
+    for _ in range(count):
+        entry, position = _entry(file, directory, position)
+        found.append(entry)
+    if position != len(directory):
+        raise ArchiveError("The archive is damaged: it holds another number of entries than it says.")
+    _check_sizes(found, archive_bytes)
+    _check_ranges(found, directory_at)
+    names: _Names = {}
+    for entry in found:
+        _check_name(entry, names)
+    return found
+
+
+def content(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
+    """The bytes of one file, in pieces of at most CHUNK_BYTES. Raises ArchiveError, at the latest at the end, where
+    they are not those that the archive announced."""
+    size = crc = 0
+    try:
+        for piece in _inflated(file, entry) if entry.is_deflated else _packed(file, entry):
+            size += len(piece)
+            if size > entry.size:
+                break
+            crc = zlib.crc32(piece, crc)
+            yield piece
+    except zlib.error as error:
+        raise ArchiveError(f"The archive is damaged at {entry.name}: {error}.") from error
+    if (size, crc) != (entry.size, entry.crc):
+        raise ArchiveError(f"The archive is damaged at {entry.name}: its content is not what was announced.")
+
+
+def _directory(file: BinaryIO, archive_bytes: int) -> tuple[int, int, bytes]:
+    """How many entries there are, where their directory begins, and its bytes."""
+    tail_bytes = min(archive_bytes, _END.size + _MAX_COMMENT_BYTES)
+    tail_at = file.seek(archive_bytes - tail_bytes)
+    tail = file.read(tail_bytes)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) - at < _END.size:
+        raise ArchiveError("Recursive uploads must be zip files")  # V0's words
+    _, disk, first_disk, on_disk, count, size, offset, comment = _END.unpack_from(tail, at)
+    if count > MAX_ENTRIES or size > MAX_DIRECTORY_BYTES:
+        raise ArchiveError(f"The archive holds more than {MAX_ENTRIES:,} entries. Send it in parts.")
+    is_whole = (disk, first_disk, on_disk) == (0, 0, count) and at + _END.size + comment == len(tail)
+    if not is_whole or offset + size != tail_at + at:
+        raise ArchiveError("The archive is damaged: its directory is not where it says. Pack it anew.")
+    file.seek(offset)
+    return count, offset, file.read(size)
+
+
+def _entry(file: BinaryIO, directory: bytes, at: int) -> tuple[Entry, int]:
+    """The entry of the directory at a position, and the position of the next one."""
+    try:
+        fields = _CENTRAL.unpack_from(directory, at)
+    except struct.error as error:
+        raise ArchiveError("The archive is damaged: it holds fewer entries than it says.") from error
+    signature, _, _, flags, method, _, _, crc, packed_size, size, *rest = fields
+    name_bytes, extra_bytes, comment_bytes, _, _, attributes, header_at = rest
+    name_at = at + _CENTRAL.size
+    raw = directory[name_at : name_at + name_bytes]
+    if signature != b"PK\1\2" or len(raw) != name_bytes:
+        raise ArchiveError("The archive is damaged: its directory breaks off.")
+    name = _decoded(raw, flags)
+    if flags & _ENCRYPTED or method not in (_STORED, _DEFLATED):
+        raise ArchiveError(f"{_quoted(name)} is encrypted or packed by another method than deflate. Pack it anew.")
+    mode = attributes >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise ArchiveError(f"{_quoted(name)} is no regular file and no folder. Leave links and devices out.")
+    is_folder = name.endswith("/") or stat.S_ISDIR(mode)
+    if is_folder and size:
+        raise ArchiveError(f"{_quoted(name)} is a folder with content. Pack it anew.")
+    entry = Entry(
+        path=_path(name, is_folder),
+        is_folder=is_folder,
+        is_executable=bool(mode & stat.S_IXUSR),
+        size=size,
+        packed_size=packed_size,
+        crc=crc,
+        is_deflated=method == _DEFLATED,
+        header_at=header_at,
+        data_at=_data_at(file, header_at, raw),
+    )
+    return entry, name_at + name_bytes + extra_bytes + comment_bytes
+
+
+def _data_at(file: BinaryIO, header_at: int, name: bytes) -> int:
+    """Where an entry's data begins. Its own header has to agree on its name: readers differ in which one they take."""
+    file.seek(header_at)
+    header = file.read(_LOCAL.size)
+    if len(header) == _LOCAL.size:
+        signature, *_, name_bytes, extra_bytes = _LOCAL.unpack(header)
+        if signature == b"PK\3\4" and file.read(name_bytes) == name:
+            return header_at + _LOCAL.size + int(name_bytes) + int(extra_bytes)
+    raise ArchiveError(
+        f"The archive is damaged: {_quoted(name.decode('utf-8', 'replace'))} has two names or no header."
+    )
+
+
+def _decoded(name: bytes, flags: int) -> str:
+    try:
+        return name.decode("utf-8" if flags & _UTF8 else "cp437")
+    except UnicodeDecodeError as error:
+        raise ArchiveError(f"{_quoted(name.decode('utf-8', 'replace'))} is no name in UTF-8. Rename it.") from error
+
+
+def _path(name: str, is_folder: bool) -> tuple[str, ...]:
+    path = tuple((name.removesuffix("/") if is_folder else name).split("/"))
+    is_foreign = name.startswith("/") or "\\" in name or "\0" in name or _DRIVE.match(name)
+    if is_foreign or any(part in ("", ".", "..") for part in path):
+        raise ArchiveError(f"{_quoted(name)} does not stay beneath the destination. Pack it with relative paths.")
+    longest = max(len(part.encode()) for part in path)
+    if longest > 255 or len(name.encode()) > MAX_PATH_BYTES or len(path) > MAX_DEPTH:
+        raise ArchiveError(f"{_quoted(name)} is too long or too deep. Shorten it.")
+    return path
+
+
+def _check_sizes(found: list[Entry], archive_bytes: int) -> None:
+    total = sum(entry.size for entry in found)
+    if total > MAX_TOTAL_BYTES:
+        raise ArchiveError(f"The archive unpacks to more than {MAX_TOTAL_BYTES >> 20} MB. Send it in parts.")
+    if total > MAX_RATIO * archive_bytes:
+        raise ArchiveError(f"The archive unpacks to more than {MAX_RATIO} times its size. Send its files singly.")
+
+
+def _check_ranges(found: list[Entry], directory_at: int) -> None:
+    """No byte of the archive belongs to two entries: else a small one unpacks to a large one many times."""
+    ordered = sorted(found, key=lambda entry: entry.header_at)
+    ends = [entry.data_at + entry.packed_size for entry in ordered]
+    overlaps = any(end > after.header_at for end, (_, after) in zip(ends, pairwise(ordered), strict=False))
+    if overlaps or any(end > directory_at for end in ends):
+        raise ArchiveError("The archive is damaged: its entries overlap. Pack it anew.")
+
+
+def _check_name(entry: Entry, names: _Names) -> None:
+    """No two entries are one file, also where case or the form of accents does not count."""
+    *folders, last = entry.path
+    for folder in folders:
+        spelled, below = names.setdefault(_folded(folder), (folder, {}))
+        if spelled != folder or below is None:
+            raise ArchiveError(f"{_quoted(entry.name)} and another entry are one file. Rename one of them.")
+        names = below
+    known = names.get(_folded(last))
+    if known is not None and not (entry.is_folder and known[0] == last and known[1] is not None):
+        raise ArchiveError(f"{_quoted(entry.name)} and another entry are one file. Rename one of them.")
+    names.setdefault(_folded(last), (last, {} if entry.is_folder else None))
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def _packed(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
+    file.seek(entry.data_at)
+    left = entry.packed_size
+    while left and (piece := file.read(min(left, CHUNK_BYTES))):
+        left -= len(piece)
+        yield piece
+
+
+def _inflated(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    for packed in _packed(file, entry):
+        rest = packed
+        while rest:
+            yield inflater.decompress(rest, CHUNK_BYTES)
+            rest = inflater.unconsumed_tail
+    yield inflater.flush()
+
+
+def _quoted(name: str) -> str:
+    """A name for a message: short, and without anything that a terminal would obey."""
+    return repr(name if len(name) <= 200 else name[:200] + "…")

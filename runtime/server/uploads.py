@@ -1,0 +1,161 @@
+"""Files on their way into the sandbox: `/upload_file` of OpenHands V0 (`openhands/runtime/action_execution_server.py`),
+without HTTP.
+
+Invariants: what arrives stands beside its place until it is whole, and is then renamed; an upload that fails or is
+given up leaves nothing behind, and of an archive nothing is placed before all of it was unpacked and has a free way.
+Beneath the destination no symbolic link is followed; one in a file's place is replaced.
+
+Everything here blocks, and belongs into a thread; of one upload, one call at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from contextlib import ExitStack, suppress
+from typing import BinaryIO
+
+from runtime.server import archive
+from runtime.server.archive import ArchiveError, Entry
+from runtime.server.descriptors import FOLDER, TransferError, opened, opened_file
+
+MAX_UPLOAD_BYTES = archive.MAX_TOTAL_BYTES
+TOO_LARGE = f"An upload may have {MAX_UPLOAD_BYTES >> 20} MB. Send it in parts."
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class TooLargeError(TransferError):
+    """More than is taken."""
+
+
+class Upload:
+    """One file that arrives: written, then placed or unpacked, and closed in any case.
+
+    `umask` is the user's, for the files and folders that are made. Raises TransferError, OSError.
+    """
+
+    def __init__(self, destination: str, umask: int) -> None:
+        if not os.path.isabs(destination) or "\0" in destination:
+            raise TransferError("Destination must be an absolute path")  # V0's words
+        self._umask = umask
+        self._size = 0
+        self._made_folders: list[str] = []
+        self._temporary = f".handloom-{secrets.token_hex(8)}"
+        self._unpacked = self._temporary + ".d"
+        with ExitStack() as undo:
+            undo.callback(self._remove_folders)
+            self._make_folders(destination)
+            self._folder = os.open(destination, FOLDER)
+            undo.callback(os.close, self._folder)
+            self._file: BinaryIO = open(os.open(self._temporary, _NEW, 0o600, dir_fd=self._folder), "w+b")  # noqa: SIM115  # closed by `close`
+            undo.pop_all()
+
+    def write(self, data: bytes) -> None:
+        """Take what follows. Raises TooLargeError, OSError."""
+        self._size += len(data)
+        if self._size > MAX_UPLOAD_BYTES:
+            raise TooLargeError(TOO_LARGE)
+        self._file.write(data)
+
+    def place(self, name: str) -> None:
+        """Make what was written the destination's file of this name, in place of one that is there."""
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise TransferError(f"{name[:200]!r} is no name of a file. Send one without folders.")
+        self._file.flush()
+        _put(self._temporary, self._folder, name, self._folder, 0o666 & ~self._umask)
+        self._made_folders.clear()
+
+    def unpack(self) -> None:
+        """Put the files of the archive that was written beneath the destination, in place of those that are there.
+
+        Raises ArchiveError where one entry is not to be unpacked or something is in its way; then nothing is placed.
+        """
+        self._file.flush()
+        entries = archive.entries(self._file)
+        os.mkdir(self._unpacked, 0o700, dir_fd=self._folder)
+        with opened(self._folder, [self._unpacked]) as unpacked:
+            for entry in entries:
+                self._unpack(entry, unpacked)
+            for entry in entries:
+                _check_way(entry, self._folder)
+            for entry in entries:
+                self._place(entry, unpacked)
+        self._made_folders.clear()
+
+    def close(self) -> None:
+        """Remove what was not placed."""
+        self._file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary, dir_fd=self._folder)
+        shutil.rmtree(self._unpacked, ignore_errors=True, dir_fd=self._folder)
+        os.close(self._folder)
+        self._remove_folders()
+
+    def _unpack(self, entry: Entry, folder: int) -> None:
+        parts = entry.path if entry.is_folder else entry.path[:-1]
+        with opened(folder, parts, make_mode=0o700) as parent:
+            if not entry.is_folder:
+                with open(os.open(entry.path[-1], _NEW, 0o600, dir_fd=parent), "wb") as file:
+                    for piece in archive.content(self._file, entry):
+                        file.write(piece)
+
+    def _place(self, entry: Entry, unpacked: int) -> None:
+        parts = entry.path if entry.is_folder else entry.path[:-1]
+        with opened(self._folder, parts, make_mode=0o777 & ~self._umask) as target:
+            if not entry.is_folder:
+                mode = (0o777 if entry.is_executable else 0o666) & ~self._umask
+                with opened(unpacked, parts) as source:
+                    _put(entry.path[-1], source, entry.path[-1], target, mode)
+
+    def _make_folders(self, path: str) -> None:
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError as error:
+                raise TransferError(f"{folder} is no folder. Choose another destination.") from error
+            self._made_folders.append(folder)
+            os.chmod(folder, 0o777 & ~self._umask)
+
+    def _remove_folders(self) -> None:
+        """Take back the folders that were made for what did not come."""
+        for folder in reversed(self._made_folders):
+            with suppress(OSError):
+                os.rmdir(folder)
+        self._made_folders.clear()
+
+
+def _check_way(entry: Entry, folder: int) -> None:
+    """That nothing at the destination keeps an entry from its place. Raises ArchiveError."""
+    above = entry.path if entry.is_folder else entry.path[:-1]
+    for depth, name in enumerate(above):
+        with opened(folder, above[:depth]) as parent:
+            try:
+                about = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            except FileNotFoundError:
+                return
+            if not stat.S_ISDIR(about.st_mode):
+                raise ArchiveError(f"{entry.name!r} cannot be placed: {name!r} is there, and is no folder.")
+    if entry.is_folder:
+        return
+    with opened(folder, above) as parent, suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(entry.path[-1], dir_fd=parent, follow_symlinks=False).st_mode):
+            raise ArchiveError(f"{entry.name!r} cannot be placed: a folder of this name is there.")
+
+
+def _put(source: str, source_folder: int, name: str, folder: int, mode: int) -> None:
+    """Move a file to its place, with the mode of the file that was there, else with `mode`."""
+    with suppress(FileNotFoundError):
+        before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(before.st_mode):
+            raise TransferError(f"{name} is a folder there. Choose another name or destination.")
+        if stat.S_ISREG(before.st_mode):
+            mode = stat.S_IMODE(before.st_mode)
+    with opened_file(source_folder, source) as file:
+        os.fchmod(file, mode)
+    os.replace(source, name, src_dir_fd=source_folder, dst_dir_fd=folder)

@@ -1,0 +1,222 @@
+"""OpenHands' own published client, as it is, against our action server. Runs where `openhands-ai` is installed.
+
+Arguments: the server's address, the file with its key, a folder to work in, the file for the outcome: one JSON object a
+line with `what` was asked, what was `said`, and whether it `fits`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from openhands.core.config import OpenHandsConfig
+from openhands.core.config.mcp_config import MCPStdioServerConfig
+from openhands.events import EventStream
+from openhands.events.action import CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
+from openhands.events.action.action import Action
+from openhands.events.event import FileReadSource
+from openhands.events.observation import (
+    CmdOutputObservation,
+    ErrorObservation,
+    FileEditObservation,
+    FileReadObservation,
+    FileWriteObservation,
+    Observation,
+)
+from openhands.llm.llm_registry import LLMRegistry
+from openhands.runtime.impl.action_execution.action_execution_client import ActionExecutionClient
+from openhands.runtime.utils.request import RequestHTTPError
+from openhands.storage.memory import InMemoryFileStore
+
+Row = tuple[str, str, bool]
+
+
+class Peer(ActionExecutionClient):  # type: ignore[misc]
+    """The client, told where the server is: all that its launchers add to it."""
+
+    def __init__(self, url: str, key: str) -> None:
+        config = OpenHandsConfig()
+        super().__init__(config, EventStream("peer", InMemoryFileStore()), LLMRegistry(config), sid="peer")
+        self._url = url
+        self.session.headers["X-Session-API-Key"] = key
+
+    @property
+    def action_execution_server_url(self) -> str:
+        return self._url
+
+    async def connect(self) -> None:
+        await asyncio.to_thread(self.check_if_alive)
+
+    def do(self, action: Action) -> Observation:
+        """Through the method that the event stream would call."""
+        return self.run_action(action)
+
+
+def said(observation: Observation) -> str:
+    """The observation as the agent reads it."""
+    return str(observation.content)
+
+
+def commands(peer: Peer) -> Iterator[Row]:
+    """The shell: exit codes, state, time-outs and keys."""
+    ended = peer.do(CmdRunAction("echo hi; exit_code() { return 3; }; exit_code"))
+    fits = isinstance(ended, CmdOutputObservation) and (ended.content, ended.exit_code) == ("hi", 3)
+    yield "run: output and exit code", f"{said(ended)!r}, exit {ended.exit_code}", fits
+    peer.do(CmdRunAction("cd / && export PEER=kept"))
+    kept = peer.do(CmdRunAction('echo "$PWD $PEER"'))
+    yield (
+        "run: folder and variables stay",
+        repr(said(kept)),
+        said(kept) == "/ kept" and kept.metadata.working_dir == "/",
+    )
+    slow = CmdRunAction("echo begun; sleep 100")
+    slow.set_hard_timeout(1.0)
+    late = peer.do(slow)
+    hint = late.metadata.suffix
+    fits = late.exit_code == -1 and said(late) == "begun" and "[The command timed out after 1 seconds. You may " in hint
+    yield "run: hard time-out", f"{said(late)!r} + {hint[1:60]!r}…", fits
+    refused = peer.do(CmdRunAction("echo second"))
+    yield "run: another meanwhile", repr(refused.metadata.suffix[1:60]), "is NOT executed" in refused.metadata.suffix
+    stopped = peer.do(CmdRunAction("C-c", is_input=True))
+    fits = stopped.exit_code == 130 and "CTRL+C was sent." in stopped.metadata.suffix
+    yield "run: C-c", repr(stopped.metadata.suffix[1:]), fits
+    peer.do(_asking("read line; echo got $line"))
+    got = peer.do(CmdRunAction("text", is_input=True))
+    yield "run: is_input", repr(said(got)), said(got).endswith("got text") and got.exit_code == 0
+    lines = peer.do(CmdRunAction("printf 'ünï 汉字 🦆\\n'; false"))
+    yield "run: unicode", repr(said(lines)), (said(lines), lines.exit_code) == ("ünï 汉字 🦆", 1)
+    hidden = peer.do(CmdRunAction("echo hidden", hidden=True))
+    yield "run: hidden", repr(said(hidden)), said(hidden) == "hidden" and hidden.hidden
+
+
+def _asking(command: str) -> CmdRunAction:
+    action = CmdRunAction(command)
+    action.set_hard_timeout(1.0)
+    return action
+
+
+def files(peer: Peer, folder: Path) -> Iterator[Row]:
+    """Reading, writing and the editor's commands."""
+    path = str(folder / "notes.txt")
+    wrote = peer.do(FileWriteAction(path, "one\ntwo"))
+    fits = isinstance(wrote, FileWriteObservation) and Path(path).read_text() == "one\ntwo\n"
+    yield "write", f"{type(wrote).__name__} {wrote.path}", fits
+    read = peer.do(FileReadAction(path))
+    yield "read", repr(said(read)), isinstance(read, FileReadObservation) and said(read) == "one\ntwo\n"
+    missing = peer.do(FileReadAction("/no/such"))
+    fits = isinstance(missing, ErrorObservation) and said(missing).startswith("File not found: /no/such.")
+    yield "read: missing", repr(said(missing)), fits
+    code = str(folder / "code.py")
+    steps = [
+        ("create", {"file_text": "a = 1\nb = 2\n"}, f"File created successfully at: {code}", "a = 1\nb = 2\n"),
+        (
+            "str_replace",
+            {"old_str": "a = 1", "new_str": "a = 7"},
+            f"The file {code} has been edited.",
+            "a = 7\nb = 2\n",
+        ),
+        (
+            "insert",
+            {"insert_line": 2, "new_str": "c = 3"},
+            f"The file {code} has been edited.",
+            "a = 7\nb = 2\nc = 3\n",
+        ),
+        ("undo_edit", {}, f"Last edit to {code} undone successfully.", "a = 7\nb = 2\n"),
+        ("str_replace", {"old_str": "none", "new_str": "x"}, "ERROR:\nNo replacement was performed", "a = 7\nb = 2\n"),
+    ]
+    for command, fields, begins, content in steps:
+        edited = peer.do(FileEditAction(path=code, command=command, **fields))
+        fits = said(edited).startswith(begins) and Path(code).read_text() == content
+        if not begins.startswith("ERROR"):
+            fits = fits and isinstance(edited, FileEditObservation)
+        yield f"edit: {command}", repr(said(edited)[:60]), fits
+    viewed = peer.do(FileReadAction(code, impl_source=FileReadSource.OH_ACI))
+    fits = said(viewed).startswith(f"Here's the result of running `cat -n` on {code}:\n     1\ta = 7")
+    yield "edit: view", repr(said(viewed)[:60]), fits
+    part = peer.do(FileReadAction(code, impl_source=FileReadSource.OH_ACI, view_range=[2, 2]))
+    yield "edit: view of lines", repr(said(part)[-12:]), "\n     2\tb = 2" in said(part) and "a = 7" not in said(part)
+
+
+def transfers(peer: Peer, folder: Path) -> Iterator[Row]:
+    """Listing, sending and fetching."""
+    outside, inside = folder / "outside", folder / "inside"
+    (outside / "tree/deep").mkdir(parents=True)
+    (outside / "tree/deep/x.bin").write_bytes(bytes(range(256)) * 1000)
+    (outside / "tree/Änderung.txt").write_text("umlaut")
+    (outside / "single.txt").write_text("new")
+    inside.mkdir()
+    (inside / "single.txt").write_text("old")
+    peer.copy_to(str(outside / "single.txt"), str(inside))
+    yield "copy_to: a file, replaced", "", (inside / "single.txt").read_text() == "new"
+    peer.copy_to(str(outside / "tree"), str(inside / "made"), recursive=True)
+    arrived = inside / "made/tree"
+    fits = (arrived / "deep/x.bin").read_bytes() == (outside / "tree/deep/x.bin").read_bytes()
+    yield "copy_to: recursive", "", fits and (arrived / "Änderung.txt").read_text() == "umlaut"
+    listed = peer.list_files(str(inside))
+    yield "list_files", repr(listed), listed == ["made/", "single.txt"]
+    here = peer.list_files()
+    yield "list_files: the working folder", repr(here), {"inside/", "outside/", "notes.txt"} <= set(here)
+    yield "list_files: missing", repr(peer.list_files("/no/such")), peer.list_files("/no/such") == []
+    fetched = peer.copy_from(str(inside))
+    with ZipFile(fetched) as packed:
+        names = sorted(name for name in packed.namelist() if not name.endswith("/"))
+        fits = packed.read("made/tree/deep/x.bin") == (outside / "tree/deep/x.bin").read_bytes()
+    fetched.unlink()
+    yield "copy_from", repr(names), fits and names == ["made/tree/deep/x.bin", "made/tree/Änderung.txt", "single.txt"]
+    try:
+        peer.copy_to(str(outside / "single.txt"), "relative")
+    except RequestHTTPError as error:
+        yield "copy_to: relative", repr(error.detail), "must be an absolute path" in str(error.detail)
+    else:
+        yield "copy_to: relative", "taken", False
+
+
+def others(peer: Peer, url: str) -> Iterator[Row]:
+    """What the client asks for beside actions and files."""
+    peer.check_if_alive()
+    yield "check_if_alive", "alive", True
+    servers = [MCPStdioServerConfig(name="peer", command="true")]
+    peer.get_mcp_config(servers)
+    yield "get_mcp_config", repr(peer._last_updated_mcp_stdio_servers), peer._last_updated_mcp_stdio_servers == servers
+    token = peer.session.get(f"{url}/vscode/connection_token").json()
+    yield "vscode token", repr(token), token == {"token": None}
+    info = peer.session.get(f"{url}/server_info").json()
+    yield "server_info", ", ".join(info), {"uptime", "idle_time", "resources"} <= set(info)
+    stranger = Peer(url, "wrong")
+    try:
+        stranger.check_if_alive()
+    except RequestHTTPError as error:
+        yield "a wrong key", repr(error.detail), error.response.status_code == 401
+    else:
+        yield "a wrong key", "let in", False
+
+
+def rows(peer: Peer, url: str, folder: Path) -> Iterator[Row]:
+    """Everything, in order; what raises is a row that does not fit, and the next part goes on."""
+    parts = (commands(peer), files(peer, folder), transfers(peer, folder), others(peer, url))
+    for part in parts:
+        try:
+            yield from part
+        except Exception as error:
+            yield getattr(part, "__name__", "part"), f"{type(error).__name__}: {error}", False
+
+
+def main(arguments: list[str]) -> None:
+    url, key, folder, outcome = arguments
+    peer = Peer(url, Path(key).read_text())
+    asyncio.run(peer.connect())
+    with open(outcome, "w") as file:
+        for what, told, fits in rows(peer, url, Path(folder)):
+            row: dict[str, Any] = {"what": what, "said": told, "fits": fits}
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+    peer.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
