@@ -21,7 +21,7 @@ from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, S
 from runtime.server import hints, waiting
 from runtime.server.executor import Emit, Table
 from runtime.server.outputs import Outputs
-from runtime.server.shell import Shell
+from runtime.server.shell import Shell, ShellError
 from runtime.server.viewers import Viewers
 
 NO_CHANGE_TIMEOUT_S = 10.0
@@ -260,10 +260,17 @@ class BashSession:
         ended, with_its_shell = self._shell.take_end()
         suffix = hints.completed(ended.exit_code, action.command) + rest_told
         if with_its_shell:
-            suffix += f"\n[The shell ended with it. {await self._shell.start_afresh()}]"
+            suffix += f"\n[The shell ended with it. {await self._afresh()}]"
         await self._withdraw(emit)
         metadata = ended.model_copy(update={"prefix": prefix, "suffix": suffix})
         return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
+
+    async def _afresh(self) -> str:
+        """Have a fresh shell for the next command; where none can be had, the next command tries again."""
+        try:
+            return await self._shell.start_afresh()
+        except ShellError as error:
+            return f"There is no fresh one yet: {error}."
 
     def _rest_told(self) -> str:
         """Where the output is whole, after what was just taken of it was cut."""

@@ -28,6 +28,7 @@ from runtime.server.guard import Guard
 from runtime.server.hardening import harden, take_key
 from runtime.server.shell import ShellError
 from runtime.server.tasks import TaskList
+from runtime.server.terminal_routes import TerminalRoutes
 
 KEEPALIVE_S = 75.0
 """Longer than clients keep an idle connection (aiohttp: 15 s): none sends into one that we just closed."""
@@ -69,7 +70,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     files, tasks = Files(lambda: bash.cwd, umask), TaskList(options.session_dir)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *(plugin.table for plugin in plugins)])
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir, umask).app,
+        ActionServer(executor, guard, working_dir, umask, routes=TerminalRoutes(bash).table).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,

@@ -128,6 +128,7 @@ class Shell:
         """A new shell for one that ended; the answer is a sentence that says so. Raises ShellError."""
         if self.terminal is not None:
             await self.terminal.aclose()
+            self.terminal = None
         await self.start()
         return hints.fresh_shell(self.cwd)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from core.events import Frame, Status, TerminalOutput
 
@@ -42,7 +42,7 @@ class Viewers:
         for viewer in self._viewers:
             viewer.take(frame, self._last)
 
-    async def watch(self) -> AsyncIterator[Frame]:
+    async def watch(self) -> AsyncGenerator[Frame, None]:
         """The last screenful, and then what is shown as it is shown, until `close`."""
         viewer = _Viewer(self._last)
         self._viewers.add(viewer)

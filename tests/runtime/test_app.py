@@ -22,6 +22,7 @@ from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.guard import Guard
+from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.conftest import Watcher
 
 KEY = "k" * 64
@@ -42,7 +43,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     await bash.start()
     executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
     guard = Guard(KEY)
-    app = ActionServer(executor, guard, str(tmp_path)).app
+    app = ActionServer(executor, guard, str(tmp_path), routes=TerminalRoutes(bash).table).app
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     assert runner.server is not None
