@@ -18,8 +18,10 @@ import time
 from collections.abc import Mapping
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Status, TerminalOutput
+from runtime.cancellation import seen_through
 from runtime.server import hints, waiting
 from runtime.server.executor import Emit, Table
+from runtime.server.keys import control_key
 from runtime.server.outputs import Outputs
 from runtime.server.shell import Shell, ShellError
 from runtime.server.viewers import Viewers
@@ -107,8 +109,8 @@ class BashSession:
                 return observation
             finally:
                 shell.is_listened_to = False
-                if not is_done:
-                    await shell.interrupt()
+                if not is_done:  # a write that fails is followed by the cancelling of the request
+                    await seen_through(shell.interrupt())
                 elif shell.terminal is not None:
                     shell.terminal.resume()
 
@@ -191,10 +193,11 @@ class BashSession:
     async def _give(self, action: CmdRunAction, action_id: int, emit: Emit) -> None:
         """Hand input to the command that runs."""
         await self._withdraw(emit)
-        is_key = hints.special_key(action.command) is not None
-        shown = "^" + action.command.strip()[2:].upper() if is_key else action.command.removesuffix("\n")
-        await self._echo(shown, action_id, emit)
-        self._shell.give(action.command if is_key else action.command.removesuffix("\n"))
+        text = action.command.removesuffix("\n")
+        key = control_key(text) or self._shell.named_key(text)
+        is_control = control_key(text) is not None
+        await self._echo("^" + text.strip()[2:].upper() if is_control else text, action_id, emit)
+        self._shell.give(text if key is None else key)
 
     async def _wait(
         self, action: CmdRunAction, action_id: int, emit: Emit, *, prefix: str = ""

@@ -6,6 +6,8 @@ was cut and on a shell that ended, stands behind them in a line of its own.
 
 from __future__ import annotations
 
+from runtime.server.keys import control_key
+
 HELP = (
     "You may wait longer to see additional output by sending empty command '', "
     "send other commands to interact with the current process, "
@@ -20,7 +22,7 @@ WAITS = "\n[The command waits for input: send it with `is_input` set to `true`.]
 
 def completed(exit_code: int, command: str) -> str:
     """The suffix of a command that ended; `command` may be a special key."""
-    sent = f" CTRL+{command.strip()[-1].upper()} was sent." if special_key(command) is not None else ""
+    sent = f" CTRL+{command.strip()[-1].upper()} was sent." if control_key(command) is not None else ""
     return f"\n[The command completed with exit code {exit_code}.{sent}]"
 
 
@@ -57,10 +59,3 @@ def kept_output(number: int, path: str, lines: int, size_bytes: int, loss: str) 
 def fresh_shell(folder: str) -> str:
     """What happened to a shell that ended."""
     return f"A fresh shell was started in {folder}; the old one's variables, functions and aliases are gone."
-
-
-def special_key(command: str) -> bytes | None:
-    """The control character of `C-c` and its like, None for anything else."""
-    key = command.strip()
-    is_key = len(key) == 3 and key.startswith("C-") and "@" <= key[2].upper() <= "_"
-    return bytes([ord(key[2].upper()) & 0x1F]) if is_key else None

@@ -25,6 +25,7 @@ from core.events.output import OutputBuffer
 from runtime.protocol import NO_ACTION_ID
 from runtime.server import hints, processes, prompt
 from runtime.server.executor import Emit
+from runtime.server.keys import control_key, cursor_mode, named_key
 from runtime.server.outputs import Output, Outputs
 from runtime.server.terminal import COLUMNS, ROWS, Terminal
 from runtime.server.viewers import Viewers
@@ -35,8 +36,8 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
 LIVE_BYTES = 256 * 1024
 """Live bytes that wait for a slow reader before the command is made to wait."""
 
-INTERRUPT_STEPS = ((0.25, signal.SIGINT), (0.75, signal.SIGTERM), (0.5, signal.SIGKILL), (0.5, None))
-"""After SIGINT: how long to wait, and what the foreground gets next; None is the end of the shell itself.
+INTERRUPT_STEPS = ((signal.SIGINT, 0.25), (signal.SIGINT, 0.75), (signal.SIGTERM, 0.5), (signal.SIGKILL, 0.5))
+"""What the foreground gets, and how long its end is waited for then; after that, the shell itself is killed.
 
 The second SIGINT is for a command that the shell had not yet begun when the first one came.
 """
@@ -47,8 +48,7 @@ class ShellError(Exception):
 
 
 class Shell:
-    """A bash and its terminal, and a fresh one for one that ended. Belongs to the loop in which it was
-    started."""
+    """A bash and its terminal, and a fresh one for one that ended. Belongs to one loop."""
 
     def __init__(
         self, working_dir: str, *, env: Mapping[str, str], umask: int, outputs: Outputs, viewers: Viewers
@@ -72,6 +72,7 @@ class Shell:
         """By the clock `time.monotonic`."""
         self.is_listened_to = False
         """Whether somebody takes the live bytes."""
+        self._wants_application_keys = False
         self._live = bytearray()
         self._changed = asyncio.Event()
         self._size = (ROWS, COLUMNS)
@@ -137,7 +138,8 @@ class Shell:
         assert self.terminal is not None
         await self._outputs.make_room()
         self.terminal.calm()
-        key = hints.special_key(command)
+        self._wants_application_keys = False
+        key = control_key(command)
         if key is None:
             self._number += 1
             path = self._write_file("command", command.replace("\0", "") + "\n")
@@ -146,14 +148,18 @@ class Shell:
         self.action_id = action_id
         self.terminal.send(key)
 
-    def give(self, text: str) -> None:
-        """Give a line, or a special key, to the command that runs."""
+    def named_key(self, text: str) -> bytes | None:
+        """The key of this name, for a program that takes keys one by one."""
         assert self.terminal is not None
-        key = hints.special_key(text)
-        if key is None:
-            self.terminal.send_line(text.encode("utf-8", "replace"))
+        return None if self.terminal.takes_lines else named_key(text, application=self._wants_application_keys)
+
+    def give(self, typed: str | bytes) -> None:
+        """Give a line, or keys as they are, to the command that runs."""
+        assert self.terminal is not None
+        if isinstance(typed, str):
+            self.terminal.send_line(typed.encode("utf-8", "replace"))
         else:
-            self.terminal.send(key)
+            self.terminal.send(typed)
 
     def resize(self, rows: int, columns: int) -> None:
         """The size of the screen, of this shell's and of fresh ones."""
@@ -177,14 +183,7 @@ class Shell:
         self._live.clear()
         if self.action_id is not None and self.terminal is not None and not self.is_over:
             self.terminal.resume()
-            self._signal(signal.SIGINT)
-            for wait_s, harder in INTERRUPT_STEPS:
-                if await self.ends_within(wait_s):
-                    break
-                self._signal(harder or signal.SIGKILL)
-                if harder is None:
-                    processes.kill_all([self.terminal.pid])
-                    await self.ends_within(START_TIMEOUT_S)
+            await self._end_command()
         self.action_id = None
         self._forget_output()
         self.unread.take()
@@ -240,11 +239,26 @@ class Shell:
             self.output.finish()
             self.output = None
 
-    def _signal(self, number: signal.Signals) -> None:
-        """To what has the terminal: the command, or the shell where it runs a loop of its own."""
+    async def _end_command(self) -> None:
+        """Signals to what has the terminal: the command, or the shell where it runs a loop of its own.
+
+        A shell that is killed is waited for: a prompt on its way would be that of a dead shell.
+        """
         assert self.terminal is not None
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.terminal.foreground_group, number)
+        for number, wait_s in INTERRUPT_STEPS:
+            group = self.terminal.foreground_group
+            if number is signal.SIGKILL and group == self.pid:
+                break
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+            if await self.ends_within(wait_s):
+                return
+        processes.kill_all([self.pid])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_TIMEOUT_S):
+                while self._exit_status is None:
+                    self._changed.clear()
+                    await self._changed.wait()
 
     def _on_output(self, data: bytes) -> None:
         self.last_output_at = time.monotonic()
@@ -263,6 +277,7 @@ class Shell:
 
     def _keep(self, data: bytes) -> None:
         self.printed_bytes += len(data)
+        self._wants_application_keys = cursor_mode(data, self._wants_application_keys)
         self.unread.feed(data)
         if self.output is None:
             self.output = self._outputs.begin()

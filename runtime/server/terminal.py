@@ -103,6 +103,11 @@ class Terminal:
         """Input that the terminal has not taken yet."""
         return len(self._unsent)
 
+    @property
+    def takes_lines(self) -> bool:
+        """Whether the program gets what is typed line by line, and not key by key."""
+        return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ICANON)
+
     def resize(self, rows: int, columns: int) -> None:
         """Tell the kernel the size of the screen, which tells the program (SIGWINCH)."""
         if self._master >= 0:

@@ -12,7 +12,7 @@ import pytest
 
 from core.events import Envelope, EventFormatError, envelope_from_dict, envelope_to_dict
 from core.sqlite import sqlite3
-from tests.campaign import interleavings, kills, owners, stored, syscalls, trajectories
+from tests.campaign import interleavings, kills, owners, shells, stored, syscalls, trajectories
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
@@ -118,6 +118,14 @@ class TestOwners:
 class TestInterleavings:
     def test_chunks_are_counted(self, seed: int) -> None:
         holds(interleavings.run(interleavings.CHUNK, seed), interleavings.CHUNK)
+
+
+class TestShells:
+    def test_a_shell_that_dies_gives_one_observation_and_is_replaced(self, seed: int) -> None:
+        holds(shells.deaths(shells.CHUNK, seed), shells.CHUNK)
+
+    def test_an_interrupted_command_leaves_a_shell_that_works_and_no_process(self, seed: int) -> None:
+        holds(shells.interrupts(shells.CHUNK, seed), shells.CHUNK)
 
 
 class TestTrajectories:

@@ -30,6 +30,21 @@ class TestEndOfTheShell:
         )
         assert (await shell.run("echo $PWD")).content == "/usr"
 
+    async def test_where_no_fresh_shell_can_be_had_the_end_is_told_and_the_next_command_tries_again(
+        self, shell: Shell, tmp_path: Path
+    ) -> None:
+        path = shell.session._shell._env["PATH"]
+        shell.session._shell._env["PATH"] = str(tmp_path)
+        observation = await shell.run("echo last words; exit 3")
+        assert (observation.content, observation.exit_code) == ("last words", 3)
+        assert "There is no fresh one yet: bash was not found" in observation.metadata.suffix
+        with pytest.raises(ShellError):
+            await shell.run("echo hi")
+        shell.session._shell._env["PATH"] = path
+        observation = await shell.run("echo hi")
+        assert observation.content == "hi"
+        assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
+
     async def test_the_last_words_before_exit_are_kept(self, shell: Shell) -> None:
         assert (await shell.run("seq 1 1000; exit 3")).content.endswith("\n1000")
 
@@ -84,6 +99,16 @@ class TestInterrupt:
             await running
         assert (await shell.run("echo usable")).content == "usable"
         assert time.monotonic() - began < 3
+
+    async def test_cancelling_again_does_not_leave_the_interrupt_half_done(self, shell: Shell) -> None:
+        running = asyncio.create_task(shell.run("bash -c \"trap '' INT; echo begun; sleep 100; sleep 100\""))
+        await shell.watcher.sees(b"begun\r\n")
+        for _ in range(5):
+            running.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await shell.run("echo usable")).content == "usable"
 
     async def test_a_reader_that_is_gone_interrupts_too(self, shell: Shell) -> None:
         async def gone(frame: Frame) -> None:
