@@ -23,6 +23,7 @@ from runtime.server import hints, waiting
 from runtime.server.executor import Emit, Table
 from runtime.server.keys import control_key
 from runtime.server.outputs import Outputs
+from runtime.server.printed import Printed
 from runtime.server.shell import Shell, ShellError
 from runtime.server.viewers import Viewers
 
@@ -70,7 +71,8 @@ class BashSession:
         """What commands printed."""
         self.viewers = Viewers()
         """Who looks on."""
-        self._shell = Shell(working_dir, env=self._env, umask=umask, outputs=self.outputs, viewers=self.viewers)
+        self._printed = Printed(self.outputs, self.viewers)
+        self._shell = Shell(working_dir, env=self._env, umask=umask, printed=self._printed)
         self._turn = asyncio.Lock()
         self._is_shown_in_part = False
         self._is_announced = False
@@ -138,7 +140,7 @@ class BashSession:
         Raises NothingRunsError; ValueError where the command has left too much of it unread.
         """
         shell = self._shell
-        if shell.terminal is None or shell.action_id is None or shell.is_over:
+        if shell.terminal is None or self._printed.action_id is None or shell.is_over:
             raise NothingRunsError("No command is running that could take input. Run one first.")
         if shell.terminal.unsent_bytes + len(keys) > MAX_UNSENT_BYTES:
             raise ValueError("The command has not read what was typed before. Wait for it, or interrupt it.")
@@ -161,7 +163,7 @@ class BashSession:
         presses_enter = action.is_input and "\n" in action.command
         is_blank = not action.command.strip() and not presses_enter
         await shell.flush(emit)
-        if shell.action_id is None:
+        if self._printed.action_id is None:
             if is_blank:
                 return CmdOutputObservation(command="", content=hints.NOTHING_TO_RETRIEVE)
             if action.is_input:
@@ -203,17 +205,17 @@ class BashSession:
         self, action: CmdRunAction, action_id: int, emit: Emit, *, prefix: str = ""
     ) -> CmdOutputObservation:
         """Wait until the command ends, waits for input, is silent for too long, or has had its time."""
-        shell = self._shell
-        shell.action_id = action_id
+        shell, printed = self._shell, self._printed
+        printed.action_id = action_id
         timeout_s = self._default_timeout_s if action.timeout is None else action.timeout
-        started_at = printed_at = shell.last_output_at = time.monotonic()
+        started_at = printed_at = printed.last_at = time.monotonic()
         look_after_s = LOOK_AFTER_S
         while True:
             await shell.flush(emit)
             if shell.is_over:
                 return await self._complete(action, emit, prefix=prefix)
-            if shell.last_output_at > printed_at:
-                printed_at, look_after_s = shell.last_output_at, LOOK_AFTER_S
+            if printed.last_at > printed_at:
+                printed_at, look_after_s = printed.last_at, LOOK_AFTER_S
             silent_at = math.inf if action.blocking else printed_at + self._no_change_timeout_s
             ends_at = started_at + timeout_s
             now = time.monotonic()
@@ -230,10 +232,10 @@ class BashSession:
 
     async def _announce_waiting(self, emit: Emit) -> bool:
         """Look whether the command waits for input; True where it does and this was not told before."""
-        shell = self._shell
-        if self._told_at_bytes == shell.printed_bytes or not waiting.waits_for_terminal(shell.terminal):
+        told_at_bytes = self._printed.total_bytes
+        if self._told_at_bytes == told_at_bytes or not waiting.waits_for_terminal(self._shell.terminal):
             return False
-        self._told_at_bytes = shell.printed_bytes
+        self._told_at_bytes = told_at_bytes
         self._is_announced = True
         await emit(Status("info", WAITING_FOR_INPUT, "The command waits for input."))
         return True
@@ -251,14 +253,14 @@ class BashSession:
         await emit(frame)
 
     def _still_running(self, action: CmdRunAction, suffix: str, prefix: str = "") -> CmdOutputObservation:
-        content = self._shell.unread.take(whole=action.hidden)
+        content = self._printed.unread.take(whole=action.hidden)
         prefix += hints.CONTINUED * self._is_shown_in_part
         self._is_shown_in_part = self._is_shown_in_part or bool(content)
         metadata = CmdOutputMetadata(prefix=prefix, suffix=suffix + self._rest_told())
         return CmdOutputObservation(command=action.command, content=content, hidden=action.hidden, metadata=metadata)
 
     async def _complete(self, action: CmdRunAction, emit: Emit, *, prefix: str) -> CmdOutputObservation:
-        content = self._shell.unread.take(whole=action.hidden)
+        content = self._printed.unread.take(whole=action.hidden)
         rest_told = self._rest_told()
         ended, with_its_shell = self._shell.take_end()
         suffix = hints.completed(ended.exit_code, action.command) + rest_told
@@ -277,8 +279,8 @@ class BashSession:
 
     def _rest_told(self) -> str:
         """Where the output is whole, after what was just taken of it was cut."""
-        output = self._shell.output
-        if not self._shell.unread.was_cut or output is None:
+        output = self._printed.output
+        if not self._printed.unread.was_cut or output is None:
             return ""
         return hints.kept_output(output.number, output.path, output.lines, output.size_bytes, output.loss)
 

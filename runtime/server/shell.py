@@ -1,11 +1,9 @@
-"""Shell: one bash on a terminal. It takes a command, gathers what is printed, and knows the command's end.
+"""Shell: one bash on a terminal. It takes a command, hears what is printed, and knows the command's end.
 
 Commands are written to a file and sourced, so that any text is taken as it is: several lines,
-here-documents, 100 KB, unclosed quotes. The prompt says where a command ended and how (see `prompt`).
-
-What is printed goes three ways: to `unread` for the model, bounded; to the kept `output` of the command,
-whole; and live to whoever waits for the command, who by reading slowly slows the command down, and to the
-viewers, who do not. What a command is waited for and what is said about it is in `bash`.
+here-documents, 100 KB, unclosed quotes. The prompt says where a command ended and how (see `prompt`); what
+stands before it was printed (see `printed`). How long a command is waited for, and what is said about it, is
+in `bash`.
 """
 
 from __future__ import annotations
@@ -20,22 +18,16 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from core.events import CmdOutputMetadata, TerminalOutput
-from core.events.output import OutputBuffer
-from runtime.protocol import NO_ACTION_ID
+from core.events import CmdOutputMetadata
 from runtime.server import hints, processes, prompt
 from runtime.server.executor import Emit
-from runtime.server.keys import control_key, cursor_mode, named_key
-from runtime.server.outputs import Output, Outputs
+from runtime.server.keys import control_key, named_key
+from runtime.server.printed import Printed
 from runtime.server.terminal import COLUMNS, ROWS, Terminal
-from runtime.server.viewers import Viewers
 
 START_TIMEOUT_S = 10.0
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
 """Where the system has it, a command's file costs a third of the time that it costs on a disk."""
-LIVE_BYTES = 256 * 1024
-"""Live bytes that wait for a slow reader before the command is made to wait."""
-
 INTERRUPT_STEPS = ((signal.SIGINT, 0.25), (signal.SIGINT, 0.75), (signal.SIGTERM, 0.5), (signal.SIGKILL, 0.5))
 """What the foreground gets, and how long its end is waited for then; after that, the shell itself is killed.
 
@@ -50,30 +42,17 @@ class ShellError(Exception):
 class Shell:
     """A bash and its terminal, and a fresh one for one that ended. Belongs to one loop."""
 
-    def __init__(
-        self, working_dir: str, *, env: Mapping[str, str], umask: int, outputs: Outputs, viewers: Viewers
-    ) -> None:
+    def __init__(self, working_dir: str, *, env: Mapping[str, str], umask: int, printed: Printed) -> None:
         self._working_dir = working_dir
         self._env = {**env, "TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}
         self._umask = umask
-        self._outputs = outputs
-        self._viewers = viewers
+        self.printed = printed
         self.cwd = working_dir
         """The shell's folder, as its last prompt said."""
-        self.action_id: int | None = None
-        """Whose command runs, or has ended and is not told yet; None for nobody's."""
-        self.unread = OutputBuffer()
-        """What the model is yet to read."""
-        self.output: Output | None = None
-        """What the command printed so far; None where that is nothing."""
-        self.printed_bytes = 0
-        """Of all commands."""
-        self.last_output_at = 0.0
-        """By the clock `time.monotonic`."""
         self.is_listened_to = False
         """Whether somebody takes the live bytes."""
-        self._wants_application_keys = False
-        self._live = bytearray()
+        self.terminal: Terminal | None = None
+        """None before the start and after the end of everything."""
         self._changed = asyncio.Event()
         self._size = (ROWS, COLUMNS)
         self._folder = ""
@@ -81,8 +60,6 @@ class Shell:
         self._prompt: CmdOutputMetadata | None = None
         self._exit_status: int | None = None
         self._is_closed = False
-        self.terminal: Terminal | None = None
-        """None before the start and after the end of everything."""
 
     @property
     def pid(self) -> int:
@@ -122,7 +99,7 @@ class Shell:
         self.terminal = terminal
         if not await self.ends_within(START_TIMEOUT_S) or self._prompt is None:
             await terminal.aclose()
-            raise ShellError(f"the shell gave no prompt: {self.unread.take()}")
+            raise ShellError(f"the shell gave no prompt: {self.printed.unread.take()}")
         self._prompt = None
 
     async def start_afresh(self) -> str:
@@ -136,22 +113,21 @@ class Shell:
     async def begin(self, command: str, action_id: int) -> None:
         """Give a command, or a special key, to the shell, which is idle."""
         assert self.terminal is not None
-        await self._outputs.make_room()
+        await self.printed.begin()
         self.terminal.calm()
-        self._wants_application_keys = False
         key = control_key(command)
         if key is None:
             self._number += 1
             path = self._write_file("command", command.replace("\0", "") + "\n")
             key = prompt.command_line(path, self._number)
         self._prompt = None
-        self.action_id = action_id
+        self.printed.action_id = action_id
         self.terminal.send(key)
 
     def named_key(self, text: str) -> bytes | None:
         """The key of this name, for a program that takes keys one by one."""
         assert self.terminal is not None
-        return None if self.terminal.takes_lines else named_key(text, application=self._wants_application_keys)
+        return None if self.terminal.takes_lines else named_key(text, application=self.printed.wants_application_keys)
 
     def give(self, typed: str | bytes) -> None:
         """Give a line, or keys as they are, to the command that runs."""
@@ -169,8 +145,7 @@ class Shell:
 
     def take_end(self) -> tuple[CmdOutputMetadata, bool]:
         """How the command ended, and whether the shell ended with it; from then on none runs."""
-        self.action_id = None
-        self._forget_output()
+        self.printed.end()
         if self._prompt is not None:
             return self._prompt, False
         assert self._exit_status is not None
@@ -180,13 +155,12 @@ class Shell:
 
     async def interrupt(self) -> None:
         """End what runs, so that the next command finds a shell that is ready."""
-        self._live.clear()
-        if self.action_id is not None and self.terminal is not None and not self.is_over:
+        self.printed.drop()
+        if self.printed.action_id is not None and self.terminal is not None and not self.is_over:
             self.terminal.resume()
             await self._end_command()
-        self.action_id = None
-        self._forget_output()
-        self.unread.take()
+        self.printed.end()
+        self.printed.drop()
         if self._exit_status is not None:
             with suppress(ShellError):  # the next command tries again, and tells
                 await self.start_afresh()
@@ -209,13 +183,11 @@ class Shell:
 
     async def flush(self, emit: Emit) -> None:
         """Hand over the live bytes that have gathered, and let the terminal go on."""
-        if self._live:
-            data = bytes(self._live)
-            self._live.clear()
+        if data := self.printed.take_live():
             if self.terminal is not None:
                 self.terminal.resume()
-            await emit(TerminalOutput(self._cause, data))
-            self.last_output_at = time.monotonic()  # the time that a slow reader took is no silence
+            await emit(data)
+            self.printed.last_at = time.monotonic()  # the time that a slow reader took is no silence
 
     async def aclose(self) -> None:
         """End the shell and everything in its session. May be called twice."""
@@ -223,21 +195,12 @@ class Shell:
         if self.terminal is not None:
             await self.terminal.aclose()
             self.terminal = None
-        self._forget_output()
+        self.printed.end()
         if self._folder:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    @property
-    def _cause(self) -> int:
-        return NO_ACTION_ID if self.action_id is None else self.action_id
-
     def _folder_to_start_in(self) -> str:
         return self.cwd if os.path.isdir(self.cwd) else self._working_dir
-
-    def _forget_output(self) -> None:
-        if self.output is not None:
-            self.output.finish()
-            self.output = None
 
     async def _end_command(self) -> None:
         """Signals to what has the terminal: the command, or the shell where it runs a loop of its own.
@@ -261,29 +224,19 @@ class Shell:
                     await self._changed.wait()
 
     def _on_output(self, data: bytes) -> None:
-        self.last_output_at = time.monotonic()
+        self.printed.last_at = time.monotonic()
         for piece in self._filter.feed(data):
             if isinstance(piece, bytes):
-                self._keep(piece)
+                self.printed.feed(piece)
             elif piece.number == self._number:
                 self._prompt = piece.metadata
                 self.cwd = piece.metadata.working_dir or self.cwd
-        if len(self._live) > LIVE_BYTES:
+        if self.printed.is_waiting_for_its_reader:
             if self.is_listened_to and self.terminal is not None:
                 self.terminal.pause()
             else:
-                del self._live[:-LIVE_BYTES]
+                self.printed.forget_old()
         self._changed.set()
-
-    def _keep(self, data: bytes) -> None:
-        self.printed_bytes += len(data)
-        self._wants_application_keys = cursor_mode(data, self._wants_application_keys)
-        self.unread.feed(data)
-        if self.output is None:
-            self.output = self._outputs.begin()
-        self.output.feed(data)
-        self._live += data
-        self._viewers.show(TerminalOutput(self._cause, data))
 
     def _on_exit(self, status: int) -> None:
         self._exit_status = status
