@@ -94,7 +94,10 @@ class BashSession:
 
     async def start(self) -> None:
         """Start the shell and wait for its first prompt. Raises ShellError."""
-        await self._shell.start()
+        if self._owns_outputs:
+            await asyncio.gather(self._shell.start(), self.outputs.remove_abandoned())
+        else:
+            await self._shell.start()
 
     async def execute(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
         """Run a command, or give input to the one that runs; live bytes go to `emit`.

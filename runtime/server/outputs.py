@@ -5,6 +5,9 @@ bytes or by lines, while the command still prints. A little output is held in me
 it is written to a file as it comes, whose name is told to the agent. The bytes are those that the command
 wrote: the carriage return that the terminal puts before each line's end is taken out again.
 
+The folder goes with its server. Of a server that was killed, the next one removes it: a lock on the folder
+says whose server lives.
+
 Invariants: at most MAX_OUTPUT_BYTES of a command and MAX_TOTAL_BYTES of all are kept; what is left out is
 said; the oldest are dropped whole, before a command begins; a disk that is full ends the keeping and never
 the command.
@@ -13,10 +16,13 @@ the command.
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import glob
 import os
 import shutil
 import stat
 import tempfile
+import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,6 +39,9 @@ READ_BYTES = 1024 * 1024
 """Of one read."""
 FOLDERS = ("/var/tmp",)  # noqa: S108  # mkdtemp makes a private folder in it
 """Where outputs are kept before the system's folder for temporary files is, which may be memory."""
+PREFIX = "handloom-output-"
+ABANDONED_S = 60.0
+"""A folder that is younger may belong to a server that is about to lock it."""
 
 
 class OutputError(LookupError):
@@ -184,13 +193,15 @@ class Outputs:
         self._max_total_bytes = max_total_bytes
         self._max_outputs = max_outputs
         self._folder = ""
+        self._lock = -1
         self._last = 0
         self._kept: dict[int, Output] = {}
 
     def begin(self) -> Output:
         """The next one."""
         if not os.path.isdir(self._folder):  # or a command has removed it
-            self._folder = _private_folder()
+            self._let_go()
+            self._folder, self._lock = _private_folder()
         self._last += 1
         path = os.path.join(self._folder, f"{self._last}.txt")
         output = self._kept[self._last] = Output(self._last, path, self._max_output_bytes)
@@ -219,6 +230,10 @@ class Outputs:
             if output.is_written:
                 await asyncio.to_thread(output.drop)
 
+    async def remove_abandoned(self) -> None:
+        """Remove what servers that were killed have left."""
+        await asyncio.to_thread(_remove_abandoned)
+
     async def aclose(self) -> None:
         """Remove everything. May be called twice."""
         for output in self._kept.values():
@@ -226,10 +241,40 @@ class Outputs:
         self._kept.clear()
         if self._folder:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
-def _private_folder() -> str:
+def _private_folder() -> tuple[str, int]:
+    """A new folder for its owner alone, and the lock on it; an empty name where none can be had."""
     for parent in (*FOLDERS, None):
         with suppress(OSError):
-            return tempfile.mkdtemp(prefix="handloom-output-", dir=parent)
-    return ""
+            folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
+            return folder, _locked(folder)
+    return "", -1
+
+
+def _locked(folder: str) -> int:
+    """The folder, open and locked. Raises OSError, BlockingIOError for one whose server lives."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _remove_abandoned() -> None:
+    for parent in (*FOLDERS, tempfile.gettempdir()):
+        for folder in glob.glob(os.path.join(parent, PREFIX + "*")):
+            with suppress(OSError):
+                about = os.lstat(folder)
+                if about.st_uid == os.getuid() and time.time() - about.st_mtime > ABANDONED_S:
+                    lock = _locked(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.close(lock)

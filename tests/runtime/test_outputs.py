@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import outputs as outputs_module
-from runtime.server.outputs import HELD_BYTES, MARK_BYTES, READ_BYTES, OutputError, Outputs
+from runtime.server.outputs import HELD_BYTES, MARK_BYTES, PREFIX, READ_BYTES, OutputError, Outputs
 from tests.runtime.conftest import Shell
 
 MANY = 4 * MARK_BYTES
@@ -135,6 +135,32 @@ class TestBounds:
         outputs.begin().feed(b"x" * MANY)
         await outputs.aclose()
         assert list(tmp_path.iterdir()) == []
+
+
+class TestLeftBehind:
+    @pytest.fixture
+    def abandoned(self, outputs: Outputs, tmp_path: Path) -> Path:
+        folder = tmp_path / (PREFIX + "old")
+        folder.mkdir()
+        (folder / "1.txt").write_text("old")
+        os.utime(folder, (0, 0))
+        return folder
+
+    async def test_by_a_server_that_was_killed_is_removed(self, outputs: Outputs, abandoned: Path) -> None:
+        await outputs.remove_abandoned()
+        assert not abandoned.exists()
+
+    async def test_by_nobody_is_left_alone(self, outputs: Outputs, tmp_path: Path) -> None:
+        output = outputs.begin()
+        output.feed(b"x" * MANY)
+        os.utime(os.path.dirname(output.path), (0, 0))
+        (tmp_path / (PREFIX + "new")).mkdir()
+        (tmp_path / "another").mkdir()
+        os.symlink("/var", tmp_path / (PREFIX + "link"))
+        before = sorted(tmp_path.iterdir())
+        await Outputs().remove_abandoned()
+        assert sorted(tmp_path.iterdir()) == before
+        assert output.read(0, 1) == b"x"
 
 
 class TestTrouble:
