@@ -285,7 +285,9 @@ class BashSession:
         output = self._printed.output
         if not self._printed.unread.was_cut or output is None:
             return ""
-        return hints.kept_output(output.number, output.path, output.lines, output.size_bytes, output.loss)
+        return hints.kept_output(
+            output.number, output.path if output.is_written else "", output.lines, output.size_bytes, output.loss
+        )
 
 
 def _shown(text: str) -> bytes:

@@ -47,7 +47,12 @@ def not_executed(command: str) -> str:
 
 
 def kept_output(number: int, path: str, lines: int, size_bytes: int, loss: str) -> str:
-    """What follows on an output of which the model sees a part; `loss` says why what is kept is not all."""
+    """What follows on an output of which the model sees a part; `loss` says why what is kept is not all.
+
+    An empty path is that of an output that could not be written.
+    """
+    if not path:
+        return f"\n[What is not shown of the output is lost: {loss}.]"
     kept = "All that was kept of the output" if loss else "The whole output"
     why = f"; {loss}" if loss else ""
     return (

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import outputs as outputs_module
+from runtime.server.bash import BashSession
 from runtime.server.outputs import HELD_BYTES, MARK_BYTES, PREFIX, READ_BYTES, OutputError, Outputs
 from tests.runtime.conftest import Shell
 
@@ -218,12 +219,28 @@ class TestOfTheShell:
         found = [shell.session.outputs.find(number).read(0, 100) for number in (1, 2, 3)]
         assert found == [b"one\n", b"two\n", b"three\n"]
 
+    async def test_an_output_of_which_a_part_is_kept_says_so(self, tmp_path: Path) -> None:
+        session = BashSession(str(tmp_path), outputs=(few := Outputs(max_output_bytes=100_000)))
+        await session.start()
+        shell = Shell(session)
+        observation = await shell.run("seq 1 100000")
+        found = re.search(
+            r"\[All that was kept of the output is output:1 \(\d+ lines, 100000 bytes; "
+            r"more than 100000 bytes of a command are not kept\)\. Read it .* (\S+)\]$",
+            observation.metadata.suffix,
+        )
+        assert found
+        assert (await shell.run(f"wc -c <{found[1]}")).content == "100000"
+        await session.aclose()
+        await few.aclose()
+
     async def test_an_output_that_could_not_be_kept_is_said(self, shell: Shell) -> None:
         await shell.run("echo one")
         folder = os.path.dirname(shell.session.outputs.find(1).path)
         await shell.run(f"echo begun; read x; rm -r {folder}; seq 1 100000")
         observation = await shell.run("\n", is_input=True)
-        assert "it could not be kept: No such file or directory" in observation.metadata.suffix
+        lost = "\n[What is not shown of the output is lost: it could not be kept: No such file or directory.]"
+        assert observation.metadata.suffix.endswith(lost)
         assert observation.content.endswith("\n100000")
         observation = await shell.run("seq 1 100000")
         assert "[The whole output is output:3 (100000 lines, " in observation.metadata.suffix
