@@ -12,16 +12,25 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from core.errors import ConfigurationError
 from core.llm.settings import LLMSettings
 from core.security.confirmation import ConfirmMode
 
 PREFIX = "HANDLOOM__"
+
+
+def _split(value: Any) -> Any:
+    """A list in the environment has commas between its parts."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
 
 
 class _Section(BaseModel):
@@ -74,7 +83,26 @@ class DaySettings(_Section):
 
 
 class SandboxSettings(_Section):
-    """What happens in the sandbox before the agent's first action."""
+    """What separates the agent's commands from this machine, and what happens before its first action."""
+
+    isolation: Literal["auto", "bubblewrap", "none"] = "auto"
+    """Walls around the local runtime: auto takes bubblewrap where it works, bubblewrap refuses to start without."""
+    allowed_hosts: Names = ()
+    """Whom isolated commands may call: example.org, *.example.org, example.org:8080, or * for all that is public."""
+    readable_paths: Paths = ()
+    """Folders that isolated commands may read, such as ~/.cargo; the home folder is hidden else."""
+    protected_paths: Names | None = None
+    """Paths in the workspace that isolated commands may not write, because programs of yours run them; unset takes
+    those that are known, such as .vscode. In .git, hooks and config are always protected."""
+    max_memory_mb: int | None = Field(default=None, ge=64)
+    """Memory of a sandbox, in all where the system lets us bound that, else of each process. Unset is three quarters of
+    the machine's in all, and no bound for each."""
+    max_cpus: float | None = Field(default=None, gt=0)
+    """Processors that a sandbox may keep busy."""
+    max_processes: int | None = Field(default=1024, ge=16)
+    """Processes and threads of an isolated sandbox."""
+    max_file_mb: int | None = Field(default=None, ge=1)
+    """The longest file that a command may write."""
 
     init_git_in_empty_workspace: bool = False
     """Make an empty workspace a git repository where none is cloned into it."""

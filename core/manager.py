@@ -217,11 +217,15 @@ class ConversationManager:
     async def _start(self, lease: Lease, llm: LLM, *, agent: str = "", limits: Limits | None = None) -> AgentSession:
         (info,) = await self.store.conversations(conversation_id=lease.conversation_id)
         agent_settings = self.settings.agent
+        runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
+        if info.repository:
+            repository = Repository.parse(info.repository)
+            runtime.allow(host=repository.host, folder=repository.folder)
         session = AgentSession(
             store=self.store,
             lease=lease,
             info=info,
-            runtime=await asyncio.to_thread(self._make_runtime, info.workspace),
+            runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
             make_agent=lambda llm: create_agent(agent or agent_settings.name, llm),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, TokenUsage
+from core.usage import SandboxUsage
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
@@ -22,6 +23,18 @@ class Runtime(Protocol):
     @property
     def isolation(self) -> str:
         """What separates it from the user's machine, for people: `none`, `docker`, ..."""
+        ...
+
+    @property
+    def why_open(self) -> str:
+        """Why there is no isolation although the settings want it, for the user; empty otherwise."""
+        ...
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """Let what runs inside call this host or read this folder, because the user named it.
+
+        To be said before `start`; where nothing is separated, there is nothing to do.
+        """
         ...
 
     @property
@@ -42,6 +55,10 @@ class Runtime(Protocol):
         What goes wrong inside is an ErrorObservation. Cancelling interrupts the action in the sandbox and returns
         at once. Raises RuntimeUnavailableError when the sandbox itself is gone.
         """
+        ...
+
+    async def usage(self) -> SandboxUsage | None:
+        """What it uses at this moment; None where it does not run. Raises RuntimeUnavailableError."""
         ...
 
     async def aclose(self) -> None:

@@ -36,6 +36,7 @@ RUNTIME_STARTED = "STATUS$RUNTIME_STARTED"
 SETTING_UP_WORKSPACE = "STATUS$SETTING_UP_WORKSPACE"
 SETTING_UP_GIT_HOOKS = "STATUS$SETTING_UP_GIT_HOOKS"
 READY = "STATUS$READY"
+NO_ISOLATION = "STATUS$NO_ISOLATION"
 SCRIPTS_NOT_RUN = "STATUS$REPOSITORY_SCRIPTS_NOT_RUN"
 """Error id of the event that says which scripts of the repository were not run."""
 
@@ -182,6 +183,8 @@ class Preparation:
             return
         self._is_prepared = True
         self._say(READY, f"Ready after {sum(self._seconds.values()):.1f} s.")
+        if self._runtime.why_open:
+            self._say(NO_ISOLATION, f"Nothing separates the agent from this machine: {self._runtime.why_open}.")
         times = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in self._seconds.items())
         log.info("conversation %s is ready: %s", self._info.id, times)
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from shlex import quote
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from core.errors import UsageError
 
@@ -60,6 +60,17 @@ class Repository:
     def name(self) -> str:
         """The short name: its folder in the workspace."""
         return re.split(r"[/:]", self.url.rstrip("/"))[-1].removesuffix(".git")
+
+    @property
+    def host(self) -> str:
+        """Whom a clone over the web calls, with the port where the address names one; empty for others."""
+        parts = urlsplit(self.url)
+        return parts.netloc if parts.scheme in ("https", "http") else ""
+
+    @property
+    def folder(self) -> str:
+        """Where on this machine it lies; empty for one that lies elsewhere."""
+        return self.url if self.url.startswith("/") else unquote(urlsplit(self.url).path) * self.url.startswith("file:")
 
 
 def _check_address(url: str) -> None:

@@ -56,6 +56,7 @@ from core.store import ConversationInfo, EventFilter, EventStore
 from core.stream import EventStream, EventStreamSubscriber
 from core.tasks import Tasks
 from core.titles import SuggestTitle, first_line
+from core.usage import SandboxUsage
 from core.writer import Lease
 
 log = logging.getLogger(__name__)
@@ -148,6 +149,15 @@ class AgentSession:
     def isolation(self) -> str:
         """What separates the agent's commands from the user's machine; `none` has to be said all the time."""
         return self.runtime.isolation
+
+    async def usage(self) -> SandboxUsage | None:
+        """What its sandbox uses; None where none runs. Raises RuntimeUnavailableError."""
+        return await self.runtime.usage()
+
+    @property
+    def why_open(self) -> str:
+        """Why nothing separates them although the settings want it; empty otherwise."""
+        return self.runtime.why_open
 
     # -- life ------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
-"""LocalRuntime: the action server as a child process, on the user's own machine and with his rights.
+"""LocalRuntime: the action server as a child process, on the user's own machine.
 
-It separates nothing: `isolation` is `none`. What it promises is an end: the server holds the read side of a
-pipe whose other side is ours, so it and everything that it started end when we do, however we end.
+What separates it from the machine is its `confinement`; where that is open, `isolation` is `none`, and its commands
+have the user's rights. What it promises in any case is an end: the server holds the read side of a pipe whose other
+side is ours, so it and everything that it started end when we do, however we end.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
+from core.usage import SandboxUsage
+from runtime.confinement import Confinement, Isolation, Launch
 from runtime.environment import without_secrets
+from runtime.protocol import usage_of
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
@@ -36,12 +40,18 @@ SOCKET_PATH_BYTES = 100
 class LocalRuntime:
     """Carries out actions on this machine. Implements core.ports.Runtime.
 
-    `options` go to the server as they are, such as `--no-change-timeout`.
+    `options` go to the server as they are, such as `--no-change-timeout`. Making one blocks for some ten milliseconds
+    where isolation is wished for.
     """
 
-    def __init__(self, working_dir: str | Path, *, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, working_dir: str | Path, *, options: tuple[str, ...] = (), isolation: Isolation | None = None
+    ) -> None:
         self._working_dir = Path(working_dir).resolve()
         self._options = options
+        self._confinement = Confinement(self._working_dir, isolation or Isolation())
+        self._around = AsyncExitStack()
+        self._limits: tuple[str, ...] = ()
         self._starting = asyncio.Lock()
         self._folder: Path | None = None
         self._server: asyncio.subprocess.Process | None = None
@@ -49,7 +59,16 @@ class LocalRuntime:
 
     @property
     def isolation(self) -> str:
-        return "none"
+        return "bubblewrap" if self._confinement.is_closed else "none"
+
+    @property
+    def why_open(self) -> str:
+        """Why there is no isolation although it is wished for; empty otherwise."""
+        return self._confinement.why_open
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """Let what runs inside call this host or read this folder, from the next start on."""
+        self._confinement.allow(host, folder)
 
     @property
     def working_dir(self) -> str:
@@ -78,6 +97,13 @@ class LocalRuntime:
             raise RuntimeUnavailableError("The local runtime is not started. Start it first.")
         return await self._client.execute(action, action_id, on_frame)
 
+    async def usage(self) -> SandboxUsage | None:
+        """What the server and everything that it started use; None before the start. Raises RuntimeUnavailableError."""
+        if self._client is None:
+            return None
+        info = await self._client.server_info()
+        return usage_of(info, self._limits)
+
     async def aclose(self) -> None:
         """End the server and everything that it started. May be called twice."""
         async with self._starting:
@@ -90,8 +116,10 @@ class LocalRuntime:
         key = secrets.token_hex(32)
         key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
         _write_key(key_file, key)
+        launch = await self._around.enter_async_context(self._confinement.opened(self._folder))
+        self._limits = launch.limits
         with log.open("wb") as stderr:
-            await _seen_through(self._make_server(socket, key_file, stderr))
+            await _seen_through(self._make_server(launch, socket, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same
         assert self._server is not None
         assert self._server.stdout is not None
@@ -105,16 +133,19 @@ class LocalRuntime:
             raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
         self._client = client.ActionExecutionClient(key, uds=str(socket))
 
-    async def _make_server(self, socket: Path, key_file: Path, stderr: BinaryIO) -> None:
+    async def _make_server(self, launch: Launch, socket: Path, key_file: Path, stderr: BinaryIO) -> None:
         self._server = await asyncio.create_subprocess_exec(
+            *launch.command,
             *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
             *("--working-dir", str(self._working_dir), "--uds", str(socket), "--key-file", str(key_file)),
+            *launch.options,
             *self._options,
+            pass_fds=launch.fds,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             cwd="/",
-            env=without_secrets(os.environ),
+            env={**without_secrets(os.environ), **launch.environ},
             start_new_session=True,
         )
 
@@ -126,6 +157,8 @@ class LocalRuntime:
             await client.aclose()
         if server is not None:
             await _end_process(server)
+        await self._around.aclose()
+        self._around = AsyncExitStack()
         if folder is not None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

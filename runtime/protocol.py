@@ -30,6 +30,7 @@ from core.events import (
     event_to_dict,
     to_json,
 )
+from core.usage import SandboxUsage
 
 PROTOCOL_VERSION = 1
 KEY_HEADER = "X-Session-API-Key"
@@ -113,6 +114,22 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
     if isinstance(event, UnknownObservation) or not isinstance(event, Observation):
         raise ProtocolError(f"{data.get('observation')!r} is no observation that this version knows")
     return event
+
+
+def usage_of(info: Mapping[str, Any], limits: tuple[str, ...] = ()) -> SandboxUsage:
+    """What an answer of `GET /server_info` says. Raises ProtocolError."""
+    try:
+        used = info["sandbox"]
+        return SandboxUsage(
+            processes=int(used["processes"]),
+            memory_bytes=int(used["memory"]),
+            cpu_s=float(used["cpu_seconds"]),
+            disk_free_bytes=int(info["resources"]["disk"]["free"]),
+            uptime_s=float(info["uptime"]),
+            limits=limits,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ProtocolError(f"the server's account of itself is incomplete: {error!r}") from error
 
 
 class LineSplitter:

@@ -1,7 +1,7 @@
 """What holds for all tests: requirements of the machine, seeds that can be had again, and a loop that never blocks.
 
-A test that is marked `browser`, `docker`, `tmux`, `strace` or `mount` is skipped by name where the machine cannot run
-it, and fails there where HANDLOOM_REQUIRE names what is missing. The last lines say what was skipped, why, and which
+A test that is marked with one of `machine.REQUIREMENTS` is skipped by name where the machine cannot run it, and fails
+there where HANDLOOM_REQUIRE names what is missing. The last lines say what was skipped, why, and which
 seed the random tests had.
 """
 

@@ -13,6 +13,7 @@ import yaml
 from core.errors import RuntimeUnavailableError
 from core.events import Action, CmdOutputObservation, Frame, Observation, TerminalOutput
 from core.ports import FrameSink
+from core.usage import SandboxUsage
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -38,6 +39,7 @@ class ScriptedRuntime:
     """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""
 
     isolation = "none"
+    why_open = ""
     working_dir = "/workspace"
 
     def __init__(self, answer: Callable[[Action], Observation | BaseException | None] | None = None) -> None:
@@ -45,6 +47,9 @@ class ScriptedRuntime:
         self.executed: list[Action] = []
         self.cancelled = 0
         self.started = asyncio.Event()
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        pass
 
     async def start(self) -> None:
         pass
@@ -63,6 +68,10 @@ class ScriptedRuntime:
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+    async def usage(self) -> SandboxUsage | None:
+        """Nothing runs here."""
+        return None
 
     async def aclose(self) -> None:
         pass

@@ -55,12 +55,21 @@ def _mount() -> str:
     return "" if _succeeds(*command) else "no file system can be mounted in a namespace of one's own here"
 
 
+def _bubblewrap() -> str:
+    if shutil.which("bwrap") is None:
+        return "there is no bubblewrap; on Debian: apt-get install bubblewrap"
+    root = os.getuid() == 0  # who needs no user namespace of his own
+    command = ("bwrap", "--unshare-pid", *(() if root else ("--unshare-user",)), "--ro-bind", "/", "/", "true")
+    return "" if _succeeds(*command) else "bubblewrap may not make namespaces here"
+
+
 REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "browser": cache(_browser),
     "docker": cache(_docker),
     "tmux": cache(_tmux),
     "strace": cache(_strace),
     "mount": cache(_mount),
+    "bubblewrap": cache(_bubblewrap),
 }
 """By the marker's name: why it cannot be had here."""
 

@@ -9,14 +9,19 @@ import argparse
 import os
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tui.command_line import parser
 
 if TYPE_CHECKING:
+    from core.config import SandboxSettings
     from core.manager import ConversationManager
     from core.ports import Runtime
     from tui.options import StartOptions
+
+
+MB = 1024 * 1024
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,11 +37,29 @@ def main(arguments: list[str] | None = None) -> int:
     return _plain(options)
 
 
-def make_runtime(workspace: str) -> Runtime:
-    """The runtime in which a conversation's actions are carried out."""
+def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
+    """The runtime in which a conversation's actions are carried out. Blocks for some ten milliseconds."""
+    from runtime.confinement import Isolation
+    from runtime.control_group import Limits
     from runtime.local import LocalRuntime
+    from runtime.protected import PROTECTED
 
-    return LocalRuntime(workspace)
+    own_mb = settings.max_memory_mb
+    limits = Limits(
+        memory_bytes=own_mb * MB if own_mb else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4,
+        memory_of_each_bytes=own_mb and own_mb * MB,
+        cpus=settings.max_cpus,
+        processes=settings.max_processes,
+        file_bytes=settings.max_file_mb and settings.max_file_mb * MB,
+    )
+    isolation = Isolation(
+        settings.isolation,
+        settings.allowed_hosts,
+        settings.readable_paths,
+        PROTECTED if settings.protected_paths is None else settings.protected_paths,
+        limits,
+    )
+    return LocalRuntime(workspace, isolation=isolation)
 
 
 def _plain(options: argparse.Namespace) -> int:
@@ -116,7 +139,8 @@ async def connect(options: StartOptions) -> ConversationManager:
     with suppress(OSError):  # the store says what is wrong with the folder, and what to do
         await asyncio.to_thread(log_to, home)
     settings = await asyncio.to_thread(load, home, os.environ, model=options.model, runtime=options.runtime)
-    manager = ConversationManager(home, settings, make_runtime=make_runtime, environ=os.environ)
+    runtimes = partial(make_runtime, settings.sandbox)
+    manager = ConversationManager(home, settings, make_runtime=runtimes, environ=os.environ)
     return await manager.__aenter__()
 
 

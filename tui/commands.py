@@ -90,6 +90,8 @@ COMMANDS: tuple[Command, ...] = (
             leader="w"),
     Command("conv.model", (), "Model", "Choose the model of this conversation.", _CONV, leader="m"),
     Command("conv.pause", (), "Pause or resume", "Let the agent stop after its step, or go on.", _CONV, leader="p"),
+    Command("conv.sandbox", (), "Sandbox", "What separates it from this machine, what it may, what it uses.", _CONV,
+            leader="s"),
     Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE),
     Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE),
     Command("pane.terminal", ("f4",), "Terminal", "Go to the terminal; again fills the screen; then restores.", _PANE),

@@ -103,7 +103,7 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     if facts.confirm_mode:
         right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))
     if not facts.isolated:
-        right.append(Piece("NO ISOLATION", "bold $text-warning", 1))
+        right.append(Piece("NO ISOLATION", "bold $text-error", 1))
     while _width(left) + _width(right) > width:
         last = max([*left, *right], key=lambda piece: piece.rank)
         if last.rank <= 1:

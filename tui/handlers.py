@@ -259,6 +259,18 @@ class Handlers(Answers, Delegates, _App):
         if tab is not None:
             self.attempt(tab.session.pause() if tab.running else tab.session.resume())
 
+    def do_conv_sandbox(self) -> None:
+        if self.current is not None:
+            self.attempt(self._show_sandbox(self.current))
+
+    async def _show_sandbox(self, tab: ConversationTab) -> None:
+        from tui.sandbox import sandbox_text
+
+        assert self.manager is not None
+        session, settings = tab.session, self.manager.settings.sandbox
+        text = sandbox_text(session.isolation, session.why_open, settings, await session.usage())
+        await self.push_screen(TextScreen("Sandbox", Content(text)))
+
     # -- panes ---------------------------------------------------------------------------------------------------------
 
     def do_pane_chat(self) -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from core.config import home_folder, load
@@ -39,7 +40,8 @@ from core.store import ConversationInfo, EventStore
 from tui.text import sanitize
 
 if TYPE_CHECKING:
-    from core.manager import MakeRuntime
+    from core.config import SandboxSettings
+    from core.ports import Runtime
     from core.session import AgentSession
 
 NOBODY = "Nobody is here to confirm actions, so this one was not carried out."
@@ -58,7 +60,7 @@ def say(text: str) -> None:
 # -- run -----------------------------------------------------------------------------------------------------------
 
 
-async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
+async def run(options: argparse.Namespace, make_runtime: Callable[[SandboxSettings, str], Runtime]) -> int:
     """`handloom run`: one task, its events, its exit status. Raises HandloomError before anything has happened."""
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
@@ -83,7 +85,8 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
-    async with ConversationManager(home, settings, make_runtime=make_runtime, environ=os.environ) as manager:
+    runtimes = partial(make_runtime, settings.sandbox)
+    async with ConversationManager(home, settings, make_runtime=runtimes, environ=os.environ) as manager:
         if options.resume:
             session = await manager.open(options.resume, model=options.model or "")
         else:
@@ -92,7 +95,8 @@ async def run(options: argparse.Namespace, make_runtime: MakeRuntime) -> int:
             )
         notice(f"conversation {session.info.id}")
         if session.isolation == "none":
-            notice("No isolation: the agent's commands run as you, on this machine.")
+            why = f": {session.why_open}" if session.why_open else ""
+            notice(f"No isolation: the agent's commands run as you, on this machine{why}.")
         printer = _Printer(session, _print_json if options.json else _print_text)
         try:
             return await run_task(

@@ -79,6 +79,7 @@ class ActionServer:
                 "uptime": uptime_s,
                 "idle_time": self._executor.idle_s,
                 "resources": resources.usage(self._working_dir, uptime_s),
+                "sandbox": resources.of_all(),
                 "protocol_version": PROTOCOL_VERSION,
             }
         )

@@ -21,12 +21,20 @@ def harden() -> int:
     """Protect this process, and become the parent of orphans. The answer is the umask of before, for
     commands."""
     umask = os.umask(0o077)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    limit(resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     return umask
+
+
+def limit(what: int, most: int | None) -> None:
+    """Set a limit of the `resource` module for this process and all that it starts; None sets none."""
+    if most is not None:
+        hard = resource.getrlimit(what)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
 
 
 def take_key(path: Path) -> str:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -24,8 +25,10 @@ from runtime.server.app import ActionServer
 from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
+from runtime.server.forwarder import Forwarder
 from runtime.server.guard import Guard
-from runtime.server.hardening import harden, take_key
+from runtime.server.hardening import harden, limit, take_key
+from runtime.server.outputs import Outputs
 from runtime.server.shell import ShellError
 from runtime.server.tasks import TaskList
 from runtime.server.terminal_routes import TerminalRoutes
@@ -50,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.plugins = check_names(filter(None, options.plugins.split(",")))
         options.working_dir = options.working_dir.resolve(strict=True)
         umask = harden()
+        limit(resource.RLIMIT_DATA, options.max_memory)
+        limit(resource.RLIMIT_NPROC, options.max_processes)
+        limit(resource.RLIMIT_FSIZE, options.max_file)
         listener = _listen(options)
     except (OSError, ValueError) as error:
         return _refuse(error)
@@ -64,7 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Guard, umask: int) -> int:
     working_dir = str(options.working_dir)
     ended = _end_signals(options.stdin_lifeline)
-    bash = BashSession(working_dir, umask=umask, no_change_timeout_s=options.no_change_timeout)
+    way_out = Forwarder(options.proxy) if options.proxy else None
+    environ = os.environ | (await way_out.start() if way_out else {})
+    # Beside the socket is the launcher's folder: on its disk, in a sandbox too, and removed by it.
+    outputs = Outputs(folders=[str(options.uds.parent)] if options.uds else None)
+    bash = BashSession(
+        working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout, outputs=outputs
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     plugins = [PLUGINS[name](working_dir) for name in options.plugins]
     files, tasks = Files(lambda: bash.cwd, umask), TaskList(options.session_dir)
@@ -77,7 +89,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
         access_log=None,
     )
     try:
-        await bash.start()
+        await asyncio.gather(bash.start(), outputs.remove_abandoned())
         for plugin in plugins:
             await plugin.start()
         await runner.setup()
@@ -92,9 +104,12 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
         listener.close()
         processes.kill_descendants(os.getpid())  # first, so that nothing of what follows waits for any of it
         await bash.aclose()
+        await outputs.aclose()
         for plugin in reversed(plugins):
             await plugin.aclose()
         await runner.cleanup()
+        if way_out:
+            await way_out.aclose()
     return 0
 
 
@@ -160,5 +175,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plugins", default="", help="names, with commas between them")
     parser.add_argument("--session-dir", type=Path, help="where the plan is written as TASKS.md")
     parser.add_argument("--no-change-timeout", type=float, default=NO_CHANGE_TIMEOUT_S, help="seconds of silence")
+    parser.add_argument("--proxy", type=Path, help="the Unix socket of a proxy, which commands are told of")
+    parser.add_argument("--max-memory", type=int, metavar="BYTES", help="data of one process")
+    parser.add_argument("--max-processes", type=int, metavar="N", help="processes and threads of this user")
+    parser.add_argument("--max-file", type=int, metavar="BYTES", help="the longest file")
     parser.add_argument("--stdin-lifeline", action="store_true", help="end when standard input ends")
     return parser

@@ -24,7 +24,7 @@ import stat
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 MAX_OUTPUT_BYTES = 1024**3
@@ -179,8 +179,8 @@ class Output:
 
 
 class Outputs:
-    """The outputs of a session's commands, numbered from 1. Owns their folder, which it makes when the first
-    is begun."""
+    """The outputs of a session's commands, numbered from 1. Owns their folder, which it makes in one of
+    `folders` when the first is begun."""
 
     def __init__(
         self,
@@ -188,10 +188,12 @@ class Outputs:
         max_output_bytes: int = MAX_OUTPUT_BYTES,
         max_total_bytes: int = MAX_TOTAL_BYTES,
         max_outputs: int = MAX_OUTPUTS,
+        folders: Sequence[str] | None = None,
     ) -> None:
         self._max_output_bytes = max_output_bytes
         self._max_total_bytes = max_total_bytes
         self._max_outputs = max_outputs
+        self._folders = (*(FOLDERS if folders is None else folders), tempfile.gettempdir())
         self._folder = ""
         self._lock = -1
         self._last = 0
@@ -201,7 +203,7 @@ class Outputs:
         """The next one."""
         if not os.path.isdir(self._folder):  # or a command has removed it
             self._let_go()
-            self._folder, self._lock = _private_folder()
+            self._folder, self._lock = _private_folder(self._folders)
         self._last += 1
         path = os.path.join(self._folder, f"{self._last}.txt")
         output = self._kept[self._last] = Output(self._last, path, self._max_output_bytes)
@@ -232,7 +234,7 @@ class Outputs:
 
     async def remove_abandoned(self) -> None:
         """Remove what servers that were killed have left."""
-        await asyncio.to_thread(_remove_abandoned)
+        await asyncio.to_thread(_remove_abandoned, self._folders)
 
     async def aclose(self) -> None:
         """Remove everything. May be called twice."""
@@ -249,9 +251,9 @@ class Outputs:
             self._lock = -1
 
 
-def _private_folder() -> tuple[str, int]:
+def _private_folder(parents: Sequence[str]) -> tuple[str, int]:
     """A new folder for its owner alone, and the lock on it; an empty name where none can be had."""
-    for parent in (*FOLDERS, None):
+    for parent in parents:
         with suppress(OSError):
             folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
             return folder, _locked(folder)
@@ -269,8 +271,8 @@ def _locked(folder: str) -> int:
     return fd
 
 
-def _remove_abandoned() -> None:
-    for parent in (*FOLDERS, tempfile.gettempdir()):
+def _remove_abandoned(parents: Sequence[str]) -> None:
+    for parent in parents:
         for folder in glob.glob(os.path.join(parent, PREFIX + "*")):
             with suppress(OSError):
                 about = os.lstat(folder)

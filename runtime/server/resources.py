@@ -1,8 +1,9 @@
-"""What the server uses of its machine, in the form of V0's `/server_info`. Numbers that cannot be had are
-0."""
+"""What the server uses of its machine, in the form of V0's `/server_info`, and beyond it what everything uses that
+was started here. Numbers that cannot be had are 0."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -10,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from runtime.server import processes
 
 
 def usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
@@ -29,6 +32,18 @@ def usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
         },
         "io": {"read_bytes": read, "write_bytes": written},
     }
+
+
+def of_all() -> dict[str, Any]:
+    """Of the server and everything below it: how many processes, their memory in bytes, their seconds of CPU."""
+    pids = {os.getpid(), *processes.descendants(os.getpid())}
+    memory, cpu_s = 0, 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]  # of ended children, too
+            cpu_s += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2)}
 
 
 def _memory() -> tuple[int, int]:

@@ -15,6 +15,7 @@ from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservat
 from core.manager import ConversationManager
 from core.ports import FrameSink
 from core.session import AgentSession
+from core.usage import SandboxUsage
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.stalls import Beat, idle_beats
@@ -29,9 +30,13 @@ class Thoughts:
     """A runtime for thoughts alone."""
 
     isolation = "none"
+    why_open = ""
 
     def __init__(self, working_dir: str) -> None:
         self.working_dir = working_dir
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """There is nothing to be kept from."""
 
     async def start(self) -> None:
         """There is nothing to start."""
@@ -40,6 +45,10 @@ class Thoughts:
         """A thought has been had as soon as it is written down."""
         assert isinstance(action, AgentThinkAction)
         return AgentThinkObservation(content="Your thought has been logged.")
+
+    async def usage(self) -> SandboxUsage | None:
+        """Nothing runs here."""
+        return None
 
     async def aclose(self) -> None:
         """There is nothing to end."""

@@ -58,3 +58,12 @@ def test_files_of_the_current_folder_are_not_read(tmp_path: Path, monkeypatch: p
 def test_the_home_is_the_one_that_is_named(tmp_path: Path) -> None:
     assert home_folder({"HANDLOOM_HOME": str(tmp_path)}) == tmp_path
     assert home_folder({}).name == "handloom"
+
+
+def test_a_list_in_the_environment_has_commas(tmp_path: Path) -> None:
+    environ = {"HANDLOOM__SANDBOX__ALLOWED_HOSTS": "example.org, *.example.net:8080,"}
+    assert load(tmp_path, environ).sandbox.allowed_hosts == ("example.org", "*.example.net:8080")
+    (tmp_path / "config.toml").write_text('[sandbox]\nreadable_paths = ["~/.cargo"]\nprotected_paths = []\n')
+    sandbox = load(tmp_path, {}).sandbox
+    assert sandbox.readable_paths == (Path("~/.cargo"),)
+    assert sandbox.protected_paths == ()

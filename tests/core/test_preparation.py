@@ -35,7 +35,8 @@ from core.events import (
 )
 from core.manager import ConversationManager
 from core.ports import Runtime
-from core.preparation import SCRIPTS_NOT_RUN
+from core.preparation import NO_ISOLATION, SCRIPTS_NOT_RUN
+from core.repository import Repository
 from core.session import AgentSession
 from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
@@ -530,3 +531,33 @@ class TestSecrets:
                     )
             assert await manager.list() == []
         assert all(b"hunter2" not in file.read_bytes() for file in home.rglob("*") if file.is_file())
+
+
+async def test_why_nothing_is_separated_is_said_once_the_sandbox_runs(tmp_path: Path) -> None:
+    class Open(LocalRuntime):
+        @property
+        def why_open(self) -> str:
+            return "there is no bubblewrap"
+
+    async with conversation(tmp_path, ["ls"], make_runtime=Open) as session:
+        said: list[Status] = []
+        session.frames.watch(lambda frame: said.append(frame) if isinstance(frame, Status) else None)
+        await session.send("go")
+        await session.settled()
+    told = [status.message for status in said if status.id == NO_ISOLATION]
+    assert told == ["Nothing separates the agent from this machine: there is no bubblewrap."]
+
+
+async def test_a_repository_that_was_chosen_can_be_reached_by_its_sandbox(tmp_path: Path) -> None:
+    class Noting(LocalRuntime):
+        def allow(self, *, host: str = "", folder: str = "") -> None:
+            allowed.append((host, folder))
+
+    allowed: list[tuple[str, str]] = []
+    there = make_repository(tmp_path / "there.git", README)
+    async with conversation(tmp_path, ["ls"], there, make_runtime=Noting):
+        pass
+    assert allowed == [("", there)]
+    assert Repository.parse("https://example.org:8443/a/b").host == "example.org:8443"
+    assert Repository.parse("git@example.org:a/b").host == ""
+    assert Repository.parse("file:///a%20b/c").folder == "/a b/c"

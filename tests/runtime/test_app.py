@@ -132,9 +132,11 @@ class TestGuard:
 class TestRoutes:
     HEADERS = {KEY_HEADER: KEY, "Content-Type": "application/json"}
 
-    async def test_server_info_is_v0s_and_the_version(self, server: Server, client: ActionExecutionClient) -> None:
+    async def test_server_info_is_v0s_with_the_version_and_what_the_sandbox_uses(
+        self, server: Server, client: ActionExecutionClient
+    ) -> None:
         info = await client.server_info()
-        assert sorted(info) == ["idle_time", "protocol_version", "resources", "uptime"]
+        assert sorted(info) == ["idle_time", "protocol_version", "resources", "sandbox", "uptime"]
         assert sorted(info["resources"]) == ["cpu_percent", "disk", "io", "memory"]
         assert sorted(info["resources"]["memory"]) == ["percent", "rss", "vms"]
         assert sorted(info["resources"]["disk"]) == ["free", "percent", "total", "used"]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from runtime.server import outputs as outputs_module
 from runtime.server.bash import BashSession
 from runtime.server.outputs import HELD_BYTES, MARK_BYTES, PREFIX, READ_BYTES, OutputError, Outputs
 from tests.runtime.conftest import Shell
@@ -19,9 +18,8 @@ MANY = 4 * MARK_BYTES
 
 
 @pytest.fixture
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outputs:
-    monkeypatch.setattr(outputs_module, "FOLDERS", (str(tmp_path),))
-    return Outputs(max_output_bytes=MANY, max_total_bytes=3 * MANY, max_outputs=5)
+def outputs(tmp_path: Path) -> Outputs:
+    return Outputs(max_output_bytes=MANY, max_total_bytes=3 * MANY, max_outputs=5, folders=[str(tmp_path)])
 
 
 class TestBytes:
@@ -159,13 +157,13 @@ class TestLeftBehind:
         (tmp_path / "another").mkdir()
         os.symlink("/var", tmp_path / (PREFIX + "link"))
         before = sorted(tmp_path.iterdir())
-        await Outputs().remove_abandoned()
+        await Outputs(folders=[str(tmp_path)]).remove_abandoned()
         assert sorted(tmp_path.iterdir()) == before
         assert output.read(0, 1) == b"x"
 
 
 class TestTrouble:
-    def test_a_disk_that_takes_no_more_is_said(self, outputs: Outputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_disk_that_takes_no_more_is_said(self, outputs: Outputs) -> None:
         output = outputs.begin()
         os.symlink("/dev/full", output.path)
         output.feed(b"x" * (HELD_BYTES + 1))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from core.events import Status
+from core.events import CmdOutputObservation, CmdRunAction, Status
 from runtime.server import hints
 from runtime.server.bash import WAITING_FOR_INPUT
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
+from tests.runtime.walled import own, run, walled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a program waits for")
 
@@ -104,6 +106,20 @@ async def test_who_waits_on_is_given_the_time_of_silence_and_not_told_again(shel
     await shell.run("read x")
     observation = await shell.run("")
     assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+
+
+@pytest.mark.bubblewrap
+async def test_it_is_seen_inside_walls_and_by_a_user_without_privileges(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    own(tmp_path / "workspace")
+    async with walled(tmp_path / "workspace") as runtime:
+        observation = await runtime.execute(CmdRunAction(command="seq 1 100000; read x"), 1, lambda frame: None)
+        assert isinstance(observation, CmdOutputObservation)
+        assert hints.WAITS in observation.metadata.suffix
+        await runtime.execute(CmdRunAction(command="\n", is_input=True), 2, lambda frame: None)
+        kept = observation.metadata.suffix.split()[-1].rstrip("]")
+        assert (await run(runtime, f"tail -n 1 {kept}")).content == "100000"
+    assert not Path(kept).exists()
 
 
 async def test_a_program_that_begins_to_read_later_is_found_later(shell: Shell) -> None:

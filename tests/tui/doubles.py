@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
+from core.config import SandboxSettings
 from core.controller.halts import Halt, Way
 from core.controller.state import Limits, Queued
 from core.errors import UsageError
@@ -33,6 +34,7 @@ from core.events import (
 from core.live import Frames
 from core.store import ConversationInfo
 from core.stream import EventStreamSubscriber
+from core.usage import SandboxUsage
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 METRICS = LLMMetrics(
@@ -124,6 +126,8 @@ class SessionDouble:
         self.frames = Frames()
         self.state = StateDouble()
         self.isolation = isolation
+        self.why_open = ""
+        self.used: SandboxUsage | None = None
         self.confirm_mode = "always"
         self.model_name = info.model
         self.wishes: list[tuple[str, ...]] = []
@@ -149,6 +153,9 @@ class SessionDouble:
     async def unqueue(self, message_id: int) -> None:
         self._wish("unqueue", str(message_id))
         await self.become(queued=tuple(queued for queued in self.state.queued if queued.id != message_id))
+
+    async def usage(self) -> SandboxUsage | None:
+        return self.used
 
     async def interrupt(self) -> None:
         self._wish("interrupt")
@@ -235,7 +242,7 @@ class ManagerDouble:
     closed: list[str] = field(default_factory=list)
     viewed: list[str] = field(default_factory=list)
     """Conversations that somebody looks at."""
-    settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model=""))
+    settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings()))
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     fails_with: Exception | None = None

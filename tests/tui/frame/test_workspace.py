@@ -11,12 +11,14 @@ import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
+from core.config import SandboxSettings
 from core.controller.halts import Halt, HaltKind, Way
 from core.controller.state import Queued
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
 from core.manager import ConversationManager
 from core.store import ConversationInfo
+from core.usage import SandboxUsage
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import running, until
 from tui.app import HandloomApp
@@ -25,6 +27,7 @@ from tui.commands import BY_ID
 from tui.delegates import as_tree
 from tui.leader import WhichKey
 from tui.options import StartOptions
+from tui.sandbox import sandbox_text
 from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
 from tui.screens.start import StartScreen
 from tui.tabs import TabItem
@@ -628,3 +631,22 @@ async def test_the_list_of_conversations_is_a_tree() -> None:
         (2, "grandchild"),
         (0, "left"),
     ]
+
+
+async def test_the_sandbox_is_told_with_what_it_uses() -> None:
+    async with running() as it:
+        it.session.isolation = "bubblewrap"
+        it.session.used = SandboxUsage(7, 300 * 1024**2, 12.5, 5_000 * 1024**2, 60, ("512 MB of memory in all",))
+        await it.press("ctrl+x", "s")
+        await until(it.pilot, lambda: isinstance(it.app.screen, TextScreen))
+        await it.settle()
+        told = it.screen_text()
+        assert "Isolated by bubblewrap" in told
+        assert "7 processes, 300 MB of memory" in told
+        assert "512 MB of memory in all" in told
+
+
+def test_why_nothing_is_separated_is_told_clean() -> None:
+    text = sandbox_text("none", "no \x1b[31mbubblewrap", SandboxSettings(), None)
+    assert "Reason: no" in text
+    assert "\x1b" not in text

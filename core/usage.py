@@ -1,0 +1,19 @@
+"""What a sandbox uses: said by a runtime, shown by the screen. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxUsage:
+    """What everything in a sandbox uses together."""
+
+    processes: int
+    memory_bytes: int
+    cpu_s: float
+    """Of what runs, and of its children that have ended."""
+    disk_free_bytes: int
+    uptime_s: float
+    limits: tuple[str, ...] = ()
+    """What it may use at most, for people."""

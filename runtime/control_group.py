@@ -1,0 +1,119 @@
+"""Limits on all processes of a sandbox together, by the kernel's control groups, where we may make one.
+
+Root may; a user may below what systemd has delegated to them. Where none can be made, the limits on each process alone
+(`server.hardening`) are what is left, and `applied` says so. Both versions of control groups are known; see cgroups(7).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PERIOD_US = 100_000
+"""Over which the share of the processor is counted; the kernel's own choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a sandbox may use; None sets no limit."""
+
+    memory_bytes: int | None = None
+    """Of all its processes together; the one that asks for more is killed."""
+    memory_of_each_bytes: int | None = None
+    """Of each process, where they cannot be bounded together; the one that asks for more is told that there is none."""
+    cpus: float | None = None
+    """Processors' time per time, 1.5 being one and a half processors."""
+    processes: int | None = None
+    """Processes and threads at once."""
+    file_bytes: int | None = None
+    """The longest file that can be written."""
+
+
+class ControlGroup:
+    """A group for one sandbox. Blocks for milliseconds."""
+
+    def __init__(self, name: str, limits: Limits) -> None:
+        self._name = name
+        self._limits = limits
+        self._folders: list[Path] = []
+        self.applied: frozenset[str] = frozenset()
+        """Those of `memory`, `cpu` and `pids` that hold."""
+
+    def make(self) -> list[Path]:
+        """Make the group; processes come in by writing their number into each of the files of the answer."""
+        applied: set[str] = set()
+        for controller, files in self._wanted().items():
+            for folder in _places(controller, self._name):
+                if _make(folder, controller, files):
+                    applied.add(controller)
+                    if folder not in self._folders:
+                        self._folders.append(folder)
+                    break
+        self.applied = frozenset(applied)
+        return [folder / "cgroup.procs" for folder in self._folders]
+
+    def remove(self) -> None:
+        """Take the group away, once its processes have ended."""
+        for folder in self._folders:
+            with suppress(OSError):
+                folder.rmdir()
+        self._folders.clear()
+
+    def _wanted(self) -> dict[str, dict[str, str]]:
+        """By controller, the files of both versions and what is written into them."""
+        limits, wanted = self._limits, dict[str, dict[str, str]]()
+        if limits.memory_bytes is not None:
+            most = str(limits.memory_bytes)
+            wanted["memory"] = {"memory.max": most, "memory.limit_in_bytes": most, "memory.swap.max": "0"}
+        if limits.cpus is not None:
+            quota = str(int(limits.cpus * PERIOD_US))
+            wanted["cpu"] = {"cpu.max": f"{quota} {PERIOD_US}", "cpu.cfs_quota_us": quota}
+        if limits.processes is not None:
+            wanted["pids"] = {"pids.max": str(limits.processes)}
+        return wanted
+
+
+def _places(controller: str, name: str) -> list[Path]:
+    """Where a group with this controller could be made: in our own group, or beside it."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        below = path.lstrip("/")
+        if number == "0" and not controllers and (ROOT / "cgroup.controllers").exists():
+            own = ROOT / below
+        elif controller in controllers.split(","):
+            own = ROOT / controller / below
+        else:
+            continue
+        return [own / name, own.parent / name] if below else [own / name]
+    return []
+
+
+def _make(folder: Path, controller: str, files: dict[str, str]) -> bool:
+    """Make one folder and set its limits; False, and nothing left, where that cannot be."""
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(exist_ok=True)
+        written = [_write(folder / file, text) for file, text in files.items() if (folder / file).exists()]
+        if any(written) and os.access(folder / "cgroup.procs", os.W_OK):
+            return True
+    except OSError:
+        pass
+    if is_new:
+        with suppress(OSError):
+            folder.rmdir()
+    return False
+
+
+def _write(file: Path, text: str) -> bool:
+    try:
+        file.write_text(text)
+    except OSError:
+        return False
+    return True

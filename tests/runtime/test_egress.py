@@ -1,0 +1,247 @@
+"""The way out of a sandbox: only to whom the user named, only to addresses of the internet, looked at on every hop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from core.errors import RuntimeUnavailableError
+from runtime.egress import Egress, RefusedError, Rule, is_public
+from tests.runtime.walled import repository, run, walled
+
+INWARDS = (
+    "127.0.0.1",
+    "127.8.9.10",
+    "0.0.0.0",
+    "10.0.0.1",
+    "172.16.0.1",
+    "172.17.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "192.0.2.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fc00::1",
+    "fd00:ec2::254",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::",
+    "2001:db8::1",
+)
+SPELLED = (
+    "localhost",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0177.0.0.1",
+    "0",
+    "[::1]",
+    "[::ffff:7f00:1]",
+    "LOCALHOST.",
+    "169.254.43518",
+)
+
+
+@pytest.mark.parametrize("address", INWARDS)
+def test_an_address_of_our_own_is_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "2606:4700::1111", "2a00:1450::1", "64:ff9b::101:101"])
+def test_an_address_of_the_internet_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize("host", [*INWARDS, *SPELLED])
+async def test_nobody_is_called_at_home_even_where_everybody_is_allowed(host: str) -> None:
+    egress = Egress([Rule.parse("*")])
+    with pytest.raises(RefusedError):
+        await egress.addresses(host, 80)
+
+
+async def test_a_name_is_looked_up_among_those_that_are_allowed() -> None:
+    rules = [Rule.parse(text) for text in ("example.org", "*.example.net", "example.com:8443", "[2606:4700::1111]:53")]
+
+    def allowed(host: str, port: int = 443) -> bool:
+        return any(rule.allows(host, port) for rule in rules)
+
+    assert allowed("example.org")
+    assert allowed("example.org", 80)
+    assert not allowed("example.org", 22)
+    assert not allowed("www.example.org")
+    assert not allowed("example.org.evil.test")
+    assert not allowed("evilexample.org")
+    assert allowed("a.b.example.net")
+    assert not allowed("example.net")
+    assert not allowed("evil-example.net")
+    assert allowed("example.com", 8443)
+    assert not allowed("example.com")
+    assert allowed("2606:4700::1111", 53)
+    with pytest.raises(RefusedError, match=r"sandbox.allowed_hosts"):
+        await Egress(rules).addresses("elsewhere.test", 443)
+
+
+@pytest.mark.parametrize("text", ["", " ", "a b", "http://example.org", "user@example.org", "example.org:many"])
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Rule.parse(text)
+
+
+async def test_one_address_at_home_makes_a_name_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def two(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", ("10.0.0.1", 443))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two)
+    with pytest.raises(RefusedError, match="address of this machine"):
+        await Egress([Rule.parse("rebound.test")]).addresses("rebound.test", 443)
+
+
+# -- over the wire ---------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def page(text: str = "a page", status: int = 200, headers: Mapping[str, str] | None = None) -> AsyncIterator[int]:
+    """A web server of the host, on loopback; its port."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=f"{text} {request.path_qs} {await request.text()}", status=status, headers=headers)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def proxy(folder: Path, *rules: str) -> AsyncIterator[Path]:
+    server = await asyncio.start_unix_server(Egress(map(Rule.parse, rules)).serve, folder / "proxy", limit=64 * 1024)
+    async with server:
+        yield folder / "proxy"
+
+
+async def ask(socket: Path, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(socket)
+    writer.write(request)
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read(1_000_000)
+    finally:
+        writer.close()
+
+
+async def test_a_tunnel_leads_to_an_address_that_the_user_named(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+        reader, writer = await asyncio.open_unix_connection(socket)
+        writer.write(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+        assert b"200" in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"GET /x HTTP/1.0\r\n\r\n")
+        assert b"a page /x" in await reader.read()
+        writer.close()
+
+
+async def test_a_plain_request_goes_without_what_is_the_proxys(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+        head = f"POST http://127.0.0.1:{port}/y?z=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nProxy-Connection: keep-alive\r\n"
+        answer = await ask(socket, f"{head}Content-Length: 4\r\n\r\nbody".encode())
+        assert b"a page /y?z=1 body" in answer
+        assert b"Connection: close" in answer
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\n\r\n",
+        b"GET http://localhost/ HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET file:///etc/passwd HTTP/1.1\r\n\r\n",
+        b"GET ftp://example.org/ HTTP/1.1\r\n\r\n",
+        b"CONNECT :443 HTTP/1.1\r\n\r\n",
+        b"CONNECT a:b:c HTTP/1.1\r\n\r\n",
+        b"\xff\xfe\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+)
+async def test_who_is_not_named_or_makes_no_sense_is_refused(tmp_path: Path, request_: bytes) -> None:
+    async with proxy(tmp_path, "allowed.test") as socket:
+        assert (await ask(socket, request_)).startswith(b"HTTP/1.1 403 ")
+
+
+async def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
+    async with proxy(tmp_path, "*") as socket:
+        assert (await ask(socket, b"GET http://a/ HTTP/1.1\r\nA: " + b"a" * 100_000)).startswith(b"HTTP/1.1 431 ")
+
+
+def test_the_program_refuses_a_rule_that_is_none(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "runtime.egress", "--uds", str(tmp_path / "s"), "--allow", "http://x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode == 2
+    assert "is no host" in done.stderr
+
+
+# -- from a sandbox --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.bubblewrap
+async def test_a_sandbox_calls_whom_the_user_named_and_nobody_else(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    async with (
+        page() as port,
+        page("another") as other,
+        walled(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime,
+    ):
+        fetch = "curl -sS -m 10 --noproxy '' http://127.0.0.1:{}/"
+        assert (await run(runtime, fetch.format(port))).content.startswith("a page")
+        assert "not allowed here" in (await run(runtime, fetch.format(other))).content
+        direct = await run(runtime, f"curl -s -m 5 --noproxy '*' http://127.0.0.1:{port}/")
+        assert direct.exit_code != 0
+
+
+@pytest.mark.bubblewrap
+async def test_a_redirect_is_looked_at_anew(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    async with page("secret") as inwards:
+        to = {"Location": f"http://127.0.0.1:{inwards}/"}
+        async with page("moved", 302, to) as port, walled(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime:
+            said = await run(runtime, f"curl -sS -L -m 10 --noproxy '' http://127.0.0.1:{port}/")
+    assert "secret" not in said.content
+    assert "not allowed here" in said.content
+
+
+@pytest.mark.bubblewrap
+async def test_without_a_name_there_is_no_way_out_and_no_process_for_one(tmp_path: Path) -> None:
+    async with walled(repository(tmp_path / "workspace")) as runtime:
+        assert (await run(runtime, "env | grep -i -c proxy")).content == "0"
+    listing = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in listing.splitlines() if line.split()[0] == str(os.getpid()) and "egress" in line]
+
+
+@pytest.mark.bubblewrap
+async def test_a_wrong_name_is_said_and_nothing_is_started(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeUnavailableError, match=r"is no host.*Correct sandbox\.allowed_hosts"):
+        async with walled(repository(tmp_path / "workspace"), allowed_hosts=("http://x",)):
+            pass

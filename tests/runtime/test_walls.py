@@ -1,0 +1,310 @@
+"""A sandbox with walls: nothing gets out, the work inside goes on, and nothing is left on the host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from core.events import CmdOutputObservation, FileEditAction, FileEditObservation
+from runtime.bubblewrap import Walls, handed_over, somebody, why_not
+from runtime.confinement import Isolation
+from runtime.control_group import ControlGroup, Limits
+from runtime.local import LocalRuntime
+from tests.runtime.probes import HARMLESS, probes
+from tests.runtime.walled import SOMEBODY, WALLED, own, repository, run, walled
+
+pytestmark = pytest.mark.bubblewrap
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    return repository(tmp_path / "workspace")
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[dict[str, object]]:
+    """What a hostile command would like to reach: a secret, a process, sockets of the host."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("canary")
+    abstract = f"handloom-{os.getpid()}"
+    with (
+        socket.create_server(("", 0)) as listener,
+        socket.socket(socket.AF_UNIX) as with_file,
+        socket.socket(socket.AF_UNIX) as without_file,
+    ):
+        port = listener.getsockname()[1]
+        with_file.bind(str(tmp_path / "socket"))
+        with_file.listen()
+        without_file.bind("\0" + f"{abstract}")
+        without_file.listen()
+        process = await asyncio.create_subprocess_exec("sleep", "300")
+        try:
+            yield {
+                "secret": outside / "secret",
+                "outside": outside,
+                "port": port,
+                "address": _address(),
+                "socket": tmp_path / "socket",
+                "abstract": abstract,
+                "pid": process.pid,
+                "python": sys.executable,
+                "code": Path(handed_over.__code__.co_filename),
+            }
+        finally:
+            process.kill()
+            await process.wait()
+
+
+def _address() -> str:
+    """An address of this machine that others would use; without a network, one of nobody."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "192.0.2.1"
+
+
+async def escapes(
+    runtime: LocalRuntime, machine: dict[str, object], groups: tuple[str, ...] = ()
+) -> tuple[int, list[str]]:
+    """How many ways out were tried, and by which of them something got out."""
+    tried = [(name, command) for name, command in probes() if not groups or name.startswith(groups)]
+    if platform.machine() != "x86_64":
+        tried = [probe for probe in tried if not probe[0].startswith("call:")]
+    script = "".join(
+        f"echo '>' {shlex.quote(name)}; timeout 5 bash -c {shlex.quote(command.format(**machine))} 2>/dev/null\n"
+        for name, command in tried
+    )
+    said = await run(runtime, f"cd $(mktemp -d -p .)/.. \n{script}", timeout=300)
+    lines = said.content.splitlines()
+    names = [line[2:] for line in lines if line.startswith("> ")]
+    assert names == [name for name, _ in tried]
+    found, last = [], ""
+    for line in lines:
+        last = line[2:] if line.startswith("> ") else last
+        if line.strip() == "ESCAPED":
+            found.append(last)
+    return len(tried), found
+
+
+async def test_nothing_gets_out(workspace: Path, machine: dict[str, object]) -> None:
+    async with walled(workspace) as runtime:
+        tried, found = await escapes(runtime, machine)
+    print(f"{tried} ways out were tried, {len(found)} of them led out")
+    assert found == []
+    assert tried >= 120
+    assert Path(str(machine["secret"])).read_text() == "canary"
+    assert os.listdir(str(machine["outside"])) == ["secret"]
+
+
+async def test_without_walls_the_same_tries_get_out(workspace: Path, machine: dict[str, object]) -> None:
+    runtime = LocalRuntime(workspace)
+    try:
+        await runtime.start()
+        tried, found = await escapes(runtime, machine, HARMLESS)
+    finally:
+        await runtime.aclose()
+    print(f"{tried} ways out were tried without walls, {len(found)} of them led out")
+    for name in ("read: {secret}", "read: by a symbolic link", "network: the host's loopback", "persistence: .envrc"):
+        assert name in found
+    assert len(found) > tried / 3
+
+
+async def test_the_work_inside_goes_on(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        assert runtime.isolation == "bubblewrap"
+        script = """
+        set -e
+        git config --get core.bare
+        echo 'print("hello")' > hello.py
+        python3 hello.py
+        git -c user.name=a -c user.email=b commit --quiet --allow-empty -m first
+        git add -A && git -c user.name=a -c user.email=b commit --quiet -m second && git status --porcelain
+        mkdir -p src && cp hello.py src && (cd src && git log --oneline | wc -l)
+        echo x > /tmp/x && cat /tmp/x && touch ~/y && df /tmp > /dev/null
+        (sleep 100 & disown) ; ps -e | wc -l
+        """
+        done = await run(runtime, f"({script})")
+        assert done.exit_code == 0, done.content
+        assert "hello" in done.content
+        edit = FileEditAction(path=str(workspace / "new.py"), command="create", file_text="x = 1\n")
+        assert isinstance(await runtime.execute(edit, 2, lambda frame: None), FileEditObservation)
+    assert (workspace / "new.py").read_text() == "x = 1\n"
+    committed = subprocess.run(
+        ["git", "-c", f"safe.directory={workspace}", "-C", str(workspace), "ls-files"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert sorted(committed) == [".vscode/tasks.json", "hello.py"]
+
+
+async def test_who_commits_is_the_user_and_nothing_else_of_the_users_settings_is_seen(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("[user]\n\tname = Ada Lovelace\n\temail = ada@example.org\n[credential]\n\thelper = store\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    async with walled(workspace) as runtime:
+        told = await run(
+            runtime, "git commit --quiet --allow-empty -m x && git log --format='%an <%ae>'; git config -l"
+        )
+    assert told.content.startswith("Ada Lovelace <ada@example.org>")
+    assert "credential" not in told.content
+
+
+async def test_no_placeholder_is_left_and_none_is_seen_by_git(workspace: Path) -> None:
+    before = sorted(path.name for path in workspace.iterdir())
+    async with walled(workspace) as runtime:
+        status = await run(runtime, "git status --porcelain")
+        assert status.content.split() == ["??", ".vscode/"]
+        assert (workspace / ".envrc").is_dir()
+    assert sorted(path.name for path in workspace.iterdir()) == before
+    assert not (workspace / ".git" / "modules").exists()
+
+
+async def test_a_placeholder_that_was_left_behind_is_taken_away(workspace: Path) -> None:
+    (workspace / ".envrc").mkdir()
+    own(workspace)
+    async with walled(workspace):
+        pass
+    assert not (workspace / ".envrc").exists()
+
+
+async def test_what_is_protected_can_be_chosen(workspace: Path) -> None:
+    async with walled(workspace, protected_paths=("Makefile",)) as runtime:
+        assert (await run(runtime, "echo x > Makefile")).exit_code != 0
+        assert (await run(runtime, "echo x > .envrc")).exit_code == 0
+
+
+def test_a_symbolic_link_that_should_be_protected_is_refused(workspace: Path) -> None:
+    (workspace / ".envrc").symlink_to("elsewhere")
+    runtime = LocalRuntime(workspace, isolation=Isolation("auto"))
+    assert runtime.isolation == "none"
+    assert ".envrc is a symbolic link" in runtime.why_open
+
+
+async def test_what_the_user_names_can_be_read_and_not_written(workspace: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "tool").write_text("sharp")
+    async with walled(workspace, readable_paths=(tools,)) as runtime:
+        assert (await run(runtime, f"cat {tools}/tool")).content == "sharp"
+        assert (await run(runtime, f"echo x > {tools}/tool")).exit_code != 0
+
+
+async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
+    mark = f"{300 + os.getpid() % 100000}.25"
+    async with walled(workspace) as runtime:
+        await run(runtime, f"(setsid nohup sleep {mark} & ) ; (trap '' INT TERM HUP; sleep {mark} & disown)")
+        assert _running(mark) == 2
+    assert _running(mark) == 0
+
+
+def _running(mark: str) -> int:
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return listing.splitlines().count(f"sleep {mark}")
+
+
+async def test_where_walls_are_demanded_and_cannot_be_nothing_is_started(tmp_path: Path) -> None:
+    runtime = await asyncio.to_thread(LocalRuntime, Path.home(), isolation=WALLED)
+    assert runtime.isolation == "none"
+    with pytest.raises(RuntimeUnavailableError, match="holds your home folder"):
+        await runtime.start()
+    await runtime.aclose()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be refused as root")
+def test_root_is_not_walled_in(tmp_path: Path) -> None:
+    assert "runs as root" in why_not(Walls(tmp_path, tmp_path, Path.home(), user=somebody(tmp_path)))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> None:
+    for prefix in ("prefix", "base_prefix"):
+        monkeypatch.setattr(sys, prefix, "/usr")  # root's own interpreter is out of others' reach
+    become = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
+    tries = "id -u; unshare -U true || echo closed; echo x > /usr/x || echo ro"
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Path(folder, "workspace")
+        workspace.mkdir()
+        own(Path(folder))
+        words, _ = Walls(workspace, workspace, Path.home(), protected=()).command()
+        with handed_over(words) as (command, fds):
+            told = subprocess.run(
+                [*become, *command, "/bin/sh", "-c", tries],
+                pass_fds=fds,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd="/",
+            )
+    assert told.stdout.split() == [str(SOMEBODY), "closed", "ro"], told.stderr
+
+
+async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
+    limits = Limits(memory_of_each_bytes=512 * 1024**2, processes=100, file_bytes=1024**2)
+    async with walled(workspace, limits=limits) as runtime:
+        hungry = await run(runtime, f"{sys.executable} -c 'bytearray(900_000_000)'")
+        assert hungry.exit_code != 0
+        forks = await run(runtime, "for i in $(seq 200); do (sleep 2 &) || echo NO; done 2>&1 | grep -c -E 'NO|fork'")
+        assert int(forks.content.split()[-1]) > 0
+        large = await run(runtime, "head -c 2000000 /dev/zero > large")
+        assert large.exit_code != 0
+        assert (await run(runtime, "echo still here")).content == "still here"
+    assert (workspace / "large").stat().st_size == 1024**2
+
+
+async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
+    limits = Limits(memory_bytes=512 * 1024**2, memory_of_each_bytes=512 * 1024**2, processes=100)
+    async with walled(workspace, limits=limits) as runtime:
+        before = await runtime.usage()
+        hold = f"{sys.executable} -c 'import sys; b = bytearray(100_000_000); print(1, flush=True); sys.stdin.read()'"
+        await run(runtime, f"coproc {hold}; read -u ${{COPROC[0]}}")
+        after = await runtime.usage()
+        assert before is not None
+        assert after is not None
+        assert after.processes > before.processes
+        assert after.memory_bytes - before.memory_bytes > 90_000_000
+        assert "512 MB of memory in all" in after.limits or "512 MB of memory for each process" in after.limits
+        assert "100 processes and threads" in after.limits
+    assert await runtime.usage() is None
+
+
+async def test_a_group_of_the_kernel_bounds_all_processes_together(workspace: Path) -> None:
+    limits = Limits(memory_bytes=512 * 1024**2, processes=100)
+    group = ControlGroup("handloom-test-probe", limits)
+    try:
+        if not group.make() or "memory" not in group.applied:
+            pytest.skip("no control group can be made here")
+    finally:
+        group.remove()
+    hold = f"{sys.executable} -c 'import time; b = bytearray(150_000_000); time.sleep(2); print(1)'"
+    async with walled(workspace, limits=limits) as runtime:
+        together = await run(runtime, f"for i in 1 2 3 4 5 6; do {hold} & done; wait")
+    assert 0 < together.content.split().count("1") < 6
+
+
+async def test_the_server_inside_is_replaced_like_any_other(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        assert runtime.server_pid is not None
+        os.kill(runtime.server_pid, 9)
+        with pytest.raises(RuntimeUnavailableError):
+            await run(runtime, "sleep 30")
+        await runtime.start()
+        done = await run(runtime, "echo back")
+        assert isinstance(done, CmdOutputObservation)
+        assert done.content == "back"

@@ -1,0 +1,41 @@
+"""What the user is told of a conversation's sandbox: what separates it, what it may, what it uses. Pure text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.text import sanitize
+
+if TYPE_CHECKING:
+    from core.config import SandboxSettings
+    from core.usage import SandboxUsage
+
+OPEN = "Nothing separates it from this machine: commands run as you."
+WALLED = (
+    "It sees the system's programs and the workspace. The home folder is hidden, /tmp is its own, and it knows of no "
+    "other process. What your own programs would carry out later is read-only in the workspace."
+)
+MB = 1024 * 1024
+
+
+def sandbox_text(isolation: str, why_open: str, settings: SandboxSettings, usage: SandboxUsage | None) -> str:
+    """Paragraphs, clean."""
+    if isolation == "none":
+        told = f"{OPEN}{f' Reason: {why_open}.' if why_open else ''}"
+        network = "Network: as you have it."
+    else:
+        told = f"Isolated by {isolation}. {WALLED}"
+        hosts = ", ".join(settings.allowed_hosts)
+        network = f"Network: {f'to {hosts}' if hosts else 'none'} (sandbox.allowed_hosts in config.toml)."
+    parts = [told, network]
+    if settings.readable_paths and isolation != "none":
+        parts.append(f"In sight beyond that: {', '.join(map(str, settings.readable_paths))}.")
+    if usage is None:
+        parts.append("It does not run; it is started for the next action.")
+    else:
+        parts.append(
+            f"Uses {usage.processes} processes, {usage.memory_bytes / MB:,.0f} MB of memory and {usage.cpu_s:,.1f} s "
+            f"of CPU in {usage.uptime_s:,.0f} s. {usage.disk_free_bytes / MB:,.0f} MB are free where the workspace is."
+        )
+        parts.append(f"At most: {'; '.join(usage.limits) or 'no limits are set'}.")
+    return sanitize("\n\n".join(parts))
