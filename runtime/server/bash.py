@@ -217,6 +217,8 @@ class BashSession:
             await shell.flush(emit)
             if shell.is_over:
                 return await self._complete(action, emit, prefix=prefix)
+            if self._told_at_bytes != printed.total_bytes:
+                await self._withdraw(emit)
             if printed.last_at > printed_at:
                 printed_at, look_after_s = printed.last_at, LOOK_AFTER_S
             silent_at = math.inf if action.blocking else printed_at + self._no_change_timeout_s

@@ -6,6 +6,8 @@ was cut and on a shell that ended, stands behind them in a line of its own.
 
 from __future__ import annotations
 
+import shlex
+
 from runtime.server.keys import control_key
 
 HELP = (
@@ -57,7 +59,7 @@ def kept_output(number: int, path: str, lines: int, size_bytes: int, loss: str) 
     why = f"; {loss}" if loss else ""
     return (
         f"\n[{kept} is output:{number} ({lines} lines, {size_bytes} bytes{why}). "
-        f"Read it a part at a time, such as with: sed -n '1,200p' {path}]"
+        f"Read it a part at a time, such as with: sed -n '1,200p' {shlex.quote(path)}]"
     )
 
 

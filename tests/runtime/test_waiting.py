@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from pathlib import Path
@@ -84,6 +85,17 @@ async def test_a_blocking_action_is_announced_and_waits_on(shell: Shell) -> None
     shell.session.type(b"Ada\n")
     assert (await running).content == "got:Ada"
     assert shell.watcher.frames[-1] == WITHDRAWN
+
+
+async def test_what_the_user_types_takes_the_notice_away(shell: Shell, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    running = asyncio.create_task(shell.run("read x; echo got:$x; read y <go", blocking=True))
+    await shell.watcher.sees_frame(ANNOUNCED)
+    shell.session.type(b"Ada\n")
+    await shell.watcher.sees_frame(WITHDRAWN)
+    assert not running.done()
+    await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+    assert (await running).content == "got:Ada"
 
 
 async def test_input_takes_the_notice_away(shell: Shell) -> None:
