@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -250,6 +251,14 @@ class TestTime:
         assert time.monotonic() - began > NO_CHANGE_TIMEOUT_S
         observation = await shell.run("read x", blocking=True, timeout=0.6)
         assert observation.metadata.suffix.startswith("\n[The command timed out after 0.6 seconds.")
+
+    async def test_a_command_is_answered_at_its_end_and_not_at_the_next_look(self, shell: Shell) -> None:
+        taken = []
+        for _ in range(20):
+            began = time.monotonic()
+            await shell.run("true")
+            taken.append(time.monotonic() - began)
+        assert statistics.median(taken) < 0.03
 
     async def test_output_puts_the_hint_off(self, shell: Shell) -> None:
         observation = await shell.run("for i in 1 2 3 4 5; do sleep 0.2; echo $i; done")
