@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test check format bench campaign documents lock pictures clean
+.PHONY: help setup browser run test check format bench campaign peers documents lock pictures clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: setup ## every figure beside its limit and its target (BENCH_JSON=FILE ke
 
 campaign: setup ## the full counts of kills, faults and fuzzed inputs that the tests run in short form
 	@$(BIN)/python -m tests.campaign
+
+peers: setup ## OpenHands' published client against our action server; installs it at the first run, some minutes
+	@$(BIN)/python -m tests.peers
 
 pictures: setup ## the pictures in docs/, made from the running program
 	@$(BIN)/python -m tests.pictures

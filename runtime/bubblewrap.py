@@ -84,6 +84,8 @@ class Walls:
     home: Path
     readable: tuple[Path, ...] = ()
     """What is in sight beyond the system, read-only."""
+    hidden: tuple[Path, ...] = ()
+    """What is out of sight even where it lies in the workspace or in what is readable."""
     protected: tuple[str, ...] = protected.PROTECTED
     """Relative to the workspace."""
     user: tuple[int, int] | None = None
@@ -112,6 +114,9 @@ class Walls:
             command += ["--ro-bind-try", str(path), str(path)]
         for path in (self.workspace, self.private):
             command += ["--bind", str(path), str(path)]
+        for path in self.hidden:
+            if any(path.is_relative_to(shown) for shown in opened) and path.is_dir():
+                command += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
         return [*command, *guards, "--chdir", str(self.workspace), *self._identity()], placeholders
 
     def _identity(self) -> list[str]:

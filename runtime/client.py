@@ -41,6 +41,8 @@ class ActionExecutionClient:
     def __init__(self, key: str, *, uds: str | None = None, url: str = "http://localhost") -> None:
         connector = aiohttp.UnixConnector(uds) if uds is not None else aiohttp.TCPConnector()
         self._url = url.rstrip("/")
+        self._answers: set[aiohttp.ClientResponse] = set()
+        """That are being read."""
         self._session = aiohttp.ClientSession(
             connector=connector,
             headers={KEY_HEADER: key},
@@ -86,6 +88,7 @@ class ActionExecutionClient:
             async with self._session.post(f"{self._url}/execute_action", data=body, headers=headers) as response:
                 if response.status != 200:
                     raise RuntimeUnavailableError(await _refusal(response))
+                self._answers.add(response)
                 try:
                     async for data in response.content.iter_any():
                         for line in lines.feed(data):
@@ -96,12 +99,16 @@ class ActionExecutionClient:
                 except BaseException:
                     response.close()
                     raise
+                finally:
+                    self._answers.discard(response)
         except (aiohttp.ClientError, ProtocolError) as error:
             raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
         raise RuntimeUnavailableError(_GONE.format(reason="its answer ended without an observation"))
 
     async def aclose(self) -> None:
-        """Let go of the connections. May be called twice."""
+        """Let go of the connections; who waits for an observation gets RuntimeUnavailableError. May be called twice."""
+        for response in self._answers:
+            response.close()  # the session's own close would let its reader wait for ever
         await self._session.close()
 
 

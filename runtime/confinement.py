@@ -36,6 +36,8 @@ class Isolation:
     """Whom its programs may call, as `egress` reads it; without walls nobody asks."""
     readable_paths: tuple[Path, ...] = ()
     """What is in sight beyond the system's programs."""
+    hidden_paths: tuple[Path, ...] = ()
+    """What is out of sight wherever it lies, such as the conversations of others."""
     protected_paths: tuple[str, ...] = protected.PROTECTED
     """What is read-only in the workspace, relative to it."""
     limits: Limits = field(default_factory=Limits)
@@ -81,7 +83,8 @@ class Confinement:
         home = Path(os.path.expanduser("~")).resolve()
         readable = tuple(path.expanduser().resolve() for path in self._isolation.readable_paths)
         user = bubblewrap.somebody(self._workspace)
-        return bubblewrap.Walls(self._workspace, private, home, readable, self._isolation.protected_paths, user)
+        hidden = tuple(path.resolve() for path in self._isolation.hidden_paths)
+        return bubblewrap.Walls(self._workspace, private, home, readable, hidden, self._isolation.protected_paths, user)
 
     @asynccontextmanager
     async def opened(self, folder: Path) -> AsyncIterator[Launch]:

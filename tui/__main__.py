@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
     """The runtime in which a conversation's actions are carried out. Blocks for some ten milliseconds."""
+    from core.config import home_folder
     from runtime.confinement import Isolation
     from runtime.control_group import Limits
     from runtime.local import LocalRuntime
@@ -53,11 +54,12 @@ def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
         file_bytes=settings.max_file_mb and settings.max_file_mb * MB,
     )
     isolation = Isolation(
-        settings.isolation,
-        settings.allowed_hosts,
-        settings.readable_paths,
-        PROTECTED if settings.protected_paths is None else settings.protected_paths,
-        limits,
+        kind=settings.isolation,
+        allowed_hosts=settings.allowed_hosts,
+        readable_paths=settings.readable_paths,
+        hidden_paths=(home_folder(os.environ),),
+        protected_paths=PROTECTED if settings.protected_paths is None else settings.protected_paths,
+        limits=limits,
     )
     return LocalRuntime(workspace, isolation=isolation)
 

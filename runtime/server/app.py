@@ -29,7 +29,7 @@ from runtime.server.guard import Guard, Handler
 from runtime.server.requests import RefusedError, json_body, json_value
 from runtime.server.transfer_routes import TransferRoutes
 
-MCP_NOT_RUN = "MCP servers are kept, and not started: this server has no proxy for them."
+MCP_NOT_RUN = "MCP servers are kept, and not started: this server has no proxy."
 
 
 class ActionServer:

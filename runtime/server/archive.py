@@ -137,13 +137,13 @@ def _entry(file: BinaryIO, directory: bytes, at: int) -> tuple[Entry, int]:
         raise ArchiveError("The archive is damaged: its directory breaks off.")
     name = _decoded(raw, flags)
     if flags & _ENCRYPTED or method not in (_STORED, _DEFLATED):
-        raise ArchiveError(f"{_quoted(name)} is encrypted or packed by another method than deflate. Pack it anew.")
+        raise ArchiveError(f"{quoted(name)} is encrypted or packed by another method than deflate. Pack it anew.")
     mode = attributes >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise ArchiveError(f"{_quoted(name)} is no regular file and no folder. Leave links and devices out.")
+        raise ArchiveError(f"{quoted(name)} is no regular file and no folder. Leave links and devices out.")
     is_folder = name.endswith("/") or stat.S_ISDIR(mode)
     if is_folder and size:
-        raise ArchiveError(f"{_quoted(name)} is a folder with content. Pack it anew.")
+        raise ArchiveError(f"{quoted(name)} is a folder with content. Pack it anew.")
     entry = Entry(
         path=_path(name, is_folder),
         is_folder=is_folder,
@@ -166,26 +166,24 @@ def _data_at(file: BinaryIO, header_at: int, name: bytes) -> int:
         signature, *_, name_bytes, extra_bytes = _LOCAL.unpack(header)
         if signature == b"PK\3\4" and file.read(name_bytes) == name:
             return header_at + _LOCAL.size + int(name_bytes) + int(extra_bytes)
-    raise ArchiveError(
-        f"The archive is damaged: {_quoted(name.decode('utf-8', 'replace'))} has two names or no header."
-    )
+    raise ArchiveError(f"The archive is damaged: {quoted(name.decode('utf-8', 'replace'))} has two names or no header.")
 
 
 def _decoded(name: bytes, flags: int) -> str:
     try:
         return name.decode("utf-8" if flags & _UTF8 else "cp437")
     except UnicodeDecodeError as error:
-        raise ArchiveError(f"{_quoted(name.decode('utf-8', 'replace'))} is no name in UTF-8. Rename it.") from error
+        raise ArchiveError(f"{quoted(name.decode('utf-8', 'replace'))} is no name in UTF-8. Rename it.") from error
 
 
 def _path(name: str, is_folder: bool) -> tuple[str, ...]:
     path = tuple((name.removesuffix("/") if is_folder else name).split("/"))
     is_foreign = name.startswith("/") or "\\" in name or "\0" in name or _DRIVE.match(name)
     if is_foreign or any(part in ("", ".", "..") for part in path):
-        raise ArchiveError(f"{_quoted(name)} does not stay beneath the destination. Pack it with relative paths.")
+        raise ArchiveError(f"{quoted(name)} does not stay beneath the destination. Pack it with relative paths.")
     longest = max(len(part.encode()) for part in path)
     if longest > 255 or len(name.encode()) > MAX_PATH_BYTES or len(path) > MAX_DEPTH:
-        raise ArchiveError(f"{_quoted(name)} is too long or too deep. Shorten it.")
+        raise ArchiveError(f"{quoted(name)} is too long or too deep. Shorten it.")
     return path
 
 
@@ -212,11 +210,11 @@ def _check_name(entry: Entry, names: _Names) -> None:
     for folder in folders:
         spelled, below = names.setdefault(_folded(folder), (folder, {}))
         if spelled != folder or below is None:
-            raise ArchiveError(f"{_quoted(entry.name)} and another entry are one file. Rename one of them.")
+            raise ArchiveError(f"{quoted(entry.name)} and another entry are one file. Rename one of them.")
         names = below
     known = names.get(_folded(last))
     if known is not None and not (entry.is_folder and known[0] == last and known[1] is not None):
-        raise ArchiveError(f"{_quoted(entry.name)} and another entry are one file. Rename one of them.")
+        raise ArchiveError(f"{quoted(entry.name)} and another entry are one file. Rename one of them.")
     names.setdefault(_folded(last), (last, {} if entry.is_folder else None))
 
 
@@ -242,6 +240,6 @@ def _inflated(file: BinaryIO, entry: Entry) -> Iterator[bytes]:
     yield inflater.flush()
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """A name for a message: short, and without anything that a terminal would obey."""
     return repr(name if len(name) <= 200 else name[:200] + "…")

@@ -38,6 +38,12 @@ class Download:
             raise TransferError(f"{path} is no regular file and no folder. Choose another path.")
         self.name = os.path.basename(os.path.normpath(path))
         self._root = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            for _ in self._files():
+                pass  # what may not be opened is an error here, and not an answer that breaks off
+        except BaseException:
+            os.close(self._root)
+            raise
         self._zipping = self._zip()
 
     def read(self) -> bytes | None:

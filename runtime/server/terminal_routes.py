@@ -17,7 +17,7 @@ from runtime.protocol import JSON_TYPE, NDJSON_TYPE, encode_frame
 from runtime.server.bash import BashSession, NothingRunsError
 from runtime.server.jobs import JobError, end_job, jobs
 from runtime.server.outputs import READ_BYTES, Output, OutputError
-from runtime.server.requests import BODY_TIMEOUT_S, RefusedError, json_value
+from runtime.server.requests import RefusedError, json_value, whole_body
 
 MAX_ROWS = MAX_COLUMNS = 1000
 """V0's window; a terminal that is larger is a mistake."""
@@ -104,11 +104,7 @@ async def _keys(request: web.Request) -> bytes:
             return base64.b64decode(asked["data"], validate=True)
         except (KeyError, TypeError, ValueError) as error:
             raise RefusedError(400, "the body is a JSON object, and 'data' in it bytes in base64") from error
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await request.read()
-    except TimeoutError:
-        raise RefusedError(408, "the body did not arrive in time") from None
+    return await whole_body(request)
 
 
 def _number(request: web.Request, name: str, default: int) -> int:

@@ -27,7 +27,10 @@ UPLOAD_TIMEOUT_S = 300.0
 """For the whole of an upload; V0's client gives up after as long."""
 FORM_BYTES = 64 * 1024
 """What a form may put around the file."""
-_TRUE = ("1", "on", "t", "true", "y", "yes")
+_TRUTH = dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True) | dict.fromkeys(
+    ("0", "off", "f", "false", "n", "no"), False
+)
+"""As V0's server reads it."""
 
 
 class _Closable(Protocol):
@@ -52,25 +55,28 @@ class TransferRoutes:
 
     async def _list_files(self, request: web.Request) -> web.Response:
         asked = await json_value(request)
-        path = asked.get("path") if isinstance(asked, dict) else asked
+        path = asked.get("path") if isinstance(asked, dict) else False
         if not isinstance(path, str | None):
             raise RefusedError(400, "the body is a JSON object, and 'path' in it a string")
         return web.json_response(await _in_thread(lambda: list_folder(os.path.join(self._working_dir, path or ""))))
 
     async def _upload_file(self, request: web.Request) -> web.Response:
         destination = request.query.get("destination", "/")
-        is_archive = request.query.get("recursive", "").lower() in _TRUE
+        is_archive = _TRUTH.get(request.query.get("recursive", "false").lower())
+        if is_archive is None:
+            raise RefusedError(400, "'recursive' is true or false")
         if request.content_type != "multipart/form-data":
             raise RefusedError(415, "the body is multipart/form-data with the field 'file'")
         with _refusing():
             if (request.content_length or 0) > MAX_UPLOAD_BYTES + FORM_BYTES:
                 raise TooLargeError(TOO_LARGE)
-            async with asyncio.timeout(UPLOAD_TIMEOUT_S):
+            async with asyncio.timeout(UPLOAD_TIMEOUT_S) as limit:
                 part = await _file_part(request)
                 name = part.filename or ""
                 async with _opened(partial(Upload, destination, self._umask)) as upload:
                     while data := await _chunk(part):
                         await _in_thread(partial(upload.write, data))
+                    limit.reschedule(None)  # what has arrived is placed, or refused for what it is
                     await _in_thread(upload.unpack if is_archive else partial(upload.place, name))
         return web.json_response({"filename": name, "destination": destination, "recursive": is_archive})
 
@@ -102,7 +108,10 @@ async def _file_part(request: web.Request) -> BodyPartReader:
 async def _chunk(part: BodyPartReader) -> bytes:
     """The next bytes of the file, none at its end. Raises TransferError."""
     with _well_formed():
-        return await part.read_chunk(CHUNK_BYTES)
+        data = await part.read_chunk(CHUNK_BYTES)
+    if not data and not part.at_eof():
+        raise TransferError("the form breaks off within the file")
+    return data
 
 
 @contextmanager

@@ -10,6 +10,7 @@ Everything here blocks, and belongs into a thread; of one upload, one call at a 
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -18,7 +19,7 @@ from contextlib import ExitStack, suppress
 from typing import BinaryIO
 
 from runtime.server import archive
-from runtime.server.archive import ArchiveError, Entry
+from runtime.server.archive import ArchiveError, Entry, quoted
 from runtime.server.descriptors import FOLDER, TransferError, opened, opened_file
 
 MAX_UPLOAD_BYTES = archive.MAX_TOTAL_BYTES
@@ -49,7 +50,8 @@ class Upload:
             self._make_folders(destination)
             self._folder = os.open(destination, FOLDER)
             undo.callback(os.close, self._folder)
-            self._file: BinaryIO = open(os.open(self._temporary, _NEW, 0o600, dir_fd=self._folder), "w+b")  # noqa: SIM115  # closed by `close`
+            file = os.open(self._temporary, _NEW, 0o600, dir_fd=self._folder)
+            self._file: BinaryIO = open(file, "w+b")  # noqa: SIM115  # closed by `close`
             undo.pop_all()
 
     def write(self, data: bytes) -> None:
@@ -62,7 +64,7 @@ class Upload:
     def place(self, name: str) -> None:
         """Make what was written the destination's file of this name, in place of one that is there."""
         if name in ("", ".", "..") or "/" in name or "\0" in name:
-            raise TransferError(f"{name[:200]!r} is no name of a file. Send one without folders.")
+            raise TransferError(f"{quoted(name)} is no name of a file. Send one without folders.")
         self._file.flush()
         _put(self._temporary, self._folder, name, self._folder, 0o666 & ~self._umask)
         self._made_folders.clear()
@@ -86,7 +88,8 @@ class Upload:
 
     def close(self) -> None:
         """Remove what was not placed."""
-        self._file.close()
+        with suppress(OSError):  # what a full disk does not take is not wanted any more
+            self._file.close()
         with suppress(FileNotFoundError):
             os.unlink(self._temporary, dir_fd=self._folder)
         shutil.rmtree(self._unpacked, ignore_errors=True, dir_fd=self._folder)
@@ -118,6 +121,8 @@ class Upload:
             try:
                 os.mkdir(folder, 0o700)
             except FileExistsError as error:
+                if os.path.isdir(folder):
+                    continue  # another name for one that was just made, such as `new/.`, or another upload's
                 raise TransferError(f"{folder} is no folder. Choose another destination.") from error
             self._made_folders.append(folder)
             os.chmod(folder, 0o777 & ~self._umask)
@@ -132,30 +137,32 @@ class Upload:
 
 def _check_way(entry: Entry, folder: int) -> None:
     """That nothing at the destination keeps an entry from its place. Raises ArchiveError."""
-    above = entry.path if entry.is_folder else entry.path[:-1]
-    for depth, name in enumerate(above):
-        with opened(folder, above[:depth]) as parent:
-            try:
-                about = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            except FileNotFoundError:
-                return
-            if not stat.S_ISDIR(about.st_mode):
-                raise ArchiveError(f"{entry.name!r} cannot be placed: {name!r} is there, and is no folder.")
-    if entry.is_folder:
+    folders = entry.path if entry.is_folder else entry.path[:-1]
+    try:
+        with opened(folder, folders) as parent:
+            if not entry.is_folder and stat.S_ISDIR(
+                os.stat(entry.path[-1], dir_fd=parent, follow_symlinks=False).st_mode
+            ):
+                raise ArchiveError(f"{quoted(entry.name)} cannot be placed: a folder of this name is there.")
+    except FileNotFoundError:
         return
-    with opened(folder, above) as parent, suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.stat(entry.path[-1], dir_fd=parent, follow_symlinks=False).st_mode):
-            raise ArchiveError(f"{entry.name!r} cannot be placed: a folder of this name is there.")
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        name = quoted(str(error.filename))
+        raise ArchiveError(f"{quoted(entry.name)} cannot be placed: {name} is there, and is no folder.") from error
 
 
 def _put(source: str, source_folder: int, name: str, folder: int, mode: int) -> None:
-    """Move a file to its place, with the mode of the file that was there, else with `mode`."""
-    with suppress(FileNotFoundError):
-        before = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(before.st_mode):
-            raise TransferError(f"{name} is a folder there. Choose another name or destination.")
-        if stat.S_ISREG(before.st_mode):
-            mode = stat.S_IMODE(before.st_mode)
+    """Move a file to its place, with owner and mode of the file that was there, else with `mode`."""
     with opened_file(source_folder, source) as file:
+        with suppress(FileNotFoundError):
+            before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(before.st_mode):
+                raise TransferError(f"{quoted(name)} is a folder there. Choose another name or destination.")
+            if stat.S_ISREG(before.st_mode):
+                mode = before.st_mode & 0o777
+                with suppress(PermissionError):
+                    os.fchown(file, before.st_uid, before.st_gid)
         os.fchmod(file, mode)
     os.replace(source, name, src_dir_fd=source_folder, dst_dir_fd=folder)

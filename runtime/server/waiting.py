@@ -10,6 +10,7 @@ is no, and silence is all that is known.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import struct
@@ -23,14 +24,16 @@ from runtime.server.terminal import Terminal
 
 MAX_TASKS = 64
 """Threads of one program that are looked at; it is one of the first that reads."""
+BRIEF_S = 2.0
+"""A wait that ends by itself earlier is how a script sleeps (`read -t 1`), or the tick of a program that works."""
 MAX_WATCHED = 1024
 """File descriptors of one wait that are looked at."""
 
-_READ, _SELECT, _POLL, _EPOLL = "read", "select", "poll", "epoll"
+_READ, _SELECT, _POLL, _PPOLL, _EPOLL, _EPOLL_2 = "read", "select", "poll", "ppoll", "epoll", "epoll_pwait2"
 _CALLS: dict[str, dict[int, str]] = {
-    "x86_64": {0: _READ, 19: _READ, 7: _POLL, 271: _POLL, 23: _SELECT, 270: _SELECT}
-    | {232: _EPOLL, 281: _EPOLL, 441: _EPOLL},
-    "aarch64": {63: _READ, 65: _READ, 73: _POLL, 72: _SELECT, 22: _EPOLL, 441: _EPOLL},
+    "x86_64": {0: _READ, 19: _READ, 23: _SELECT, 270: _SELECT, 7: _POLL, 271: _PPOLL}
+    | {232: _EPOLL, 281: _EPOLL, 441: _EPOLL_2},
+    "aarch64": {63: _READ, 65: _READ, 72: _SELECT, 73: _PPOLL, 22: _EPOLL, 441: _EPOLL_2},
 }
 """By machine: the numbers of the system calls in which a program can wait for a terminal."""
 _POLLIN = 0x0001 | 0x0040
@@ -49,11 +52,12 @@ def waits_for_terminal(terminal: Terminal | None) -> bool:
 
 def _waits(pid: int, terminal: str, calls: dict[int, str]) -> bool:
     for task in _tasks(pid):
-        with suppress(OSError, ValueError):  # it ended, or is another user's; "running" is no number
+        # It ended, or is another user's; "running" is no number; what it hands to the kernel may be nonsense.
+        with suppress(OSError, ValueError, IndexError, OverflowError, struct.error):
             number, *arguments = (task / "syscall").read_text("ascii").split()
             kind = calls.get(int(number), "")
-            watched = _watched(pid, kind, [int(argument, 16) for argument in arguments])
-            if _is_for(watched, pid, terminal):
+            values = [int(argument, 16) for argument in arguments]
+            if _is_for(_watched(pid, kind, values), pid, terminal) and _limit_s(pid, kind, values) >= BRIEF_S:
                 return True
     return False
 
@@ -74,13 +78,26 @@ def _watched(pid: int, kind: str, arguments: list[int]) -> Iterable[int]:
             count = min(first, MAX_WATCHED)
             bits = int.from_bytes(_memory(pid, second, (count + 63) // 64 * 8), "little")
             return [fd for fd in range(count) if bits >> fd & 1]
-        case "poll":
+        case "poll" | "ppoll":
             entries = struct.iter_unpack("=ihh", _memory(pid, first, 8 * min(second, MAX_WATCHED)))
             return [fd for fd, events, _ in entries if events & _POLLIN and fd >= 0]
-        case "epoll":
+        case "epoll" | "epoll_pwait2":
             return list(_in_epoll(Path(f"/proc/{pid}/fdinfo/{first}").read_text("ascii")))
         case _:
             return []
+
+
+def _limit_s(pid: int, kind: str, arguments: list[int]) -> float:
+    """For how long the call waits at most; of a time in the program's memory, the whole seconds. Raises OSError."""
+    match kind:
+        case "poll" | "epoll":
+            milliseconds = arguments[2 if kind == "poll" else 3] & 0xFFFF_FFFF
+            return math.inf if milliseconds >> 31 else milliseconds / 1000
+        case "select" | "ppoll" | "epoll_pwait2":
+            address = arguments[{"select": 4, "ppoll": 2, "epoll_pwait2": 3}[kind]]
+            return float(struct.unpack("=q", _memory(pid, address, 8))[0]) if address else math.inf
+        case _:
+            return math.inf
 
 
 def _in_epoll(listing: str) -> Iterator[int]:

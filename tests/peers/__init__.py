@@ -1,1 +1,1 @@
-"""Programs of others against ours: `python -m tests.peers`. Apart from the tests, since they install their own world."""
+"""Programs of others against ours, with `python -m tests.peers`: no tests, since they install a world of their own."""

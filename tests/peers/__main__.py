@@ -54,8 +54,9 @@ def peer_python() -> Path | None:
         return None
     print(f"installing {PEER} into {environment}", file=sys.stderr)
     shutil.rmtree(environment, ignore_errors=True)
-    commands = ([base, "-m", "venv", environment], [python, "-m", "pip", "install", "--quiet", PEER])
-    for command in commands:
+    make = [base, "-m", "venv", str(environment)]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PEER]
+    for command in (make, install):
         if subprocess.run(command, check=False).returncode:
             print(f"{PEER} could not be installed; the lines above say why.", file=sys.stderr)
             return None
@@ -72,7 +73,8 @@ def run(python: Path, folder: Path, outcome: Path) -> int:
     taken.write_text(key)
     server = [sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline", "--port", "0"]
     server += ["--working-dir", str(workspace), "--key-file", str(taken)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # The client writes into the shell's ~/.bashrc, which is not to be the user's.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(workspace)}
     with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as serving:
         assert serving.stdin is not None
         assert serving.stdout is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -33,7 +33,8 @@ from openhands.runtime.impl.action_execution.action_execution_client import Acti
 from openhands.runtime.utils.request import RequestHTTPError
 from openhands.storage.memory import InMemoryFileStore
 
-Row = tuple[str, str, bool]
+Rows = Generator[tuple[str, str, bool], None, None]
+"""What was asked, what was said, whether it fits."""
 
 
 class Peer(ActionExecutionClient):  # type: ignore[misc]
@@ -62,7 +63,7 @@ def said(observation: Observation) -> str:
     return str(observation.content)
 
 
-def commands(peer: Peer) -> Iterator[Row]:
+def commands(peer: Peer) -> Rows:
     """The shell: exit codes, state, time-outs and keys."""
     ended = peer.do(CmdRunAction("echo hi; exit_code() { return 3; }; exit_code"))
     fits = isinstance(ended, CmdOutputObservation) and (ended.content, ended.exit_code) == ("hi", 3)
@@ -100,7 +101,7 @@ def _asking(command: str) -> CmdRunAction:
     return action
 
 
-def files(peer: Peer, folder: Path) -> Iterator[Row]:
+def files(peer: Peer, folder: Path) -> Rows:
     """Reading, writing and the editor's commands."""
     path = str(folder / "notes.txt")
     wrote = peer.do(FileWriteAction(path, "one\ntwo"))
@@ -112,7 +113,7 @@ def files(peer: Peer, folder: Path) -> Iterator[Row]:
     fits = isinstance(missing, ErrorObservation) and said(missing).startswith("File not found: /no/such.")
     yield "read: missing", repr(said(missing)), fits
     code = str(folder / "code.py")
-    steps = [
+    steps: list[tuple[str, dict[str, Any], str, str]] = [
         ("create", {"file_text": "a = 1\nb = 2\n"}, f"File created successfully at: {code}", "a = 1\nb = 2\n"),
         (
             "str_replace",
@@ -142,7 +143,7 @@ def files(peer: Peer, folder: Path) -> Iterator[Row]:
     yield "edit: view of lines", repr(said(part)[-12:]), "\n     2\tb = 2" in said(part) and "a = 7" not in said(part)
 
 
-def transfers(peer: Peer, folder: Path) -> Iterator[Row]:
+def transfers(peer: Peer, folder: Path) -> Rows:
     """Listing, sending and fetching."""
     outside, inside = folder / "outside", folder / "inside"
     (outside / "tree/deep").mkdir(parents=True)
@@ -176,7 +177,27 @@ def transfers(peer: Peer, folder: Path) -> Iterator[Row]:
         yield "copy_to: relative", "taken", False
 
 
-def others(peer: Peer, url: str) -> Iterator[Row]:
+def tools(peer: Peer, folder: Path) -> Rows:
+    """What the client builds out of commands and files: variables of the environment, and Git's changes."""
+    peer.add_env_vars({"peer_name": 'with "quotes"'})
+    told = peer.do(CmdRunAction('echo "$PEER_NAME"'))
+    yield "add_env_vars", repr(said(told)), said(told) == 'with "quotes"'
+    repository = folder / "repository"
+    origin, name = folder / "origin", "-c user.name=peer -c user.email=peer@localhost"
+    peer.do(CmdRunAction(f"git init -qb trunk {origin} && cd {origin} && echo one > file && git add file"))
+    peer.do(CmdRunAction(f"git {name} commit -qm one && git clone -q {origin} {repository}; cd /"))
+    (repository / "file").write_text("two\n")
+    (repository / "new").write_text("new\n")
+    changes = peer.get_git_changes(str(repository))
+    expected = [{"status": "A", "path": "new"}, {"status": "M", "path": "file"}]
+    yield "get_git_changes", repr(changes), sorted(changes or [], key=lambda change: change["status"]) == expected
+    diff = peer.get_git_diff("file", str(repository))
+    yield "get_git_diff", repr(diff), (diff["original"].strip(), diff["modified"].strip()) == ("one", "two")
+    branch = peer.git_handler.get_current_branch()
+    yield "get_current_branch", repr(branch), branch == "trunk"
+
+
+def others(peer: Peer, url: str) -> Rows:
     """What the client asks for beside actions and files."""
     peer.check_if_alive()
     yield "check_if_alive", "alive", True
@@ -196,14 +217,14 @@ def others(peer: Peer, url: str) -> Iterator[Row]:
         yield "a wrong key", "let in", False
 
 
-def rows(peer: Peer, url: str, folder: Path) -> Iterator[Row]:
+def rows(peer: Peer, url: str, folder: Path) -> Rows:
     """Everything, in order; what raises is a row that does not fit, and the next part goes on."""
-    parts = (commands(peer), files(peer, folder), transfers(peer, folder), others(peer, url))
+    parts = (commands(peer), files(peer, folder), transfers(peer, folder), tools(peer, folder), others(peer, url))
     for part in parts:
         try:
             yield from part
-        except Exception as error:
-            yield getattr(part, "__name__", "part"), f"{type(error).__name__}: {error}", False
+        except Exception as error:  # noqa: BLE001  # boundary: whatever the client raises is an answer that does not fit
+            yield "and the rest of its part", f"{type(error).__name__}: {error}", False
 
 
 def main(arguments: list[str]) -> None:

@@ -9,11 +9,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
+from runtime.client import ActionExecutionClient
 from runtime.local import LocalRuntime
+from runtime.server.app import ActionServer
 from runtime.server.bash import BashSession
+from runtime.server.executor import ActionExecutor
+from runtime.server.files import Files
+from runtime.server.guard import Guard
+from runtime.server.terminal_routes import TerminalRoutes
+from tests.runtime.serving import KEY, Server
 
 NO_CHANGE_TIMEOUT_S = 0.5
 """Of the shells in these tests: short to wait for, long for a busy machine."""
@@ -85,6 +94,36 @@ async def local(tmp_path: Path) -> AsyncIterator[LocalRuntime]:
     await runtime.start()
     yield runtime
     await runtime.aclose()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    bash = BashSession(str(tmp_path), no_change_timeout_s=1)
+    await bash.start()
+    executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
+    guard = Guard(KEY)
+    app = ActionServer(executor, guard, str(tmp_path), routes=TerminalRoutes(bash).table).app
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
+    await runner.setup()
+    assert runner.server is not None
+    listening = runner.server
+    accepting = await asyncio.get_running_loop().create_server(lambda: guard.watch(listening), "127.0.0.1", 0)
+    yield Server(app, accepting.sockets[0].getsockname()[1])
+    accepting.close()
+    await bash.aclose()
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[ActionExecutionClient]:
+    async with ActionExecutionClient(KEY, url=server.url) as client:
+        yield client
 
 
 def has_ended(pid: int, within_s: float = 2.0) -> bool:

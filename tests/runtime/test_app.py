@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import socket
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,58 +15,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from core.events import AgentThinkAction, CmdOutputObservation, CmdRunAction, FileReadAction
+from core.events import CmdOutputObservation, CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER, MAX_REQUEST_BYTES, NDJSON_TYPE, decode_line, encode_request
+from runtime.server import downloads, requests, transfer_routes, uploads
 from runtime.server import guard as guard_module
-from runtime.server.app import ActionServer
-from runtime.server.bash import BashSession
-from runtime.server.executor import ActionExecutor
-from runtime.server.files import Files
 from runtime.server.guard import Guard
-from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.conftest import Watcher
-
-KEY = "k" * 64
-
-
-class Server:
-    """The application in this process, on a free port of this machine."""
-
-    def __init__(self, app: web.Application, port: int) -> None:
-        self.app = app
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    bash = BashSession(str(tmp_path), no_change_timeout_s=1)
-    await bash.start()
-    executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
-    guard = Guard(KEY)
-    app = ActionServer(executor, guard, str(tmp_path), routes=TerminalRoutes(bash).table).app
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
-    await runner.setup()
-    assert runner.server is not None
-    listening = runner.server
-    accepting = await asyncio.get_running_loop().create_server(lambda: guard.watch(listening), "127.0.0.1", 0)
-    yield Server(app, accepting.sockets[0].getsockname()[1])
-    accepting.close()
-    await bash.aclose()
-    await runner.cleanup()
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
-
-
-@pytest.fixture
-async def client(server: Server) -> AsyncIterator[ActionExecutionClient]:
-    async with ActionExecutionClient(KEY, url=server.url) as client:
-        yield client
+from tests.runtime.serving import KEY, Server
 
 
 def routes(app: web.Application) -> list[tuple[str, str]]:
@@ -181,6 +139,112 @@ class TestRoutes:
             assert response.status == status
 
 
+class TestBodies:
+    """Bodies that are slow, too large or cut off, on every route that takes one."""
+
+    JSON = ("/execute_action", "/list_files", "/update_mcp_server", "/terminal/input", "/terminal/resize")
+    TAKING = (*JSON, "/upload_file")
+    FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="name"\r\n\r\n'
+
+    def head(self, path: str, length: int = 1000) -> bytes:
+        content_type = "multipart/form-data; boundary=b" if "upload" in path else "application/json"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\nContent-Type: {content_type}\r\n"
+        return f"{head}Content-Length: {length}\r\n\r\n".encode()
+
+    def test_these_are_all_that_take_one(self, server: Server) -> None:
+        assert {path for method, path in routes(server.app) if method == "POST"} == set(self.TAKING)
+
+    @pytest.mark.parametrize("path", TAKING)
+    @pytest.mark.parametrize("begun", [b"", b"{", FORM + b"content"])
+    async def test_one_that_does_not_arrive_in_time_is_refused(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, begun: bytes
+    ) -> None:
+        monkeypatch.setattr(requests, "BODY_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(transfer_routes, "UPLOAD_TIMEOUT_S", 0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(self.head(f"{path}?destination={tmp_path}/new") + begun)
+        assert b" 408 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("path", JSON)
+    async def test_one_of_json_may_have_8_mib(self, server: Server, http: aiohttp.ClientSession, path: str) -> None:
+        for length in (MAX_REQUEST_BYTES + 1, MAX_REQUEST_BYTES * 4):
+            body = io.BytesIO(b" " * length)
+            async with http.post(server.url + path, data=body, headers=TestRoutes.HEADERS) as response:
+                assert response.status == 413
+
+    @pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "in chunks"])
+    async def test_an_upload_has_a_limit_of_its_own(
+        self,
+        server: Server,
+        http: aiohttp.ClientSession,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        is_announced: bool,
+    ) -> None:
+        limit = 2 * MAX_REQUEST_BYTES
+        monkeypatch.setattr(transfer_routes, "MAX_UPLOAD_BYTES", limit)
+        monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", limit)
+        headers = {KEY_HEADER: KEY, "Content-Type": "multipart/form-data; boundary=b"}
+        for over, status in ((0, 200), (1 if not is_announced else transfer_routes.FORM_BYTES, 413)):
+            body = self.FORM + b"x" * (limit + over) + b"\r\n--b--\r\n"
+
+            async def pieces(body: bytes = body) -> AsyncIterator[bytes]:
+                yield body
+
+            data = io.BytesIO(body) if is_announced else pieces()
+            url = f"{server.url}/upload_file?destination={tmp_path}/{status}"
+            async with http.post(url, data=data, headers=headers) as response:
+                assert response.status == status
+        assert [path.name for path in tmp_path.iterdir()] == ["200"]
+
+    async def test_an_upload_that_is_cut_off_leaves_nothing(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun, closed = threading.Event(), threading.Event()
+
+        class Watched(uploads.Upload):
+            def write(self, data: bytes) -> None:
+                super().write(data)
+                begun.set()
+
+            def close(self) -> None:
+                super().close()
+                closed.set()
+
+        monkeypatch.setattr(transfer_routes, "Upload", Watched)
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(self.head(f"/upload_file?destination={tmp_path}/new", 10**6) + self.FORM + b"x" * 600_000)
+        assert await asyncio.to_thread(begun.wait, 5)
+        assert (tmp_path / "new").exists()
+        writer.transport.abort()
+        assert await asyncio.to_thread(closed.wait, 5)
+        assert list(tmp_path.iterdir()) == []
+
+    async def test_a_download_that_is_cut_off_lets_go_of_its_files(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        closed = threading.Event()
+
+        class Watched(downloads.Download):
+            def close(self) -> None:
+                super().close()
+                closed.set()
+
+        monkeypatch.setattr(transfer_routes, "Download", Watched)
+        (tmp_path / "large").write_bytes(os.urandom(1 << 20) * 64)
+        before = set(os.listdir("/dev/fd"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = f"GET /download_files?path={tmp_path} HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 200 " in await reader.readline()
+        writer.transport.abort()
+        assert await asyncio.to_thread(closed.wait, 5)
+        assert set(os.listdir("/dev/fd")) <= before
+
+
 class TestClosing:
     async def test_closing_the_answer_interrupts_the_command(
         self, client: ActionExecutionClient, watcher: Watcher
@@ -209,18 +273,3 @@ class TestClosing:
         async with asyncio.timeout(2):
             observation = await client.execute(CmdRunAction(command="echo usable"), 2, watcher)
         assert observation.content == "usable"
-
-    async def test_files_and_thoughts_do_not_wait_behind_a_command(
-        self, client: ActionExecutionClient, watcher: Watcher, tmp_path: Path
-    ) -> None:
-        (tmp_path / "f").write_text("text")
-        sleeping = CmdRunAction(command="echo begun; sleep 100", blocking=True)
-        running = asyncio.create_task(client.execute(sleeping, 1, watcher))
-        await watcher.sees(b"begun\r\n")
-        async with asyncio.timeout(1):
-            assert (await client.execute(FileReadAction(path="f"), 2, watcher)).content == "text"
-            await client.execute(AgentThinkAction(), 3, watcher)
-        assert not running.done()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running

@@ -1,10 +1,9 @@
-"""LocalRuntime keeps the contract of a runtime: starts, carries out, survives its server, ends everything."""
+"""What holds for LocalRuntime beyond the contract of every runtime, which is `tests/contract`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import RuntimeUnavailableError
-from core.events import AgentThinkAction, CmdRunAction, FileEditAction
+from core.events import CmdRunAction
 from core.ports import Runtime
 from runtime.environment import without_secrets
 from runtime.local import LocalRuntime
@@ -23,29 +22,6 @@ def test_it_is_a_runtime(tmp_path: Path) -> None:
     runtime: Runtime = LocalRuntime(tmp_path)
     assert runtime.isolation == "none"
     assert runtime.working_dir == str(tmp_path)
-
-
-async def test_commands_run_in_the_working_folder_and_are_shown(
-    local: LocalRuntime, watcher: Watcher, tmp_path: Path
-) -> None:
-    observation = await local.execute(CmdRunAction(command="pwd"), 7, watcher)
-    assert observation.content == str(tmp_path)
-    assert watcher.shown == f"\x1b[2m$ pwd\x1b[0m\r\n{tmp_path}\r\n".encode()
-
-
-async def test_large_output_and_large_files_pass(local: LocalRuntime, watcher: Watcher, tmp_path: Path) -> None:
-    await local.execute(CmdRunAction(command="seq 1 100000"), 1, watcher)
-    assert watcher.shown.endswith(b"\r\n100000\r\n")
-    text = "x" * 1_040_000
-    edit = FileEditAction(command="create", path=str(tmp_path / "f"), file_text=text)
-    observation = await local.execute(edit, 2, watcher)
-    assert observation.model_dump()["new_content"] == text
-
-
-async def test_starting_twice_is_starting_once(local: LocalRuntime) -> None:
-    pid = local.server_pid
-    await asyncio.gather(local.start(), local.start())
-    assert local.server_pid == pid
 
 
 async def test_secrets_of_the_environment_stay_outside(
@@ -67,50 +43,6 @@ async def test_the_working_folder_cannot_replace_the_servers_modules(tmp_path: P
     runtime = LocalRuntime(tmp_path)
     await runtime.start()
     await runtime.aclose()
-
-
-async def test_cancelling_returns_at_once_and_interrupts(local: LocalRuntime, watcher: Watcher) -> None:
-    action = CmdRunAction(command="echo begun; sleep 100", blocking=True)
-    running = asyncio.create_task(local.execute(action, 1, watcher))
-    await watcher.sees(b"begun\r\n")
-    running.cancel()
-    async with asyncio.timeout(0.5):
-        with pytest.raises(asyncio.CancelledError):
-            await running
-    assert (await local.execute(CmdRunAction(command="echo usable"), 2, watcher)).content == "usable"
-
-
-async def test_a_server_that_dies_is_said_and_can_be_started_again(local: LocalRuntime, watcher: Watcher) -> None:
-    running = asyncio.create_task(local.execute(CmdRunAction(command="echo begun; sleep 100"), 1, watcher))
-    await watcher.sees(b"begun\r\n")
-    pid = local.server_pid
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    with pytest.raises(RuntimeUnavailableError, match=r"The sandbox is gone .* Send a message to start a new one"):
-        await running
-    with pytest.raises(RuntimeUnavailableError, match="The sandbox is gone"):
-        await local.execute(AgentThinkAction(), 2, watcher)
-    await local.start()
-    assert local.server_pid != pid
-    assert (await local.execute(CmdRunAction(command="echo again"), 3, watcher)).content == "again"
-
-
-async def test_closing_ends_the_server_and_all_that_it_started(local: LocalRuntime, watcher: Watcher) -> None:
-    said = await local.execute(CmdRunAction(command="(setsid sleep 100 & echo $!)"), 1, watcher)
-    server, stray = local.server_pid, int(said.content)
-    assert server is not None
-    await local.aclose()
-    await local.aclose()
-    assert has_ended(server, 0)
-    assert has_ended(stray, 0)
-    with pytest.raises(RuntimeUnavailableError, match="not started"):
-        await local.execute(AgentThinkAction(), 2, watcher)
-
-
-async def test_it_can_be_started_again_after_closing(local: LocalRuntime, watcher: Watcher) -> None:
-    await local.aclose()
-    await local.start()
-    assert (await local.execute(CmdRunAction(command="echo hi"), 1, watcher)).content == "hi"
 
 
 async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

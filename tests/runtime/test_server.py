@@ -12,46 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from core.events import CmdRunAction
-from runtime.client import ActionExecutionClient
-from tests.runtime.conftest import Watcher, has_ended
-
-KEY = "k" * 64
-
-
-class Process:
-    """A server as a child, with its key and its socket in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.socket = folder / "s"
-        self.key_file = folder / "key"
-        self.key_file.write_text(KEY)
-        self.child: subprocess.Popen[bytes] | None = None
-
-    def start(self, *options: str, where: tuple[str, ...] | None = None) -> subprocess.Popen[bytes]:
-        """Start it; where it does not refuse, its standard output says `ready` first."""
-        address = where or ("--uds", str(self.socket))
-        argv = [sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(self.folder), *address]
-        argv += ["--key-file", str(self.key_file), *options]
-        self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        return self.child
-
-    def ready(self) -> str:
-        assert self.child is not None
-        assert self.child.stdout is not None
-        return self.child.stdout.readline().decode()
-
-    def refusal(self, *options: str) -> str:
-        """What it says on standard error when it refuses to start."""
-        child = self.start(*options)
-        _, said = child.communicate(timeout=10)
-        assert child.returncode == 2
-        return said.decode()
-
-    async def run(self, command: str) -> str:
-        async with ActionExecutionClient(KEY, uds=str(self.socket)) as client:
-            return (await client.execute(CmdRunAction(command=command), 1, Watcher())).content
+from tests.runtime.conftest import has_ended
+from tests.runtime.serving import KEY, Process
 
 
 @pytest.fixture
@@ -179,4 +141,4 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
     packages = {name.split(".")[0] for name in loaded.split()}
     assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
     ours = {name for name in loaded.split() if name.startswith("core.")}
-    assert {".".join(name.split(".")[:2]) for name in ours} == {"core.events"}
+    assert {".".join(name.split(".")[:2]) for name in ours} == {"core.events", "core.usage"}

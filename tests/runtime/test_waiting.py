@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction, Status
-from runtime.server import hints
+from runtime.server import hints, waiting
 from runtime.server.bash import WAITING_FOR_INPUT
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
 from tests.runtime.walled import own, run, walled
@@ -46,6 +46,10 @@ WORKERS = {
     "a wait for a child": "sleep 100 & wait",
     "a server that takes keys": f"{PYTHON} 'import select, socket; "
     "select.select([0, socket.create_server((str(), 0))], [], [])'",
+    "a sleep by read": "while true; do read -t 1; done",
+    "ticks of select": f"{PYTHON} 'import select\nwhile True: select.select([0], [], [], 1)'",
+    "ticks of poll": f"{PYTHON} 'import select; p = select.poll(); p.register(0, 1)\nwhile True: p.poll(1000)'",
+    "ticks of epoll": f"{PYTHON} 'import select; p = select.epoll(); p.register(0, 1)\nwhile True: p.poll(1)'",
     "a writer": f"{PYTHON} 'import select; select.select([], [], [1], 100)'",
 }
 
@@ -118,6 +122,16 @@ async def test_who_waits_on_is_given_the_time_of_silence_and_not_told_again(shel
     await shell.run("read x")
     observation = await shell.run("")
     assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "running", "-1 0x0 0x0", "0", "0 zz", "7 0xffffffffffffffff 0x4", "270 0x40 0x1", "232 0xffff", "é"]
+)
+def test_nonsense_about_a_task_is_no_wait(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "syscall").write_text(said)
+    monkeypatch.setattr(waiting, "_tasks", lambda pid: [tmp_path])
+    calls = {0: "read", 7: "poll", 270: "select", 232: "epoll"}
+    assert not waiting._waits(os.getpid(), "/dev/pts/0", calls)
 
 
 @pytest.mark.bubblewrap

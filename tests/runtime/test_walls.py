@@ -206,6 +206,17 @@ async def test_what_the_user_names_can_be_read_and_not_written(workspace: Path, 
         assert (await run(runtime, f"echo x > {tools}/tool")).exit_code != 0
 
 
+async def test_what_is_hidden_stays_so_where_it_lies_in_the_workspace(workspace: Path) -> None:
+    home = workspace / "home"
+    home.mkdir()
+    (home / "handloom.db").write_text("conversations")
+    own(workspace)
+    async with walled(workspace, hidden_paths=(home,)) as runtime:
+        assert (await run(runtime, "ls home")).content == ""
+        assert (await run(runtime, "echo x > home/config.toml")).exit_code != 0
+    assert sorted(path.name for path in home.iterdir()) == ["handloom.db"]
+
+
 async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
     mark = f"{300 + os.getpid() % 100000}.25"
     async with walled(workspace) as runtime:

@@ -1,0 +1,57 @@
+"""A runtime without wire and without process: the ActionExecutor of the server, driven in the test's own loop.
+
+What fails on it fails in the executor; what fails on the others alone fails on the way to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.errors import RuntimeUnavailableError
+from core.events import Action, Frame, Observation
+from core.ports import FrameSink
+from core.usage import SandboxUsage
+from runtime.server.bash import BashSession
+from runtime.server.executor import ActionExecutor
+from runtime.server.files import Files
+from runtime.server.tasks import TaskList
+
+
+class InProcessRuntime:
+    """Implements core.ports.Runtime. `no_change_timeout_s` is the silence after which a command is asked about."""
+
+    isolation = "none"
+    why_open = ""
+
+    def __init__(self, working_dir: Path, no_change_timeout_s: float) -> None:
+        self.working_dir = str(working_dir)
+        self._no_change_timeout_s = no_change_timeout_s
+        self._bash: BashSession | None = None
+        self._executor: ActionExecutor | None = None
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """Nothing is closed here."""
+
+    async def start(self) -> None:
+        if self._bash is None:
+            bash = BashSession(self.working_dir, no_change_timeout_s=self._no_change_timeout_s)
+            await bash.start()
+            self._executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table, TaskList().table])
+            self._bash = bash
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        if self._executor is None:
+            raise RuntimeUnavailableError("The runtime is not started. Start it first.")
+
+        async def emit(frame: Frame) -> None:
+            on_frame(frame)
+
+        return await self._executor.execute(action, action_id, emit)
+
+    async def usage(self) -> SandboxUsage | None:
+        return None
+
+    async def aclose(self) -> None:
+        bash, self._bash, self._executor = self._bash, None, None
+        if bash is not None:
+            await bash.aclose()

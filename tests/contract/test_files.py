@@ -1,0 +1,118 @@
+"""Files are read, written and edited in V0's words, and wait for no command."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.events import (
+    CmdRunAction,
+    ErrorObservation,
+    FileEditObservation,
+    FileReadAction,
+    FileReadObservation,
+    FileReadSource,
+    FileWriteAction,
+    FileWriteObservation,
+)
+from tests.contract.conftest import Place
+
+
+class TestReadAndWrite:
+    async def test_what_is_written_is_read_again(self, place: Place) -> None:
+        wrote = await place.do(FileWriteAction(path="sub/notes", content="eins\nzwei ü"))
+        assert wrote == FileWriteObservation(path="sub/notes")
+        assert (place.folder / "sub/notes").read_text() == "eins\nzwei ü\n"
+        read = await place.do(FileReadAction(path="sub/notes"))
+        assert read == FileReadObservation(path=str(place.folder / "sub/notes"), content="eins\nzwei ü\n")
+        part = await place.get(FileReadObservation, FileReadAction(path="sub/notes", start=1, end=2))
+        assert part.content == "zwei ü\n"
+
+    async def test_a_relative_path_begins_in_the_shells_folder(self, place: Place) -> None:
+        await place.run("mkdir sub; cd sub; echo text > f")
+        assert (await place.get(FileReadObservation, FileReadAction(path="f"))).content == "text\n"
+
+    async def test_what_cannot_be_read_is_told_in_v0s_words(self, place: Place) -> None:
+        (place.folder / "binary").write_bytes(b"\0\1\2")
+        told = {
+            "none": f"File not found: {place.folder}/none. Your current working directory is {place.folder}.",
+            ".": f"Path is a directory: {place.folder}. You can only read files",
+            "binary": "ERROR_BINARY_FILE",
+        }
+        for path, text in told.items():
+            assert (await place.get(ErrorObservation, FileReadAction(path=path))).content == text
+
+    async def test_a_large_file_passes(self, place: Place) -> None:
+        text = "x" * 1_040_000
+        edited = await place.edit("create", place.folder / "large", file_text=text)
+        assert isinstance(edited, FileEditObservation)
+        assert edited.new_content == text
+
+
+class TestEditor:
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        return tmp_path / "code.py"
+
+    async def test_its_commands_follow_each_other_and_are_taken_back(self, place: Place, file: Path) -> None:
+        steps: list[tuple[str, dict[str, Any], str, str]] = [
+            ("create", {"file_text": "a = 1\nb = 2\n"}, "File created successfully at: ", "a = 1\nb = 2\n"),
+            ("str_replace", {"old_str": "a = 1", "new_str": "a = 7"}, "The file ", "a = 7\nb = 2\n"),
+            ("insert", {"insert_line": 1, "new_str": "c = 3"}, "The file ", "a = 7\nc = 3\nb = 2\n"),
+            ("undo_edit", {}, "Last edit to ", "a = 7\nb = 2\n"),
+            ("undo_edit", {}, "Last edit to ", "a = 1\nb = 2\n"),
+        ]
+        for command, fields, begins, content in steps:
+            observation = await place.edit(command, file, **fields)
+            assert isinstance(observation, FileEditObservation), observation
+            assert observation.content.startswith(f"{begins}{file}")
+            assert (file.read_text(), observation.new_content) == (content, content)
+
+    async def test_it_shows_a_file_with_numbered_lines(self, place: Place, file: Path) -> None:
+        file.write_text("one\ntwo\n")
+        shown = f"Here's the result of running `cat -n` on {file}:\n     1\tone\n     2\ttwo\n"
+        asked = FileReadAction(path=str(file), impl_source=FileReadSource.OH_ACI)
+        assert (await place.get(FileReadObservation, asked)).content == shown
+
+    @pytest.mark.parametrize(
+        ("command", "fields", "told"),
+        [
+            (
+                "create",
+                {"file_text": "x"},
+                "File already exists at: {}. Cannot overwrite files using command `create`.",
+            ),
+            (
+                "str_replace",
+                {"old_str": "none", "new_str": "x"},
+                "No replacement was performed, old_str `none` did not appear verbatim in {}.",
+            ),
+            ("str_replace", {"old_str": "a", "new_str": "a"}, "`new_str` and `old_str` must be different."),
+            ("insert", {"insert_line": 9, "new_str": "x"}, "Invalid `insert_line` parameter: 9."),
+            ("undo_edit", {}, "No edit history found for {}."),
+        ],
+    )
+    async def test_it_refuses_in_v0s_words(
+        self, place: Place, file: Path, command: str, fields: dict[str, Any], told: str
+    ) -> None:
+        file.write_text("a\na\n")
+        observation = await place.edit(command, file, **fields)
+        assert isinstance(observation, ErrorObservation)
+        assert told.format(file) in observation.content
+        assert file.read_text() == "a\na\n"
+
+
+async def test_files_wait_for_no_command(place: Place) -> None:
+    (place.folder / "f").write_text("text")
+    running = asyncio.create_task(place.do(CmdRunAction(command="echo begun; sleep 30", blocking=True)))
+    await place.watcher.sees(b"begun\r\n")
+    async with asyncio.timeout(1):
+        assert (await place.get(FileReadObservation, FileReadAction(path="f"))).content == "text"
+        assert (await place.edit("view", place.folder / "f")).content
+        await place.do(FileWriteAction(path="g", content="text"))
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

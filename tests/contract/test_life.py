@@ -1,0 +1,148 @@
+"""A runtime begins, answers every action once, ends with all that it started, and can begin again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from core.events import (
+    Action,
+    ActionConfirmationStatus,
+    AgentThinkAction,
+    AgentThinkObservation,
+    CmdRunAction,
+    ErrorObservation,
+    IPythonRunCellAction,
+    NullObservation,
+    Observation,
+    UserRejectObservation,
+)
+from core.ports import Runtime
+from runtime.local import LocalRuntime
+from tests.contract.conftest import Life, Place
+from tests.runtime.conftest import Watcher, has_ended
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "run": {"command": "true"},
+    "run_ipython": {"code": "1"},
+    "read": {"path": "/no/such"},
+    "write": {"path": "file", "content": "text"},
+    "edit": {"path": "/no/such", "command": "view"},
+    "browse": {"url": "http://localhost"},
+    "browse_interactive": {"browser_actions": "noop()"},
+    "call_tool_mcp": {"name": "tool"},
+    "message": {"content": "hi"},
+    "system": {"content": "hi"},
+    "delegate": {"agent": "CodeActAgent"},
+    "recall": {"recall_type": "knowledge"},
+    "change_agent_state": {"agent_state": "stopped"},
+    "condensation": {"forgotten_event_ids": []},
+}
+"""What an action of a kind cannot be made without."""
+
+
+class TestAnswers:
+    async def test_every_kind_of_action_gets_one_observation(self, place: Place) -> None:
+        for kind, action_class in Action.kinds.items():
+            observation = await place.do(action_class(**FIELDS.get(kind, {})))
+            assert isinstance(observation, Observation), kind
+            assert isinstance(observation, NullObservation) != action_class.runnable, kind
+            assert (await place.run(f"echo after {kind}")).content == f"after {kind}"
+
+    async def test_a_thought_is_logged(self, place: Place) -> None:
+        logged = AgentThinkObservation(content="Your thought has been logged.")
+        assert await place.do(AgentThinkAction(thought="hm")) == logged
+
+    async def test_nothing_unconfirmed_is_carried_out(self, place: Place) -> None:
+        command = "touch done"
+        waiting = CmdRunAction(command=command, confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
+        rejected = CmdRunAction(command=command, confirmation_state=ActionConfirmationStatus.REJECTED)
+        assert await place.do(waiting) == NullObservation()
+        assert await place.do(rejected) == UserRejectObservation(
+            content="Action has been rejected by the user! Waiting for further user input."
+        )
+        assert not (place.folder / "done").exists()
+
+    async def test_what_only_a_plugin_can_do_says_so(self, place: Place) -> None:
+        observation = await place.get(ErrorObservation, IPythonRunCellAction(code="1"))
+        assert observation.content.startswith("Action run_ipython is not supported in the current runtime.")
+
+    async def test_commands_that_come_together_are_carried_out_in_their_order(self, place: Place) -> None:
+        first = asyncio.create_task(place.run("echo begun; read -t 0.2; echo one >> order"))
+        await place.watcher.sees(b"begun\r\n")
+        second = asyncio.create_task(place.run("echo two >> order; cat order"))
+        assert (await first).content == "begun"
+        assert (await second).content == "one\ntwo"
+
+
+class TestStarting:
+    async def test_it_says_where_it_works_and_what_holds_it(self, runtime: Runtime, tmp_path: Path) -> None:
+        assert runtime.working_dir == str(tmp_path)
+        assert runtime.isolation
+
+    async def test_starting_twice_is_free(self, place: Place) -> None:
+        await place.run("kept=1")
+        await asyncio.gather(place.runtime.start(), place.runtime.start())
+        assert (await place.run("echo $kept")).content == "1"
+
+    async def test_nothing_is_carried_out_before_the_start(self, runtime: Runtime) -> None:
+        with pytest.raises(RuntimeUnavailableError, match=r"not started\. Start it first"):
+            await runtime.execute(AgentThinkAction(), 1, Watcher())
+
+    async def test_it_can_be_started_again_after_closing(self, place: Place) -> None:
+        await place.runtime.aclose()
+        await place.runtime.start()
+        assert (await place.run("echo hi")).content == "hi"
+
+
+class TestEnding:
+    async def test_closing_leaves_no_process(self, place: Place, life: Life) -> None:
+        await place.run("exec 9>life; sleep 100 & nohup sleep 100 &")
+        assert not life.has_ended(0)
+        await place.runtime.aclose()
+        await place.runtime.aclose()
+        assert life.has_ended()
+        with pytest.raises(RuntimeUnavailableError):
+            await place.do(AgentThinkAction())
+
+    async def test_closing_while_a_command_runs_answers_whoever_waits_for_it(self, place: Place) -> None:
+        running = asyncio.create_task(place.do(CmdRunAction(command="echo begun; sleep 100", blocking=True)))
+        await place.watcher.sees(b"begun\r\n")
+        async with asyncio.timeout(5):
+            await place.runtime.aclose()
+            (answer,) = await asyncio.gather(running, return_exceptions=True)
+        assert isinstance(answer, Observation | RuntimeUnavailableError)
+
+
+class TestDeathOfTheServer:
+    async def test_it_is_said_and_another_start_gives_a_new_one(self, served: tuple[Place, LocalRuntime]) -> None:
+        place, runtime = served
+        running = asyncio.create_task(place.run("echo begun; sleep 100"))
+        await place.watcher.sees(b"begun\r\n")
+        pid = runtime.server_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RuntimeUnavailableError, match=r"The sandbox is gone .* Send a message to start a new one"):
+            await running
+        with pytest.raises(RuntimeUnavailableError, match="The sandbox is gone"):
+            await place.do(AgentThinkAction())
+        await runtime.start()
+        assert runtime.server_pid != pid
+        assert (await place.run("echo again")).content == "again"
+
+    async def test_closing_ends_the_server_and_what_had_left_its_session(
+        self, served: tuple[Place, LocalRuntime], life: Life
+    ) -> None:
+        place, runtime = served
+        assert (await place.run("(exec 9>life; setsid sleep 100 & echo begun)")).content == "begun"
+        server = runtime.server_pid
+        assert server is not None
+        await runtime.aclose()
+        assert has_ended(server, 0)
+        assert life.has_ended()
