@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
+from core.events import Action, CmdOutputObservation, CmdRunAction, Frame, Observation, TerminalOutput
 from runtime.local import LocalRuntime
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
 
@@ -27,6 +27,9 @@ CHUNK = 20
 USABLE_WITHIN_S = 3.0
 """2 s for a command that takes no signal, and a busy machine."""
 ENDS_WITHIN_S = 2.0
+
+Execute = Callable[[Action, int, Callable[[Frame], None]], Awaitable[Observation]]
+"""As core.ports.Runtime has it."""
 
 LEFT = (
     "",
@@ -96,9 +99,9 @@ def _with_a_server(first: int, one: Callable[[LocalRuntime, random.Random, Facts
             for seed in range(first, first + CHUNK):
                 rng = random.Random(seed)
                 facts.counts["left running"] += len(left := rng.choice(LEFT)) > 0
-                await _said(runtime, left + "true")
+                await _said(runtime.execute, left + "true")
                 await one(runtime, rng, facts)
-                await _is_usable(runtime, f"HANDLOOM_SEED={seed}", facts)
+                await is_usable(runtime.execute, f"HANDLOOM_SEED={seed}", facts)
         finally:
             await runtime.aclose()
 
@@ -111,11 +114,11 @@ def _with_a_server(first: int, one: Callable[[LocalRuntime, random.Random, Facts
 async def _death(runtime: LocalRuntime, rng: random.Random, facts: Facts) -> None:
     if rng.random() < 0.5:
         command, code = rng.choice(DEADLY)
-        observation = await _said(runtime, command)
+        observation = await _said(runtime.execute, command)
         facts.counts["by its own command"] += 1
     else:
-        shell = int((await _said(runtime, "echo $$")).content.split()[0])  # a job may say that it is done
-        running = asyncio.create_task(_said(runtime, rng.choice(LONG), blocking=True))
+        shell = int((await _said(runtime.execute, "echo $$")).content.split()[0])  # a job may say that it is done
+        running = asyncio.create_task(_said(runtime.execute, rng.choice(LONG), blocking=True))
         await asyncio.sleep(rng.random() * 0.05)
         os.kill(shell, signal.SIGKILL)
         observation, code = await running, 137
@@ -143,18 +146,19 @@ async def _interrupt(runtime: LocalRuntime, rng: random.Random, facts: Facts) ->
     facts.counts["after the command had begun" if begun.is_set() else "before the command had begun"] += 1
 
 
-async def _is_usable(runtime: LocalRuntime, case: str, facts: Facts) -> None:
+async def is_usable(execute: Execute, case: str, facts: Facts) -> None:
+    """Run one more command. Raises Violation where it does not work, or not soon."""
     began = time.monotonic()
-    observation = await _said(runtime, "echo usable")
+    observation = await _said(execute, "echo usable")
     taken = time.monotonic() - began
     said = observation.content.splitlines()
-    check("usable" in said, f"{case}: {observation.to_agent_text()[-500:]!r}")
+    check("usable" in said, f"{case}: {observation.to_agent_text()[:500]!r}")
     check(taken < USABLE_WITHIN_S, f"{case}: usable after {taken:.1f} s")
     facts.peak("seconds until a command worked again", taken)
 
 
-async def _said(runtime: LocalRuntime, command: str, *, blocking: bool = False) -> CmdOutputObservation:
-    observation = await runtime.execute(CmdRunAction(command=command, blocking=blocking), 1, lambda frame: None)
+async def _said(execute: Execute, command: str, *, blocking: bool = False) -> CmdOutputObservation:
+    observation = await execute(CmdRunAction(command=command, blocking=blocking), 1, lambda frame: None)
     check(isinstance(observation, CmdOutputObservation), f"{command!r} gave {observation!r}")
     assert isinstance(observation, CmdOutputObservation)
     return observation

@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.events import Envelope, EventFormatError, envelope_from_dict, envelope_to_dict
+from core.events import (
+    Action,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    Envelope,
+    EventFormatError,
+    Frame,
+    Observation,
+    envelope_from_dict,
+    envelope_to_dict,
+)
 from core.sqlite import sqlite3
+from runtime.server import hints
 from tests.campaign import interleavings, kills, owners, shells, stored, syscalls, trajectories
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
@@ -126,6 +138,14 @@ class TestShells:
 
     def test_an_interrupted_command_leaves_a_shell_that_works_and_no_process(self, seed: int) -> None:
         holds(shells.interrupts(shells.CHUNK, seed), shells.CHUNK)
+
+    async def test_a_shell_that_still_runs_something_is_noticed(self) -> None:
+        async def busy(action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
+            suffix = hints.not_executed("echo usable")
+            return CmdOutputObservation(command="", content="", metadata=CmdOutputMetadata(suffix=suffix))
+
+        with pytest.raises(Violation, match=r"HANDLOOM_SEED=5: .*is NOT executed"):
+            await shells.is_usable(busy, "HANDLOOM_SEED=5", Facts())
 
 
 class TestTrajectories:
