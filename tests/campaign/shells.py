@@ -118,7 +118,9 @@ async def _death(runtime: LocalRuntime, rng: random.Random, facts: Facts) -> Non
         facts.counts["by its own command"] += 1
     else:
         shell = int((await _said(runtime.execute, "echo $$")).content.split()[0])  # a job may say that it is done
-        running = asyncio.create_task(_said(runtime.execute, rng.choice(LONG), blocking=True))
+        begun = asyncio.Event()
+        running = asyncio.create_task(_said(runtime.execute, rng.choice(LONG), begun))
+        await begun.wait()  # before that, the command would be one for the next shell
         await asyncio.sleep(rng.random() * 0.05)
         os.kill(shell, signal.SIGKILL)
         observation, code = await running, 137
@@ -157,8 +159,15 @@ async def is_usable(execute: Execute, case: str, facts: Facts) -> None:
     facts.peak("seconds until a command worked again", taken)
 
 
-async def _said(execute: Execute, command: str, *, blocking: bool = False) -> CmdOutputObservation:
-    observation = await execute(CmdRunAction(command=command, blocking=blocking), 1, lambda frame: None)
+async def _said(execute: Execute, command: str, begun: asyncio.Event | None = None) -> CmdOutputObservation:
+    """What a command said; one with an event for its beginning is given all of its time."""
+
+    def on_frame(frame: Frame) -> None:
+        if begun is not None:
+            begun.set()
+
+    action = CmdRunAction(command=command, blocking=begun is not None, timeout=60)
+    observation = await execute(action, 1, on_frame)
     check(isinstance(observation, CmdOutputObservation), f"{command!r} gave {observation!r}")
     assert isinstance(observation, CmdOutputObservation)
     return observation
