@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from core.sqlite import sqlite3
@@ -63,6 +64,11 @@ def _bubblewrap() -> str:
     return "" if _succeeds(*command) else "bubblewrap may not make namespaces here"
 
 
+def _documents() -> str:
+    missing = [name for name in ("docx", "openpyxl", "pptx", "pdfminer") if find_spec(name) is None]
+    return f"{', '.join(missing)} cannot be imported; pip install 'handloom[documents]' brings them" if missing else ""
+
+
 REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "browser": cache(_browser),
     "docker": cache(_docker),
@@ -70,6 +76,7 @@ REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "strace": cache(_strace),
     "mount": cache(_mount),
     "bubblewrap": cache(_bubblewrap),
+    "documents": cache(_documents),
 }
 """By the marker's name: why it cannot be had here."""
 

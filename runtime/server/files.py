@@ -7,8 +7,10 @@ those of OpenHands V0 (`openhands/runtime/action_execution_server.py`).
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from core.events import (
     ErrorObservation,
@@ -22,22 +24,38 @@ from core.events import (
     FileWriteObservation,
     Observation,
 )
-from runtime.server import textfile
-from runtime.server.editor import Edit, Editor, EditorError, check_path, unified_diff
+from runtime.server import documents, textfile
+from runtime.server.beneath import FileError, Place, Roots
+from runtime.server.diffs import unified_diff
+from runtime.server.documents import ExtraMissingError
+from runtime.server.editor import Edit, Editor, EditorError
 from runtime.server.executor import Emit, Table
-from runtime.server.textfile import BinaryFileError, FileError, TextFile
+from runtime.server.history import History
+from runtime.server.replacing import replace
+from runtime.server.textfile import BinaryFileError, TextFile
 
 MAX_WHOLE_CONTENT_BYTES = 1024 * 1024
 """An observation carries a file before and after an edit up to this size; of a larger one, the diff alone."""
 
 
 class Files:
-    """Reads, writes and edits. `cwd` says where relative paths begin; `umask` is the user's."""
+    """Reads, writes and edits, beneath `roots` only.
 
-    def __init__(self, cwd: Callable[[], str], umask: int = 0o022) -> None:
+    `cwd` says where relative paths begin; `umask` is the user's; `history` keeps the way back of edits, in memory
+    where it is None. Raises OSError where a root cannot be opened.
+    """
+
+    def __init__(
+        self,
+        cwd: Callable[[], str],
+        umask: int = 0o022,
+        roots: Iterable[str | Path] = ("/",),
+        history: History | None = None,
+    ) -> None:
         self._cwd = cwd
         self._umask = umask
-        self._editor = Editor(umask)
+        self._roots = Roots(roots)
+        self._editor = Editor(self._roots, umask, history)
         self._turn = asyncio.Lock()
 
     @property
@@ -47,7 +65,16 @@ class Files:
     async def read(self, action: FileReadAction, action_id: int, emit: Emit) -> Observation:
         """A file's text, or the editor's view where the action asks for it."""
         if action.impl_source is FileReadSource.OH_ACI:
-            return await asyncio.to_thread(self._view, action.path, action.view_range)
+            return await self._viewed(action.path, action.view_range)
+        if documents.may_be_one(action.path):
+            path = self._resolve(action.path)
+            try:
+                if (text := await self._markdown(path)) is not None:
+                    return FileReadObservation(path=path, content=_part(text, action))
+            except ExtraMissingError as error:
+                return ErrorObservation(content=f"ERROR_BINARY_FILE {error}")
+            except FileError as error:
+                return ErrorObservation(content=str(error))
         return await asyncio.to_thread(self._read, action)
 
     async def write(self, action: FileWriteAction, action_id: int, emit: Emit) -> Observation:
@@ -60,54 +87,77 @@ class Files:
         if action.impl_source is not FileEditSource.OH_ACI:
             return ErrorObservation(content="ERROR:\nEdits by a model are not supported. Use the editor's commands.")
         if action.command == "view":
-            return await asyncio.to_thread(self._view, action.path, None)
+            return await self._viewed(action.path, None)
         async with self._turn:
             return await asyncio.to_thread(self._edit, action)
 
     def _read(self, action: FileReadAction) -> Observation:
         path = self._resolve(action.path)
         try:
-            text = textfile.read(path).text
+            with self._roots.locate(path) as place:
+                text = textfile.read(place).text
         except OSError as error:
             return self._refused(error, path, "read files")
-        except BinaryFileError:
-            return ErrorObservation(content="ERROR_BINARY_FILE")
+        except BinaryFileError as error:
+            return ErrorObservation(content=f"ERROR_BINARY_FILE{error.what}")
         except FileError as error:
             return ErrorObservation(content=str(error))
-        if (action.start, action.end) != (0, -1):
-            lines = text.splitlines(keepends=True)
-            text = "".join(lines[max(action.start, 0) : None if action.end == -1 else max(action.end, 0)])
-        return FileReadObservation(path=path, content=text)
+        return FileReadObservation(path=path, content=_part(text, action))
 
     def _write(self, action: FileWriteAction) -> Observation:
         path = self._resolve(action.path)
         content = action.content if not action.content or action.content.endswith("\n") else action.content + "\n"
         try:
-            before = TextFile("") if not os.path.exists(path) else self._readable(path, action)
-            if (action.start, action.end) != (0, -1):
-                lines = before.text.splitlines(keepends=True)
-                after = [] if action.end == -1 else lines[action.end :]
-                content = "".join([*lines[: action.start], content, *after])
-            file = TextFile(content, before.encoding, before.line_end)
-            textfile.write(path, file.encode(), self._umask)
+            with self._roots.locate(path, umask=self._umask) as place:
+                before = TextFile("") if place.status() is None else self._readable(place, action)
+                if (action.start, action.end) != (0, -1):
+                    lines = before.text.splitlines(keepends=True)
+                    after = [] if action.end == -1 else lines[action.end :]
+                    content = "".join([*lines[: action.start], content, *after])
+                replace(place, dataclasses.replace(before, text=content).encode(), self._umask)
         except OSError as error:
             return self._refused(error, path, "write to files")
         except FileError as error:
             return ErrorObservation(content=str(error))
         return FileWriteObservation(path=action.path)
 
-    def _readable(self, path: str, action: FileWriteAction) -> TextFile:
-        """What is there now. A whole write may take the place of anything, also of what is no text."""
+    def _readable(self, place: Place, action: FileWriteAction) -> TextFile:
+        """What is there. A whole write may take the place of any file, also of what is no text."""
         try:
-            return textfile.read(path)
+            return textfile.read(place)
         except FileError:
             if (action.start, action.end) == (0, -1):
                 return TextFile("")
             raise
 
+    async def _viewed(self, path: str, view_range: list[int] | None) -> Observation:
+        """The editor's view of a file, a folder or a document."""
+        if os.path.isabs(path) and documents.may_be_one(path):
+            try:
+                if (text := await self._markdown(path)) is not None:
+                    content = self._editor.excerpt(text, path, view_range)
+                    return FileReadObservation(path=path, content=content, impl_source=FileReadSource.OH_ACI)
+            except ExtraMissingError as error:
+                return ErrorObservation(content=f"ERROR:\n{textfile.BINARY.format(path=path)} {error}")
+            except (EditorError, FileError) as error:
+                return ErrorObservation(content=f"ERROR:\n{error}")
+        return await asyncio.to_thread(self._view, path, view_range)
+
+    async def _markdown(self, path: str) -> str | None:
+        """A document as Markdown; None for what is none, or is not there, of which others say more."""
+        try:
+            fd = await asyncio.to_thread(self._open_document, path)
+        except OSError:
+            return None
+        return None if fd is None else await documents.markdown(fd, path)
+
+    def _open_document(self, path: str) -> int | None:
+        with self._roots.locate(path) as place:
+            return documents.open_document(place)
+
     def _view(self, path: str, view_range: list[int] | None) -> Observation:
         try:
-            check_path("view", path, self._cwd())
+            self._editor.check("view", path, self._cwd())
             content = self._editor.view(path, view_range)
         except (EditorError, FileError) as error:
             return ErrorObservation(content=f"ERROR:\n{error}")
@@ -117,7 +167,7 @@ class Files:
 
     def _edit(self, action: FileEditAction) -> Observation:
         try:
-            check_path(action.command, action.path, self._cwd())
+            self._editor.check(action.command, action.path, self._cwd())
             edit = self._command(action)
         except (EditorError, FileError) as error:
             return ErrorObservation(content=f"ERROR:\n{error}")
@@ -159,3 +209,11 @@ class Files:
             case _:
                 text = f"{error.strerror or error}: {path}"
         return ErrorObservation(content=text)
+
+
+def _part(text: str, action: FileReadAction) -> str:
+    """The lines that a read asks for."""
+    if (action.start, action.end) == (0, -1):
+        return text
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[max(action.start, 0) : None if action.end == -1 else max(action.end, 0)])

@@ -28,6 +28,7 @@ from runtime.server.files import Files
 from runtime.server.forwarder import Forwarder
 from runtime.server.guard import Guard
 from runtime.server.hardening import harden, limit, take_key
+from runtime.server.kept_history import KeptHistory
 from runtime.server.outputs import Outputs
 from runtime.server.shell import ShellError
 from runtime.server.tasks import TaskList
@@ -52,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         guard = Guard(take_key(options.key_file))
         options.plugins = check_names(filter(None, options.plugins.split(",")))
         options.working_dir = options.working_dir.resolve(strict=True)
+        options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
+        options.history = KeptHistory(options.state_dir / "undo") if options.state_dir else None
         umask = harden()
         limit(resource.RLIMIT_DATA, options.max_memory)
         limit(resource.RLIMIT_NPROC, options.max_processes)
@@ -79,7 +82,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     plugins = [PLUGINS[name](working_dir) for name in options.plugins]
-    files, tasks = Files(lambda: bash.cwd, umask), TaskList(options.session_dir)
+    files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *(plugin.table for plugin in plugins)])
     runner = web.AppRunner(
         ActionServer(executor, guard, working_dir, umask, routes=TerminalRoutes(bash).table).app,
@@ -174,6 +177,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")
     parser.add_argument("--plugins", default="", help="names, with commas between them")
     parser.add_argument("--session-dir", type=Path, help="where the plan is written as TASKS.md")
+    parser.add_argument(
+        "--root", type=Path, action="append", help="files are worked on beneath this folder only; again for more"
+    )
+    parser.add_argument(
+        "--state-dir", type=Path, help="where the way back of edits is kept; else it ends with the server"
+    )
     parser.add_argument("--no-change-timeout", type=float, default=NO_CHANGE_TIMEOUT_S, help="seconds of silence")
     parser.add_argument("--proxy", type=Path, help="the Unix socket of a proxy, which commands are told of")
     parser.add_argument("--max-memory", type=int, metavar="BYTES", help="data of one process")

@@ -27,9 +27,9 @@ def locked() -> dict[str, str]:
 
 
 def declared() -> list[str]:
-    """The requirements of the package, those for its development too."""
+    """The requirements of the package, those for its development too. What else is optional is not locked."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return [*project["dependencies"], *(text for texts in project["optional-dependencies"].values() for text in texts)]
+    return [*project["dependencies"], *project["optional-dependencies"]["dev"]]
 
 
 def requirements() -> list[str]:

@@ -15,6 +15,7 @@ AREAS = (
     "commands",
     "lines",
     "gigabyte",
+    "edits",
     "server",
     "steps",
     "stalls",

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from core.events import EventSource, MessageAction
 from core.store import EventStore
@@ -26,6 +27,8 @@ from tests.campaign import stored
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
 from tests.campaign.writer import BATCHES
 from tests.program import ROOT
+
+_Point = TypeVar("_Point")
 
 CRASH_PROMISE = "killed at any system call, a writer has lost nothing that it acknowledged, and leaves no gap"
 FAULT_PROMISE = "a write or sync that fails is told, never acknowledged, leaves no gap, and writing goes on after it"
@@ -80,7 +83,8 @@ def fault_points(counts: Counter[str]) -> Iterator[Point]:
             yield Point("pwrite64", k, "error=ENOSPC", for_ever=True)
 
 
-def spread(points: list[Point], limit: int | None, seed: int) -> list[Point]:
+def spread(points: list[_Point], limit: int | None, seed: int) -> list[_Point]:
+    """All of them, or so many, chosen by the seed."""
     return points if limit is None else random.Random(seed).sample(points, min(limit, len(points)))
 
 

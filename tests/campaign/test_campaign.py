@@ -24,7 +24,7 @@ from core.events import (
 )
 from core.sqlite import sqlite3
 from runtime.server import hints
-from tests.campaign import interleavings, kills, owners, shells, stored, syscalls, trajectories
+from tests.campaign import edits, interleavings, kills, owners, shells, stored, swaps, syscalls, trajectories
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
@@ -171,6 +171,29 @@ class TestTrajectories:
         assert envelope_to_dict(envelope_from_dict(whole, "c"))["new"] == [1]
         with pytest.raises(EventFormatError):
             envelope_from_dict({"id": 1}, "c")
+
+
+@pytest.mark.strace
+class TestEdits:
+    def test_an_edit_that_is_killed_at_any_call_leaves_old_or_new_and_the_way_back(self, seed: int) -> None:
+        result = edits.run(edits.SHORT, seed)
+        holds(result, edits.SHORT)
+
+    def test_a_file_that_is_written_over_is_noticed(self, seed: int) -> None:
+        result = edits.run(None, seed, in_place=True)
+        assert any("neither old nor new" in failure for failure in result.failures)
+
+
+class TestSwaps:
+    def test_a_link_that_is_swapped_in_leads_nowhere(self, seed: int) -> None:
+        result = swaps.run(swaps.SHORT, seed)
+        holds(result, swaps.SHORT)
+        assert result.counts["went through"] > swaps.SHORT / 100
+        assert result.counts["refused: FileError"] > swaps.SHORT / 100
+
+    def test_looking_first_and_opening_then_is_noticed(self, seed: int) -> None:
+        failures = swaps.run(swaps.SHORT, seed, by_path=True).failures
+        assert any("outside" in failure for failure in failures)
 
 
 def test_a_damaged_file_is_noticed(tmp_path: Path) -> None:

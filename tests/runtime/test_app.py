@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import random
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -199,6 +200,24 @@ class TestBodies:
             async with http.post(url, data=data, headers=headers) as response:
                 assert response.status == status
         assert [path.name for path in tmp_path.iterdir()] == ["200"]
+
+    @pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionHeader")
+    @pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionParam")
+    async def test_a_form_with_random_damage_is_taken_or_refused(
+        self, server: Server, http: aiohttp.ClientSession, tmp_path: Path, seed: int
+    ) -> None:
+        chance = random.Random(seed)
+        headers = {KEY_HEADER: KEY, "Content-Type": "multipart/form-data; boundary=b"}
+        whole = self.FORM.replace(b'="file"', b'="other"') + b"x\r\n" + self.FORM + b"content\r\n--b--\r\n"
+        for _ in range(500):
+            damaged = bytearray(whole)
+            for _ in range(chance.randint(1, 4)):
+                start = chance.randrange(len(damaged))
+                damaged[start : start + chance.randint(0, 10)] = chance.randbytes(chance.randint(0, 2))
+            url = f"{server.url}/upload_file?destination={tmp_path}/new"
+            async with http.post(url, data=bytes(damaged), headers=headers) as response:
+                assert response.status in (200, 400), damaged
+        assert not list(tmp_path.rglob(".handloom-*"))
 
     async def test_an_upload_that_is_cut_off_leaves_nothing(
         self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

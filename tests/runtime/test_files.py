@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,17 @@ from core.events import (
     FileWriteObservation,
     Observation,
 )
-from runtime.server.editor import unified_diff
+from runtime.server.diffs import unified_diff
 from runtime.server.files import MAX_WHOLE_CONTENT_BYTES, Files
+from runtime.server.history import HistoryInMemory
+from runtime.server.replacing import PREFIX
 from tests.runtime.conftest import Watcher
 
 REVIEW = "Review the changes and make sure they are as expected. Edit the file again if necessary."
+
+
+def ascii_head(name: str) -> str:
+    return ascii(name)[:12]
 
 
 class Desk:
@@ -318,6 +325,155 @@ class TestEdit:
             f"ERROR:\nFile validation failed for {file}: "
             "File appears to be binary and this file type cannot be read or edited by this tool."
         )
+
+
+class TestUndo:
+    async def test_a_change_of_somebody_else_is_undone_too_and_told(self, desk: Desk, file: Path) -> None:
+        first = file.read_text()
+        await desk.edit("str_replace", file, old_str="line 5\n", new_str="new\n")
+        file.write_text("somebody else's\n")
+        observation = await desk.edit("undo_edit", file)
+        assert isinstance(observation, FileEditObservation)
+        assert (observation.old_content, observation.new_content) == ("somebody else's\n", first)
+        assert observation.content.startswith(f"Last edit to {file} undone successfully. Here's the result of")
+        assert observation.content.endswith(
+            "\nNOTE: The file had been changed since that edit; those changes are undone with it.\n"
+        )
+        assert file.read_text() == first
+
+    async def test_an_undo_that_changes_nothing_says_so(self, desk: Desk, file: Path) -> None:
+        first = file.read_text()
+        await desk.edit("insert", file, insert_line=0, new_str="new")
+        file.write_text(first)
+        assert (await desk.edit("undo_edit", file)).content.endswith(
+            "\nNOTE: The file stood as before that edit already; nothing in it has changed.\n"
+        )
+        assert file.read_text() == first
+
+    async def test_what_somebody_else_has_made_of_a_file_may_be_no_text(self, desk: Desk, file: Path) -> None:
+        first = file.read_text()
+        await desk.edit("insert", file, insert_line=0, new_str="new")
+        file.write_bytes(b"\0\1")
+        assert isinstance(await desk.edit("undo_edit", file), FileEditObservation)
+        assert file.read_text() == first
+
+    async def test_every_path_to_a_file_has_the_same_history(self, desk: Desk, file: Path) -> None:
+        first = file.read_text()
+        (desk.folder / "a").mkdir()
+        (desk.folder / "a/link").symlink_to("../f.txt")
+        (desk.folder / "b").symlink_to("a")
+        await desk.edit("insert", desk.folder / "b/link", insert_line=0, new_str="new")
+        await desk.edit("undo_edit", file)
+        assert file.read_text() == first
+        assert (desk.folder / "a/link").is_symlink()
+
+    async def test_bytes_come_back_as_they_were(self, desk: Desk, file: Path) -> None:
+        first = "Привет\r\nмир\n".encode("cp1251")
+        file.write_bytes(first)
+        await desk.edit("insert", file, insert_line=0, new_str="new")
+        await desk.edit("undo_edit", file)
+        assert file.read_bytes() == first
+
+    async def test_an_edit_whose_way_back_cannot_be_kept_is_not_made(
+        self, desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def no_space(self: HistoryInMemory, *about: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        first = file.read_text()
+        monkeypatch.setattr(HistoryInMemory, "push", no_space)
+        observation = await desk.edit("insert", file, insert_line=0, new_str="new")
+        assert observation.content == (
+            f"ERROR:\nRan into [Errno 28] No space left on device: '{file}' while trying to write to {file}"
+        )
+        assert file.read_text() == first
+        assert [item.name for item in desk.folder.iterdir()] == [file.name]
+
+    async def test_an_edit_that_fails_leaves_no_step(
+        self, desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def read_only(*paths: object, **folders: object) -> None:
+            raise OSError(30, "Read-only file system")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "replace", read_only)
+            observation = await desk.edit("insert", file, insert_line=0, new_str="new")
+        assert "Read-only file system" in observation.content
+        assert (await desk.edit("undo_edit", file)).content == f"ERROR:\nNo edit history found for {file}."
+        assert [item.name for item in desk.folder.iterdir()] == [file.name]
+
+
+class TestRoots:
+    """What leads out of the root is refused, whatever the action, and nothing outside is touched."""
+
+    NAMES = ["../secret", "a/../../secret", "/etc/passwd", "link", "folder/secret", "/proc/self/environ", "/dev/zero"]
+
+    @pytest.fixture
+    def desk(self, tmp_path: Path) -> Desk:
+        (tmp_path / "secret").write_text("secret")
+        (tmp_path / "root").mkdir()
+        (tmp_path / "root/link").symlink_to("../secret")
+        (tmp_path / "root/folder").symlink_to(tmp_path)
+        desk = Desk(tmp_path / "root")
+        desk.files = Files(lambda: str(tmp_path / "root"), 0o022, [tmp_path / "root"])
+        return desk
+
+    @pytest.mark.parametrize("name", NAMES)
+    async def test_no_action_gets_out(self, desk: Desk, name: str) -> None:
+        path = os.path.join(desk.folder, name)
+        outcomes = [
+            await desk.read(name),
+            await desk.read(path, impl_source=FileReadSource.OH_ACI),
+            await desk.write(name, "x"),
+            await desk.edit("view", path),
+            await desk.edit("create", path, file_text="x"),
+            await desk.edit("create", f"{path}/new", file_text="x"),
+            await desk.edit("str_replace", path, old_str="secret", new_str="x"),
+            await desk.edit("insert", path, insert_line=0, new_str="x"),
+            await desk.edit("undo_edit", path),
+        ]
+        for observation in outcomes:
+            assert isinstance(observation, ErrorObservation), observation
+            assert f"is outside of {desk.folder}. Use a path beneath it." in observation.content
+        assert (desk.folder.parent / "secret").read_text() == "secret"
+        assert sorted(item.name for item in desk.folder.parent.iterdir()) == ["root", "secret"]
+
+    @pytest.mark.parametrize(
+        "name", ["~/.ssh/id_rsa", "%2e%2e/secret", "file:///etc/passwd", "-rf", "\n", "'\"$(id)`id`"]
+    )
+    async def test_a_name_means_nothing_else(self, desk: Desk, name: str) -> None:
+        assert (await desk.read(name)).content.startswith("File not found: ")
+        assert isinstance(await desk.write(name, "named"), FileWriteObservation)
+        assert (desk.folder / os.path.normpath(name)).read_text() == "named\n"
+        refused = await desk.edit("view", name)
+        assert "The path should be an absolute path, starting with `/`." in refused.content
+        assert [item.name for item in desk.folder.parent.iterdir() if item.name not in ("root", "secret")] == []
+
+    @pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "a\0b", "\ud800"], ids=ascii_head)
+    async def test_what_can_be_no_path_is_refused(self, desk: Desk, name: str) -> None:
+        for observation in (
+            await desk.read(name),
+            await desk.write(name, "x"),
+            await desk.edit("create", f"{desk.folder}/{name}", file_text="x"),
+            await desk.edit("view", f"{desk.folder}/{name}"),
+        ):
+            assert isinstance(observation, ErrorObservation), observation
+
+    async def test_a_link_out_is_shown_as_a_name_and_not_looked_into(self, desk: Desk) -> None:
+        shown = await desk.view(desk.folder)
+        assert f"{desk.folder}/folder\n{desk.folder}/link" in shown
+        assert "secret" not in shown.replace(str(desk.folder), "")
+
+
+async def test_a_temporary_file_that_was_foreseen_is_not_written_through(
+    desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "foreseen")
+    (desk.folder / "secret").write_text("secret")
+    (desk.folder / f"{PREFIX}foreseen").symlink_to("secret")
+    first = file.read_text()
+    assert "File exists" in (await desk.edit("insert", file, insert_line=0, new_str="x")).content
+    assert (file.read_text(), (desk.folder / "secret").read_text()) == (first, "secret")
 
 
 def test_equal_texts_have_no_diff() -> None:

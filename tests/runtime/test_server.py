@@ -9,10 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.runtime.conftest import has_ended
+from core.events import FileEditAction
+from runtime.client import ActionExecutionClient
+from runtime.server.kept_history import KeptHistory
+from tests.runtime.conftest import Watcher, has_ended
 from tests.runtime.serving import KEY, Process
 
 
@@ -25,7 +29,51 @@ def process(tmp_path: Path) -> Iterator[Process]:
             process.child.terminate()
 
 
+class TestFiles:
+    async def edit(self, process: Process, **fields: Any) -> str:
+        async with ActionExecutionClient(KEY, uds=str(process.socket)) as client:
+            return (await client.execute(FileEditAction(**fields), 1, Watcher())).content
+
+    async def test_an_edit_is_undone_by_the_next_server(self, process: Process) -> None:
+        file = process.folder / "f"
+        file.write_text("one\n")
+        state = ("--state-dir", str(process.folder / "state"))
+        child = process.start(*state)
+        process.ready()
+        await self.edit(process, command="str_replace", path=str(file), old_str="one", new_str="two")
+        child.kill()
+        child.communicate()
+        process.key_file.write_text(KEY)
+        process.socket.unlink()
+        process.start(*state)
+        process.ready()
+        assert "undone successfully" in await self.edit(process, command="undo_edit", path=str(file))
+        assert file.read_text() == "one\n"
+
+    async def test_files_are_worked_on_beneath_the_roots_only(self, process: Process) -> None:
+        for name in ("a", "b", "c"):
+            (process.folder / name).mkdir()
+        roots = [f"{process.folder}/a", f"{process.folder}/b"]
+        process.start("--root", roots[0], "--root", roots[1])
+        process.ready()
+        for name in ("a", "b"):
+            path = f"{process.folder}/{name}/f"
+            assert "created" in await self.edit(process, command="create", path=path, file_text="x")
+        refused = await self.edit(process, command="create", path=f"{process.folder}/c/f", file_text="x")
+        assert (
+            refused == f"ERROR:\nThe path {process.folder}/c/f is outside of {', '.join(roots)}. Use a path beneath it."
+        )
+
+
 class TestRefusing:
+    def test_with_a_root_that_is_not_there(self, process: Process) -> None:
+        assert "No such file" in process.refusal("--root", "/nowhere")
+
+    def test_with_a_state_that_another_server_has(self, process: Process) -> None:
+        history = KeptHistory(process.folder / "state/undo")
+        assert "another server keeps its history here" in process.refusal("--state-dir", str(process.folder / "state"))
+        history.close()
+
     def test_without_a_key_file(self, process: Process) -> None:
         process.key_file.unlink()
         assert "No such file" in process.refusal()

@@ -220,7 +220,8 @@ async def test_what_is_hidden_stays_so_where_it_lies_in_the_workspace(workspace:
 async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
     mark = f"{300 + os.getpid() % 100000}.25"
     async with walled(workspace) as runtime:
-        await run(runtime, f"(setsid nohup sleep {mark} & ) ; (trap '' INT TERM HUP; sleep {mark} & disown)")
+        started = f"until [ $(ps -eo args | grep -c '^sleep {mark}') = 2 ]; do sleep 0.01; done"
+        await run(runtime, f"(setsid nohup sleep {mark} &); (trap '' INT TERM HUP; sleep {mark} & disown); {started}")
         assert _running(mark) == 2
     assert _running(mark) == 0
 
