@@ -22,6 +22,7 @@ class Weakness:
 TITLES = {
     1: "Concurrency",
     11: "Storage and history",
+    23: "The shell",
     43: "The agent, its limits and its safety",
 }
 """The first number of each section."""
@@ -182,6 +183,66 @@ WEAKNESSES = (
         "The id of the model's answer is not stored",
         "It is kept with the call and with the metrics",
         ("tests/core/test_codec.py::test_the_id_of_the_answer_is_there_again",),
+    ),
+    Weakness(
+        23,
+        "The screen of tmux is looked at every 0.5 s: `true` takes 0.634 s",
+        "The terminal's bytes and the prompt are events: `true` takes a millisecond",
+        ("tests/runtime/test_bash.py::TestTime::test_a_command_is_answered_at_its_end_and_not_at_the_next_look",),
+    ),
+    Weakness(
+        24,
+        "Output is what stands on the screen, with 10,000 lines of history, folded at 1,000 columns",
+        "Output is every byte that was printed, up to 1 GiB a command",
+        (
+            "tests/runtime/test_bash.py::TestMuchOutput::test_every_byte_is_shown_and_the_model_reads_both_ends",
+            "tests/runtime/test_outputs.py::TestOfTheShell::test_the_bytes_are_those_that_the_command_printed",
+        ),
+    ),
+    Weakness(
+        25,
+        "What is cut out of the middle of an observation is stored nowhere",
+        "The whole is in a file whose name the agent is told, and can be paged through by bytes and by lines",
+        (
+            "tests/runtime/test_outputs.py::TestOfTheShell::test_a_cut_observation_says_where_it_is_whole",
+            "tests/runtime/test_terminal_routes.py::TestOutputs::test_are_read_by_bytes_and_by_lines",
+        ),
+    ),
+    Weakness(
+        26,
+        "`exit` ends the session for good, and its exit code is not known",
+        "The exit code is told, and a fresh shell stands in the same folder",
+        (
+            "tests/runtime/test_bash_ends.py::TestEndOfTheShell::test_a_fresh_shell_stands_in_the_same_folder",
+            "tests/campaign/test_campaign.py::TestShells::test_a_shell_that_dies_gives_one_observation_and_is_replaced",
+        ),
+    ),
+    Weakness(
+        27,
+        "A command that is silent is all the same: one that builds, and one that has asked for a password",
+        "One that waits for input is recognised by what it waits for, and told at once",
+        (
+            "tests/runtime/test_waiting.py::test_who_reads_the_terminal_is_announced_at_once",
+            "tests/runtime/test_waiting.py::test_who_works_or_waits_for_something_else_is_not",
+        ),
+    ),
+    Weakness(
+        28,
+        "Nothing of the output is shown before the command has ended",
+        "Bytes are shown as they come, to any number of viewers",
+        (
+            "tests/runtime/test_app.py::TestRoutes::test_with_streaming_the_observation_is_the_last_line",
+            "tests/runtime/test_terminal_routes.py::TestStream::test_shows_the_last_screenful_and_goes_on",
+        ),
+    ),
+    Weakness(
+        29,
+        "One command a call, by a parser that is not the shell's: two lines are refused",
+        "Any text is the shell's to read: lines run in order, and what does not parse comes back with its error",
+        (
+            "tests/runtime/test_bash.py::TestAnyText::test_several_lines_run_in_order",
+            "tests/runtime/test_bash.py::TestAnyText::test_what_does_not_parse_comes_back",
+        ),
     ),
     Weakness(
         43,

@@ -41,6 +41,8 @@ class OutputBuffer:
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = False
+        self.was_cut = False
+        """Whether the last `take` left something out."""
 
     def feed(self, data: bytes) -> None:
         """Take more."""
@@ -66,7 +68,9 @@ class OutputBuffer:
         self._dropped = False
         if not dropped:
             text = plain_text(head + tail)
-            return text if whole else truncate_middle(text)
+            self.was_cut = not whole and len(text) > MAX_CMD_OUTPUT_CHARS
+            return truncate_middle(text) if self.was_cut else text
+        self.was_cut = True
         first, last = plain_text(head), plain_text(tail)
         if not whole and len(first) + len(last) > MAX_CMD_OUTPUT_CHARS:
             return truncate_middle(first + last)

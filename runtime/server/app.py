@@ -7,6 +7,7 @@ memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
@@ -34,7 +35,15 @@ MCP_NOT_RUN = "MCP servers are kept, and not started: this server has no proxy."
 class ActionServer:
     """The application and what its routes need."""
 
-    def __init__(self, executor: ActionExecutor, guard: Guard, working_dir: str, umask: int = 0o022) -> None:
+    def __init__(
+        self,
+        executor: ActionExecutor,
+        guard: Guard,
+        working_dir: str,
+        umask: int = 0o022,
+        *,
+        routes: Iterable[web.RouteDef] = (),
+    ) -> None:
         self.stdio_servers: list[dict[str, Any]] = []
         """The MCP servers that a client wants run here, as it named them last."""
         self._executor = executor
@@ -56,6 +65,7 @@ class ActionServer:
                 web.post("/update_mcp_server", self._update_mcp_server),
                 web.get("/vscode/connection_token", self._vscode_token),
                 *TransferRoutes(working_dir, umask).table,
+                *routes,
             ]
         )
 

@@ -1,10 +1,14 @@
 """What the model is told about its commands: V0's hints, word for word, since models are tuned to them. Pure.
 
-Source: `openhands/runtime/utils/bash.py`. What is added to them, on a shell that ended, stands behind them
-in a line of its own.
+Source: `openhands/runtime/utils/bash.py`. What is added to them, on input that is waited for, on output that
+was cut and on a shell that ended, stands behind them in a line of its own.
 """
 
 from __future__ import annotations
+
+import shlex
+
+from runtime.server.keys import control_key
 
 HELP = (
     "You may wait longer to see additional output by sending empty command '', "
@@ -15,11 +19,12 @@ HELP = (
 CONTINUED = "[Below is the output of the previous command.]\n"
 NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from."
 NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
+WAITS = "\n[The command waits for input: send it with `is_input` set to `true`.]"
 
 
 def completed(exit_code: int, command: str) -> str:
     """The suffix of a command that ended; `command` may be a special key."""
-    sent = f" CTRL+{command.strip()[-1].upper()} was sent." if special_key(command) is not None else ""
+    sent = f" CTRL+{command.strip()[-1].upper()} was sent." if control_key(command) is not None else ""
     return f"\n[The command completed with exit code {exit_code}.{sent}]"
 
 
@@ -43,13 +48,21 @@ def not_executed(command: str) -> str:
     )
 
 
+def kept_output(number: int, path: str, lines: int, size_bytes: int, loss: str) -> str:
+    """What follows on an output of which the model sees a part; `loss` says why what is kept is not all.
+
+    An empty path is that of an output that could not be written.
+    """
+    if not path:
+        return f"\n[What is not shown of the output is lost: {loss}.]"
+    kept = "All that was kept of the output" if loss else "The whole output"
+    why = f"; {loss}" if loss else ""
+    return (
+        f"\n[{kept} is output:{number} ({lines} lines, {size_bytes} bytes{why}). "
+        f"Read it a part at a time, such as with: sed -n '1,200p' {shlex.quote(path)}]"
+    )
+
+
 def fresh_shell(folder: str) -> str:
     """What happened to a shell that ended."""
     return f"A fresh shell was started in {folder}; the old one's variables, functions and aliases are gone."
-
-
-def special_key(command: str) -> bytes | None:
-    """The control character of `C-c` and its like, None for anything else."""
-    key = command.strip()
-    is_key = len(key) == 3 and key.startswith("C-") and "@" <= key[2].upper() <= "_"
-    return bytes([ord(key[2].upper()) & 0x1F]) if is_key else None

@@ -22,14 +22,17 @@ from aiohttp import web
 from runtime.plugins import PLUGINS, check_names
 from runtime.server import processes
 from runtime.server.app import ActionServer
-from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession, ShellError
+from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.forwarder import Forwarder
 from runtime.server.guard import Guard
 from runtime.server.hardening import harden, limit, take_key
 from runtime.server.kept_history import KeptHistory
+from runtime.server.outputs import Outputs
+from runtime.server.shell import ShellError
 from runtime.server.tasks import TaskList
+from runtime.server.terminal_routes import TerminalRoutes
 
 KEEPALIVE_S = 75.0
 """Longer than clients keep an idle connection (aiohttp: 15 s): none sends into one that we just closed."""
@@ -72,20 +75,24 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     ended = _end_signals(options.stdin_lifeline)
     way_out = Forwarder(options.proxy) if options.proxy else None
     environ = os.environ | (await way_out.start() if way_out else {})
-    bash = BashSession(working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout)
+    # Beside the socket is the launcher's folder: on its disk, in a sandbox too, and removed by it.
+    outputs = Outputs(folders=[str(options.uds.parent)] if options.uds else None)
+    bash = BashSession(
+        working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout, outputs=outputs
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     plugins = [PLUGINS[name](working_dir) for name in options.plugins]
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *(plugin.table for plugin in plugins)])
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir, umask).app,
+        ActionServer(executor, guard, working_dir, umask, routes=TerminalRoutes(bash).table).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
         access_log=None,
     )
     try:
-        await bash.start()
+        await asyncio.gather(bash.start(), outputs.remove_abandoned())
         for plugin in plugins:
             await plugin.start()
         await runner.setup()
@@ -100,6 +107,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
         listener.close()
         processes.kill_descendants(os.getpid())  # first, so that nothing of what follows waits for any of it
         await bash.aclose()
+        await outputs.aclose()
         for plugin in reversed(plugins):
             await plugin.aclose()
         await runner.cleanup()

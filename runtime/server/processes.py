@@ -29,6 +29,7 @@ _awaited: set[int] = set()
 
 class _Entry(NamedTuple):
     parent: int
+    group: int
     session: int
     is_zombie: bool
 
@@ -49,11 +50,19 @@ def session_members(session: int) -> set[int]:
     return {pid for pid, entry in _table().items() if entry.session == session and not entry.is_zombie}
 
 
+def commands_below(root: int) -> set[int]:
+    """Every living process below `root` but those that are waited for here: the shells."""
+    return descendants(root) - _awaited
+
+
+def group_members(group: int) -> set[int]:
+    """Every living process of a process group."""
+    return {pid for pid, entry in _table().items() if entry.group == group and not entry.is_zombie}
+
+
 def kill_all(pids: Iterable[int]) -> None:
     """SIGKILL to each; who is gone already is gone."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    _signal_all(pids, signal.SIGKILL)
 
 
 def kill_descendants(root: int) -> None:
@@ -64,6 +73,20 @@ def kill_descendants(root: int) -> None:
         if not below:
             return
         kill_all(below)
+
+
+async def end_tree(root: int, grace_s: float) -> None:
+    """SIGTERM to a process and all below it, and SIGKILL to what is there after `grace_s`; returns when they
+    are gone."""
+    tree = {root} | descendants(root)
+    _signal_all(tree, signal.SIGTERM)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(grace_s):
+            await _all_gone(tree)
+            return
+    left = tree | {below for pid in tree for below in descendants(pid)}
+    kill_all(left - _awaited)
+    await _all_gone(left)
 
 
 def reap_orphans() -> None:
@@ -80,14 +103,22 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
 
     On Linux by a pidfd; elsewhere by a thread that waits.
     """
-    if not hasattr(os, "pidfd_open"):
-        return await asyncio.to_thread(process.wait)
     _awaited.add(process.pid)
     try:
-        fd = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        _awaited.discard(process.pid)
+        if not hasattr(os, "pidfd_open"):
+            return await asyncio.to_thread(process.wait)
+        await _gone(process.pid)
         return process.wait()
+    finally:
+        _awaited.discard(process.pid)
+
+
+async def _gone(pid: int) -> None:
+    """Wait for the end of a process, by its pidfd."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(fd, ended.set)
@@ -96,8 +127,19 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     finally:
         loop.remove_reader(fd)
         os.close(fd)
-        _awaited.discard(process.pid)
-    return process.wait()
+
+
+async def _all_gone(pids: Iterable[int]) -> None:
+    """Wait for the end of all; where the system has no pidfds, for nothing that can be known."""
+    if hasattr(os, "pidfd_open"):
+        for pid in pids:
+            await _gone(pid)
+
+
+def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
 
 
 def _table() -> dict[int, _Entry]:
@@ -113,13 +155,13 @@ def _from_proc() -> Iterator[tuple[int, _Entry]]:
                 continue
             # The name stands in brackets and may hold anything, brackets and blanks included.
             fields = stat[stat.rindex(b")") + 2 :].split()
-            yield int(folder.name), _Entry(int(fields[1]), int(fields[3]), fields[0] in (b"Z", b"X"))
+            yield int(folder.name), _Entry(int(fields[1]), int(fields[2]), int(fields[3]), fields[0] in (b"Z", b"X"))
 
 
 def _from_ps() -> Iterator[tuple[int, _Entry]]:
     listing = subprocess.run(
-        ["ps", "-axo", "pid=,ppid=,sess=,stat="], capture_output=True, text=True, check=False, timeout=5
+        ["ps", "-axo", "pid=,ppid=,pgid=,sess=,stat="], capture_output=True, text=True, check=False, timeout=5
     ).stdout
     for line in listing.splitlines():
-        pid, parent, session, state = line.split(None, 3)
-        yield int(pid), _Entry(int(parent), int(session, 16), state.startswith("Z"))
+        pid, parent, group, session, state = line.split(None, 4)
+        yield int(pid), _Entry(int(parent), int(group), int(session, 16), state.startswith("Z"))

@@ -25,15 +25,20 @@ class RefusedError(Exception):
         return web.json_response({"detail": str(self)}, status=self.status)
 
 
-async def json_body(request: web.Request) -> bytes:
-    """The body of a request, which says that it is JSON. Raises RefusedError."""
-    if request.content_type != JSON_TYPE:
-        raise RefusedError(415, f"the body is {JSON_TYPE}")
+async def whole_body(request: web.Request) -> bytes:
+    """The body of a request, as it is. Raises RefusedError."""
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             return await request.read()
     except TimeoutError:
         raise RefusedError(408, "the body did not arrive in time") from None
+
+
+async def json_body(request: web.Request) -> bytes:
+    """The body of a request, which says that it is JSON. Raises RefusedError."""
+    if request.content_type != JSON_TYPE:
+        raise RefusedError(415, f"the body is {JSON_TYPE}")
+    return await whole_body(request)
 
 
 async def json_value(request: web.Request) -> Any:

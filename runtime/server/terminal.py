@@ -48,8 +48,10 @@ class Terminal:
         self._writes = False
         self._master = -1
 
-    def start(self, argv: list[str], *, cwd: str, env: Mapping[str, str], umask: int) -> None:
-        """Start the process. Raises OSError.
+    def start(
+        self, argv: list[str], *, cwd: str, env: Mapping[str, str], umask: int, size: tuple[int, int] = (ROWS, COLUMNS)
+    ) -> None:
+        """Start the process on a terminal of so many rows and columns. Raises OSError.
 
         A shell of one line opens the terminal as leader of the new session, which makes it the controlling
         one; doing that between fork and exec in Python would need `preexec_fn`, which is not safe beside
@@ -57,14 +59,15 @@ class Terminal:
         """
         self._master, slave = pty.openpty()
         try:
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+            _resize(slave, *size)
             attributes = termios.tcgetattr(slave)
             attributes[_LFLAG] &= ~_ECHO
             termios.tcsetattr(slave, termios.TCSANOW, attributes)
             self._attributes = attributes
+            self.name = os.ttyname(slave)
             open_terminal = 'exec "$@" <>"$0" >&0 2>&1'
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", open_terminal, os.ttyname(slave), *argv],
+                ["/bin/sh", "-c", open_terminal, self.name, *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -94,6 +97,21 @@ class Terminal:
             return os.tcgetpgrp(self._master) or self.pid
         except OSError:
             return self.pid
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Input that the terminal has not taken yet."""
+        return len(self._unsent)
+
+    @property
+    def takes_lines(self) -> bool:
+        """Whether the program gets what is typed line by line, and not key by key."""
+        return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ICANON)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tell the kernel the size of the screen, which tells the program (SIGWINCH)."""
+        if self._master >= 0:
+            _resize(self._master, rows, columns)
 
     def calm(self) -> None:
         """Put the terminal's modes back to those of the start, whatever a program left behind."""
@@ -189,3 +207,7 @@ class Terminal:
         os.close(self._master)
         self._master = -1
         self._on_exit(status)
+
+
+def _resize(fd: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -14,6 +14,7 @@ AREAS = (
     "resume",
     "commands",
     "lines",
+    "gigabyte",
     "edits",
     "server",
     "steps",

@@ -41,6 +41,12 @@ class BareShell:
         os.write(self._fd, command.encode() + b"\n")
         return self._read_to_prompt()
 
+    def skip(self, command: str) -> None:
+        """Let one line of shell print, and keep nothing of it."""
+        os.write(self._fd, command.encode() + b"\n")
+        while not os.read(self._fd, 65536).endswith(_END):
+            pass
+
     def _read_to_prompt(self) -> bytes:
         output = b""
         while not output.endswith(_END):

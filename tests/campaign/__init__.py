@@ -5,6 +5,8 @@
     disk_faults     EIO and ENOSPC at every write and sync; nothing is acknowledged that is not stored
     owners          processes contend for one conversation and are killed; there are never two writers
     interleavings   random interleavings of everything around the controller; its invariants hold
+    shell_deaths    shells end or are killed; one observation each, and the next command works
+    interrupts      commands are interrupted at random points; the next command works, and no process is left
     trajectories    mutated events and trajectories; each is refused with a reason, or kept whole
 
 `make campaign` runs the full counts and writes docs/campaign.json and docs/campaign.md; the tests run a short form of

@@ -5,14 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.events import Envelope, EventFormatError, envelope_from_dict, envelope_to_dict
+from core.events import (
+    Action,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    Envelope,
+    EventFormatError,
+    Frame,
+    Observation,
+    envelope_from_dict,
+    envelope_to_dict,
+)
 from core.sqlite import sqlite3
-from tests.campaign import edits, interleavings, kills, owners, stored, swaps, syscalls, trajectories
+from runtime.server import hints
+from tests.campaign import edits, interleavings, kills, owners, shells, stored, swaps, syscalls, trajectories
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
@@ -118,6 +130,22 @@ class TestOwners:
 class TestInterleavings:
     def test_chunks_are_counted(self, seed: int) -> None:
         holds(interleavings.run(interleavings.CHUNK, seed), interleavings.CHUNK)
+
+
+class TestShells:
+    def test_a_shell_that_dies_gives_one_observation_and_is_replaced(self, seed: int) -> None:
+        holds(shells.deaths(shells.CHUNK, seed), shells.CHUNK)
+
+    def test_an_interrupted_command_leaves_a_shell_that_works_and_no_process(self, seed: int) -> None:
+        holds(shells.interrupts(shells.CHUNK, seed), shells.CHUNK)
+
+    async def test_a_shell_that_still_runs_something_is_noticed(self) -> None:
+        async def busy(action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
+            suffix = hints.not_executed("echo usable")
+            return CmdOutputObservation(command="", content="", metadata=CmdOutputMetadata(suffix=suffix))
+
+        with pytest.raises(Violation, match=r"HANDLOOM_SEED=5: .*is NOT executed"):
+            await shells.is_usable(busy, "HANDLOOM_SEED=5", Facts())
 
 
 class TestTrajectories:

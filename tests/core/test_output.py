@@ -55,6 +55,16 @@ def test_long_output_is_cut_in_the_middle() -> None:
     assert buffer.take() == "a" * 15_000 + TRUNCATION_NOTICE + "b" * 15_000
 
 
+@pytest.mark.parametrize(("size", "is_cut"), [(0, False), (30_000, False), (30_001, True), (1_000_000, True)])
+def test_whether_something_was_left_out_is_known(size: int, is_cut: bool) -> None:
+    buffer = OutputBuffer()
+    buffer.feed(b"a" * size)
+    buffer.take()
+    assert buffer.was_cut is is_cut
+    buffer.take()
+    assert not buffer.was_cut
+
+
 def test_hidden_output_is_not_cut() -> None:
     buffer = OutputBuffer()
     buffer.feed(b"a" * 40_000)

@@ -21,6 +21,7 @@ from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.guard import Guard
+from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.serving import KEY, Server
 
 NO_CHANGE_TIMEOUT_S = 0.5
@@ -52,6 +53,13 @@ class Watcher:
                 self._grown.clear()
                 await self._grown.wait()
         return self.shown
+
+    async def sees_frame(self, frame: Frame) -> None:
+        """Wait until this frame came."""
+        async with asyncio.timeout(10):
+            while frame not in self.frames:
+                self._grown.clear()
+                await self._grown.wait()
 
 
 class Shell:
@@ -94,7 +102,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     await bash.start()
     executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
     guard = Guard(KEY)
-    app = ActionServer(executor, guard, str(tmp_path)).app
+    app = ActionServer(executor, guard, str(tmp_path), routes=TerminalRoutes(bash).table).app
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     assert runner.server is not None
@@ -132,4 +140,4 @@ def has_ended(pid: int, within_s: float = 2.0) -> bool:
 
 async def settled(session: BashSession) -> None:
     """Wait for the end of what runs, without asking the session for anything."""
-    assert await session._ends_within(5)
+    assert await session._shell.ends_within(5)

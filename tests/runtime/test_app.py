@@ -143,7 +143,8 @@ class TestRoutes:
 class TestBodies:
     """Bodies that are slow, too large or cut off, on every route that takes one."""
 
-    TAKING = ("/execute_action", "/list_files", "/update_mcp_server", "/upload_file")
+    JSON = ("/execute_action", "/list_files", "/update_mcp_server", "/terminal/input", "/terminal/resize")
+    TAKING = (*JSON, "/upload_file")
     FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="name"\r\n\r\n'
 
     def head(self, path: str, length: int = 1000) -> bytes:
@@ -168,7 +169,7 @@ class TestBodies:
         await writer.wait_closed()
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("path", TAKING[:3])
+    @pytest.mark.parametrize("path", JSON)
     async def test_one_of_json_may_have_8_mib(self, server: Server, http: aiohttp.ClientSession, path: str) -> None:
         for length in (MAX_REQUEST_BYTES + 1, MAX_REQUEST_BYTES * 4):
             body = io.BytesIO(b" " * length)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -228,7 +229,7 @@ class TestMuchOutput:
 
 class TestTime:
     async def test_silence_brings_a_hint_and_the_command_goes_on(self, shell: Shell) -> None:
-        observation = await shell.run("echo a; read x; echo b$x")
+        observation = await shell.run("echo a; sleep 100; echo b")
         assert observation.content == "a"
         assert observation.metadata == CmdOutputMetadata(suffix=SILENT)
         observation = await shell.run("C-c", is_input=True)
@@ -250,6 +251,14 @@ class TestTime:
         assert time.monotonic() - began > NO_CHANGE_TIMEOUT_S
         observation = await shell.run("read x", blocking=True, timeout=0.6)
         assert observation.metadata.suffix.startswith("\n[The command timed out after 0.6 seconds.")
+
+    async def test_a_command_is_answered_at_its_end_and_not_at_the_next_look(self, shell: Shell) -> None:
+        taken = []
+        for _ in range(20):
+            began = time.monotonic()
+            await shell.run("true")
+            taken.append(time.monotonic() - began)
+        assert statistics.median(taken) < 0.03
 
     async def test_output_puts_the_hint_off(self, shell: Shell) -> None:
         observation = await shell.run("for i in 1 2 3 4 5; do sleep 0.2; echo $i; done")
@@ -324,6 +333,58 @@ class TestInput:
         while text not in said:
             said += (await shell.run("")).content
         return True
+
+    async def test_white_space_is_an_empty_command(self, shell: Shell) -> None:
+        assert (await shell.run(" \n\t")).content == "ERROR: No previous running command to retrieve logs from."
+        await shell.run("echo a; sleep 100", timeout=0.3)
+        assert (await shell.run("  ", timeout=0.1)).metadata.suffix.startswith("\n[The command timed out after 0.1 s")
+
+    async def test_input_for_a_command_that_ended_unseen_tells_both(self, shell: Shell, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "go")
+        await shell.run("read x <go; echo b; (exit 3)")
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        await settled(shell.session)
+        observation = await shell.run("y", is_input=True)
+        assert observation.content == "b"
+        assert observation.metadata.prefix == "ERROR: No previous running command to interact with.\n" + CONTINUED
+        assert observation.metadata.suffix == "\n[The command completed with exit code 3.]"
+
+    async def test_a_key_that_is_not_said_to_be_input_is_a_new_command(self, shell: Shell) -> None:
+        await shell.run("sleep 100")
+        observation = await shell.run("C-c")
+        assert observation.metadata.suffix.startswith('\n[Your command "C-c" is NOT executed. ')
+        assert (await shell.run("C-c", is_input=True)).exit_code == 130
+
+    @pytest.mark.parametrize(("key", "exit_code"), [("C-d", 0), ("C-c", 130), ("C-\\", 131), (" c-C ", None)])
+    async def test_control_keys_are_pressed_without_enter(self, shell: Shell, key: str, exit_code: int | None) -> None:
+        await shell.run("cat >f")
+        observation = await shell.run(key, is_input=True)
+        if exit_code is None:
+            assert observation.exit_code == -1
+            assert (await shell.run("C-d", is_input=True)).exit_code == 0
+            assert (await shell.run("cat f")).content == key.rstrip()
+        else:
+            sent = f" CTRL+{key[-1].upper()} was sent."
+            assert observation.metadata.suffix == f"\n[The command completed with exit code {exit_code}.{sent}]"
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "while true; do sleep 100; done",
+            "read x",
+            "while true; do :; done",
+            "trap '' TSTP; sleep 100",
+            "sleep 100 | cat",
+        ],
+    )
+    async def test_after_c_z_the_session_goes_on(self, shell: Shell, command: str) -> None:
+        await shell.run(command)
+        observation = await shell.run("C-z", is_input=True)
+        if observation.exit_code == -1:  # what does not stop can be interrupted
+            observation = await shell.run("C-c", is_input=True)
+        assert observation.exit_code in (130, 148)
+        assert (await shell.run("echo usable")).content.splitlines()[0] == "usable"
+        assert (await shell.run("exit 3")).exit_code == 3
 
     async def test_c_z_stops_and_fg_goes_on(self, shell: Shell) -> None:
         await shell.run("sleep 100")

@@ -11,7 +11,8 @@ import pytest
 
 from core.events import CmdRunAction, Frame, TerminalOutput
 from runtime.server import hints
-from runtime.server.bash import BashSession, ShellError
+from runtime.server.bash import BashSession
+from runtime.server.shell import ShellError
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, has_ended, settled
 
 
@@ -28,6 +29,21 @@ class TestEndOfTheShell:
             hints.completed(exit_code, command) + f"\n[The shell ended with it. {hints.fresh_shell('/usr')}]"
         )
         assert (await shell.run("echo $PWD")).content == "/usr"
+
+    async def test_where_no_fresh_shell_can_be_had_the_end_is_told_and_the_next_command_tries_again(
+        self, shell: Shell, tmp_path: Path
+    ) -> None:
+        path = shell.session._shell._env["PATH"]
+        shell.session._shell._env["PATH"] = str(tmp_path)
+        observation = await shell.run("echo last words; exit 3")
+        assert (observation.content, observation.exit_code) == ("last words", 3)
+        assert "There is no fresh one yet: bash was not found" in observation.metadata.suffix
+        with pytest.raises(ShellError):
+            await shell.run("echo hi")
+        shell.session._shell._env["PATH"] = path
+        observation = await shell.run("echo hi")
+        assert observation.content == "hi"
+        assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
 
     async def test_the_last_words_before_exit_are_kept(self, shell: Shell) -> None:
         assert (await shell.run("seq 1 1000; exit 3")).content.endswith("\n1000")
@@ -47,7 +63,7 @@ class TestEndOfTheShell:
         assert (await shell.run("pwd")).content == str(tmp_path)
 
     async def test_removing_our_temporary_files_does_no_harm(self, shell: Shell) -> None:
-        await shell.run(f"rm -rf {shell.session._folder}")
+        await shell.run(f"rm -rf {shell.session._shell._folder}")
         assert (await shell.run("echo hi")).content == "hi"
 
     async def test_no_bash_says_what_to_do(self, tmp_path: Path) -> None:
@@ -84,6 +100,16 @@ class TestInterrupt:
         assert (await shell.run("echo usable")).content == "usable"
         assert time.monotonic() - began < 3
 
+    async def test_cancelling_again_does_not_leave_the_interrupt_half_done(self, shell: Shell) -> None:
+        running = asyncio.create_task(shell.run("bash -c \"trap '' INT; echo begun; sleep 100; sleep 100\""))
+        await shell.watcher.sees(b"begun\r\n")
+        for _ in range(5):
+            running.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await shell.run("echo usable")).content == "usable"
+
     async def test_a_reader_that_is_gone_interrupts_too(self, shell: Shell) -> None:
         async def gone(frame: Frame) -> None:
             if isinstance(frame, TerminalOutput) and b"one\r\n" in frame.data:
@@ -93,12 +119,14 @@ class TestInterrupt:
             await shell.session.execute(CmdRunAction(command="echo; echo one; sleep 100"), 1, gone)
         assert (await shell.run("echo usable")).content == "usable"
 
-    async def test_who_waits_for_his_turn_interrupts_nobody(self, shell: Shell) -> None:
-        first = asyncio.create_task(shell.run("read x; echo first"))
+    async def test_who_waits_for_his_turn_interrupts_nobody(self, shell: Shell, tmp_path: Path) -> None:
+        first = asyncio.create_task(shell.run("mkfifo go; read x <go; echo first"))
         await shell.watcher.sees(b"read x")
         second = asyncio.create_task(shell.run("echo second"))
         await asyncio.sleep(0)
         second.cancel()
         observation = await first
         assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
-        assert (await shell.run("\n", is_input=True)).content == "first"
+        running = asyncio.create_task(shell.run(""))
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        assert (await running).content == "first"
