@@ -11,17 +11,20 @@ import asyncio
 import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.usage import SandboxUsage
+from runtime.cancellation import seen_through
 from runtime.confinement import Confinement, Isolation, Launch
 from runtime.environment import without_secrets
 from runtime.protocol import usage_of
@@ -33,6 +36,9 @@ START_TIMEOUT_S = 20.0
 """A cold disk can take seconds; a server that is well is ready in a third of one."""
 END_TIMEOUT_S = 3.0
 """The server gives itself two seconds."""
+ABANDONED_S = 60.0
+"""A server listens within START_TIMEOUT_S, or never."""
+SOCKET = "s"
 SOCKET_PATH_BYTES = 100
 """macOS takes 104 for the path of a socket, Linux 108."""
 
@@ -88,11 +94,11 @@ class LocalRuntime:
         async with self._starting:
             if self._client is not None and await self._client.alive():
                 return
-            await _seen_through(self._end())
+            await seen_through(self._end())
             try:
                 await self._start()
             except BaseException:
-                await _seen_through(self._end())
+                await seen_through(self._end())
                 raise
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
@@ -111,19 +117,20 @@ class LocalRuntime:
     async def aclose(self) -> None:
         """End the server and everything that it started. May be called twice."""
         async with self._starting:
-            await _seen_through(self._end())
+            await seen_through(self._end())
 
     async def _start(self) -> None:
         if not await asyncio.to_thread(self._working_dir.is_dir):
             raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
+        await asyncio.to_thread(_remove_abandoned, Path(tempfile.gettempdir()))
         self._folder = _private_folder()
         key = secrets.token_hex(32)
-        key_file, socket, log = self._folder / "key", self._folder / "s", self._folder / "log"
+        key_file, path, log = self._folder / "key", self._folder / SOCKET, self._folder / "log"
         _write_key(key_file, key)
         launch = await self._around.enter_async_context(self._confinement.opened(self._folder))
         self._limits = launch.limits
         with log.open("wb") as stderr:
-            await _seen_through(self._make_server(launch, socket, key_file, stderr))
+            await seen_through(self._make_server(launch, path, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same
         assert self._server is not None
         assert self._server.stdout is not None
@@ -135,13 +142,13 @@ class LocalRuntime:
         if not ready:
             said = (await asyncio.to_thread(log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
             raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
-        self._client = client.ActionExecutionClient(key, uds=str(socket))
+        self._client = client.ActionExecutionClient(key, uds=str(path))
 
-    async def _make_server(self, launch: Launch, socket: Path, key_file: Path, stderr: BinaryIO) -> None:
+    async def _make_server(self, launch: Launch, path: Path, key_file: Path, stderr: BinaryIO) -> None:
         self._server = await asyncio.create_subprocess_exec(
             *launch.command,
             *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
-            *("--working-dir", str(self._working_dir), "--uds", str(socket), "--key-file", str(key_file)),
+            *("--working-dir", str(self._working_dir), "--uds", str(path), "--key-file", str(key_file)),
             *launch.options,
             *self._options,
             pass_fds=launch.fds,
@@ -167,19 +174,6 @@ class LocalRuntime:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-async def _seen_through(work: Coroutine[Any, Any, None]) -> None:
-    """Do what must not be left half done, a process half made; cancelling, however often, waits for its end."""
-    task, cancelled = asyncio.create_task(work), False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
-
-
 async def _end_process(server: asyncio.subprocess.Process) -> None:
     """Let go of its lifeline, upon which it kills what it started; SIGKILL for one that does not end."""
     assert server.stdin is not None
@@ -193,6 +187,18 @@ async def _end_process(server: asyncio.subprocess.Process) -> None:
         await server.wait()
 
 
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of runtimes that were killed: there is a socket in them, behind which nobody listens."""
+    for folder in parent.glob("handloom-????????"):
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            if time.time() - folder.stat().st_mtime < ABANDONED_S:
+                continue  # its server may be about to listen
+            try:
+                probe.connect(str(folder / SOCKET))
+            except ConnectionRefusedError:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _write_key(file: Path, key: str) -> None:
     file.touch(0o600)
     file.write_text(key, "ascii")
@@ -201,7 +207,7 @@ def _write_key(file: Path, key: str) -> None:
 def _private_folder() -> Path:
     """A new folder for its owner alone, in which a socket's path is short enough."""
     folder = Path(tempfile.mkdtemp(prefix="handloom-"))
-    if len(os.fsencode(folder / "s")) > SOCKET_PATH_BYTES:
+    if len(os.fsencode(folder / SOCKET)) > SOCKET_PATH_BYTES:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))  # mkdtemp makes it private
     return folder

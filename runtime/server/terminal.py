@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping
 from runtime.server import processes
 
 ROWS, COLUMNS = 30, 120
+OOM_SCORE = 500
+"""Of what runs here, where the system has such scores: when memory runs out, it goes before the server does."""
 READ_BYTES = 64 * 1024
 READS_PER_TURN = 16
 """The kernel gives some 4 KiB a read; so many reads become one piece before the loop serves others."""
@@ -65,7 +67,7 @@ class Terminal:
             termios.tcsetattr(slave, termios.TCSANOW, attributes)
             self._attributes = attributes
             self.name = os.ttyname(slave)
-            open_terminal = 'exec "$@" <>"$0" >&0 2>&1'
+            open_terminal = f'{{ echo {OOM_SCORE} >/proc/self/oom_score_adj; }} 2>/dev/null; exec "$@" <>"$0" >&0 2>&1'
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", open_terminal, self.name, *argv],
                 stdin=subprocess.DEVNULL,

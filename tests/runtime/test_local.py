@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -119,3 +123,35 @@ async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> No
         assert set(children.read_text().split()) <= before
     await runtime.start()
     await runtime.aclose()
+
+
+async def test_what_a_killed_runtime_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.mkdtemp(dir="/tmp"))  # short, for a socket
+    folders = {name: Path(tempfile.gettempdir(), f"handloom-{name}") for name in ("deadlong", "starting", "alive123")}
+    with contextlib.ExitStack() as stack:
+        for name, folder in folders.items():
+            folder.mkdir()
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(folder / "s"))
+            if name == "alive123":
+                listener.listen()
+            if name != "starting":
+                os.utime(folder, (0, 0))
+        runtime = LocalRuntime(tmp_path)
+        await runtime.start()
+        await runtime.aclose()
+    assert sorted(os.listdir(tempfile.gettempdir())) == ["handloom-alive123", "handloom-starting"]
+    shutil.rmtree(tempfile.gettempdir())
+
+
+async def test_what_runs_goes_before_the_server_when_memory_runs_out(tmp_path: Path, watcher: Watcher) -> None:
+    if not Path("/proc/self/oom_score_adj").exists():
+        pytest.skip("the system has no such scores")
+    runtime = LocalRuntime(tmp_path)
+    await runtime.start()
+    observation = await runtime.execute(CmdRunAction(command="cat /proc/self/oom_score_adj"), 1, watcher)
+    server = Path(f"/proc/{runtime.server_pid}/oom_score_adj").read_text()
+    await runtime.aclose()
+    assert int(observation.content) > int(server)
