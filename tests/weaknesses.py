@@ -22,7 +22,7 @@ class Weakness:
 TITLES = {
     1: "Concurrency",
     11: "Storage and history",
-    23: "The shell",
+    23: "The sandbox",
     43: "The agent, its limits and its safety",
 }
 """The first number of each section."""
@@ -242,6 +242,34 @@ WEAKNESSES = (
         (
             "tests/runtime/test_bash.py::TestAnyText::test_several_lines_run_in_order",
             "tests/runtime/test_bash.py::TestAnyText::test_what_does_not_parse_comes_back",
+        ),
+    ),
+    Weakness(
+        37,
+        "Files move as zips that are made whole and unpacked without a look: a bomb fills the disk, a link leads out",
+        "Uploads and downloads are streams; an archive is known whole before anything is written, and stays beneath",
+        (
+            "tests/runtime/test_transfers.py::test_memory_does_not_grow_with_what_is_moved",
+            "tests/runtime/test_transfers.py::TestUploading::test_a_bad_archive_is_refused_and_leaves_nothing",
+        ),
+    ),
+    Weakness(
+        38,
+        "The limit on memory is read and not applied; use is only logged, by a thread that cannot be stopped",
+        "Memory, processors, processes and files have limits that the kernel holds, and use is told when asked for",
+        (
+            "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
+            "tests/runtime/test_walls.py::test_a_group_of_the_kernel_bounds_all_processes_together",
+            "tests/runtime/test_walls.py::test_what_a_sandbox_uses_and_may_use_is_told",
+        ),
+    ),
+    Weakness(
+        42,
+        "What an edit stores is the text that was asked for: what undo, insert and create changed is lost",
+        "Every edit carries the file before and after it, and the diff",
+        (
+            "tests/contract/test_files.py::TestEditor::test_its_commands_follow_each_other_and_are_taken_back",
+            "tests/runtime/test_files.py::TestEdit::test_a_large_file_is_told_by_its_diff_alone",
         ),
     ),
     Weakness(
