@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, TokenUsage
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
@@ -67,6 +67,14 @@ class Runtime(Protocol):
 
     async def usage(self) -> SandboxUsage | None:
         """What it uses at this moment; None where it does not run. Raises RuntimeUnavailableError."""
+        ...
+
+    async def jobs(self) -> list[Job]:
+        """What commands started and still runs there, the oldest first. Raises RuntimeUnavailableError."""
+        ...
+
+    async def end_job(self, pid: int) -> None:
+        """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
         ...
 
     async def aclose(self) -> None:

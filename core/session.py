@@ -56,7 +56,7 @@ from core.store import ConversationInfo, EventFilter, EventStore
 from core.stream import EventStream, EventStreamSubscriber
 from core.tasks import Tasks
 from core.titles import SuggestTitle, first_line
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 from core.writer import Lease
 
 log = logging.getLogger(__name__)
@@ -153,6 +153,14 @@ class AgentSession:
     async def usage(self) -> SandboxUsage | None:
         """What its sandbox uses; None where none runs. Raises RuntimeUnavailableError."""
         return await self.runtime.usage()
+
+    async def jobs(self) -> list[Job]:
+        """What commands started in the sandbox and still runs. Raises RuntimeUnavailableError."""
+        return await self.runtime.jobs()
+
+    async def end_job(self, pid: int) -> None:
+        """End one of them. Raises UsageError where it is gone, RuntimeUnavailableError."""
+        await self.runtime.end_job(pid)
 
     @property
     def why_open(self) -> str:

@@ -6,6 +6,21 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """A process that a command started and that still runs. Its text is foreign."""
+
+    pid: int
+    """In the sandbox, whose numbers need not be the machine's."""
+    command: str
+    started_at: float
+    """In seconds since 1970."""
+    cpu_s: float
+    state: str
+    foreground: bool
+    """Whether it is part of the command that the agent waits for."""
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxUsage:
     """What everything in a sandbox uses together."""
 

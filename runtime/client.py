@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 
-from core.errors import RuntimeUnavailableError
+from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation
+from core.usage import Job, SandboxUsage
 from runtime.protocol import (
     JSON_TYPE,
     KEY_HEADER,
@@ -24,11 +25,16 @@ from runtime.protocol import (
     ProtocolError,
     decode_line,
     encode_request,
+    jobs_of,
+    usage_of,
 )
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10.0
 ALIVE_TIMEOUT_S = 5.0
 """A server that is well answers within a millisecond, one on a machine that swaps within seconds."""
+_ASKED = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
 _GONE = "The sandbox is gone ({reason}). Send a message to start a new one; files in the workspace are kept."
 
 
@@ -69,11 +75,33 @@ class ActionExecutionClient:
 
     async def server_info(self) -> dict[str, Any]:
         """Uptime, idle time, resources, version of the protocol. Raises RuntimeUnavailableError."""
+        return await self._asked("/server_info", dict)
+
+    async def usage(self, limits: tuple[str, ...] = ()) -> SandboxUsage:
+        """What everything there uses; `limits` are said along. Raises RuntimeUnavailableError."""
+        return await self._asked("/server_info", lambda info: usage_of(info, limits))
+
+    async def jobs(self) -> list[Job]:
+        """What commands started and still runs, the oldest first. Raises RuntimeUnavailableError."""
+        return await self._asked("/jobs", jobs_of)
+
+    async def end_job(self, pid: int) -> None:
+        """End one and everything below it. Raises UsageError where there is none, RuntimeUnavailableError."""
         try:
-            async with self._session.get(f"{self._url}/server_info", raise_for_status=True) as response:
-                info: dict[str, Any] = await response.json()
-                return info
-        except (aiohttp.ClientError, ValueError) as error:
+            async with self._session.delete(f"{self._url}/jobs/{pid}") as response:
+                if response.status == 404:
+                    raise UsageError(f"There is no job {pid} any more.")
+                if response.status != 200:
+                    raise RuntimeUnavailableError(await _refusal(response))
+        except aiohttp.ClientError as error:
+            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
+
+    async def _asked(self, path: str, read: Callable[[Any], T]) -> T:
+        """What an answer in JSON says. Raises RuntimeUnavailableError."""
+        try:
+            async with self._session.get(self._url + path, raise_for_status=True, timeout=_ASKED) as response:
+                return read(await response.json())
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 from runtime.cancellation import seen_through
 from runtime.confinement import Confinement, Isolation, Launch
 from runtime.environment import without_secrets
-from runtime.protocol import usage_of
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
@@ -111,8 +110,16 @@ class LocalRuntime:
         """What the server and everything that it started use; None before the start. Raises RuntimeUnavailableError."""
         if self._client is None:
             return None
-        info = await self._client.server_info()
-        return usage_of(info, self._limits)
+        return await self._client.usage(self._limits)
+
+    async def jobs(self) -> list[Job]:
+        """What commands started and still runs; none before the start. Raises RuntimeUnavailableError."""
+        return [] if self._client is None else await self._client.jobs()
+
+    async def end_job(self, pid: int) -> None:
+        """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
+        if self._client is not None:
+            await self._client.end_job(pid)
 
     async def aclose(self) -> None:
         """End the server and everything that it started. May be called twice."""

@@ -30,7 +30,7 @@ from core.events import (
     event_to_dict,
     to_json,
 )
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 
 PROTOCOL_VERSION = 1
 KEY_HEADER = "X-Session-API-Key"
@@ -116,7 +116,25 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
     return event
 
 
-def usage_of(info: Mapping[str, Any], limits: tuple[str, ...] = ()) -> SandboxUsage:
+def jobs_of(listed: Any) -> list[Job]:
+    """What an answer of `GET /jobs` says. Raises ProtocolError."""
+    try:
+        return [
+            Job(
+                pid=int(job["pid"]),
+                command=str(job["command"]),
+                started_at=float(job["started_at"]),
+                cpu_s=float(job["cpu_s"]),
+                state=str(job["state"]),
+                foreground=job["foreground"] is True,
+            )
+            for job in listed
+        ]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ProtocolError(f"the list of jobs is incomplete: {error!r}") from error
+
+
+def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
     """What an answer of `GET /server_info` says. Raises ProtocolError."""
     try:
         used = info["sandbox"]

@@ -13,7 +13,7 @@ import yaml
 from core.errors import RuntimeUnavailableError
 from core.events import Action, CmdOutputObservation, Frame, Observation, TerminalOutput
 from core.ports import FrameSink
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -71,6 +71,13 @@ class ScriptedRuntime:
 
     def keep(self, folder: Path) -> None:
         """There is nothing to keep."""
+
+    async def jobs(self) -> list[Job]:
+        """None are known here."""
+        return []
+
+    async def end_job(self, pid: int) -> None:
+        """There is none."""
 
     async def usage(self) -> SandboxUsage | None:
         """Nothing runs here."""

@@ -92,6 +92,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("conv.pause", (), "Pause or resume", "Let the agent stop after its step, or go on.", _CONV, leader="p"),
     Command("conv.sandbox", (), "Sandbox", "What separates it from this machine, what it may, what it uses.", _CONV,
             leader="s"),
+    Command("conv.jobs", (), "Background jobs", "See what commands left running, and end it.", _CONV, leader="j"),
     Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE),
     Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE),
     Command("pane.terminal", ("f4",), "Terminal", "Go to the terminal; again fills the screen; then restores.", _PANE),

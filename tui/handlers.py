@@ -271,6 +271,24 @@ class Handlers(Answers, Delegates, _App):
         text = sandbox_text(session.isolation, session.why_open, settings, await session.usage())
         await self.push_screen(TextScreen("Sandbox", Content(text)))
 
+    def do_conv_jobs(self) -> None:
+        if self.current is not None:
+            self.attempt(self._choose_job(self.current))
+
+    async def _choose_job(self, tab: ConversationTab) -> None:
+        from tui.sandbox import job_lines
+
+        jobs = await tab.session.jobs()
+        choices = [Choice(str(job.pid), *lines) for job, lines in zip(jobs, job_lines(jobs), strict=True)]
+        dialog = ChoiceScreen("Background jobs: Enter ends one", choices, empty="Nothing runs.")
+        chosen = await self.push_screen_wait(dialog)
+        if chosen is None:
+            return
+        named = next(choice.title for choice in choices if choice.key == chosen)
+        if await self.push_screen_wait(SureScreen(f"End “{named}” and everything that it started?", "end it")):
+            await tab.session.end_job(int(chosen))
+            self.flash(f"Ended: {named}")
+
     # -- panes ---------------------------------------------------------------------------------------------------------
 
     def do_pane_chat(self) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tui.text import sanitize
+from tui.text import sanitize, sanitize_line
 
 if TYPE_CHECKING:
     from core.config import SandboxSettings
-    from core.usage import SandboxUsage
+    from core.usage import Job, SandboxUsage
 
 OPEN = "Nothing separates it from this machine: commands run as you."
 WALLED = (
@@ -39,3 +41,18 @@ def sandbox_text(isolation: str, why_open: str, settings: SandboxSettings, usage
         )
         parts.append(f"At most: {'; '.join(usage.limits) or 'no limits are set'}.")
     return sanitize("\n\n".join(parts))
+
+
+def job_lines(jobs: Sequence[Job]) -> list[tuple[str, str]]:
+    """Of each job its command, and what it does; clean."""
+    return [
+        (
+            sanitize_line(job.command, 80),
+            sanitize_line(
+                f"{job.pid} · {job.state} · since {datetime.fromtimestamp(job.started_at):%H:%M:%S} · "
+                f"{job.cpu_s:.1f} s of CPU{' · the agent waits for it' if job.foreground else ''}",
+                120,
+            ),
+        )
+        for job in jobs
+    ]

@@ -15,7 +15,7 @@ from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservat
 from core.manager import ConversationManager
 from core.ports import FrameSink
 from core.session import AgentSession
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.stalls import Beat, idle_beats
@@ -48,6 +48,13 @@ class Thoughts:
 
     def keep(self, folder: Path) -> None:
         """There is nothing to keep."""
+
+    async def jobs(self) -> list[Job]:
+        """None are known here."""
+        return []
+
+    async def end_job(self, pid: int) -> None:
+        """There is none."""
 
     async def usage(self) -> SandboxUsage | None:
         """Nothing runs here."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.ports import FrameSink
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
@@ -50,6 +50,13 @@ class InProcessRuntime:
             on_frame(frame)
 
         return await self._executor.execute(action, action_id, emit)
+
+    async def jobs(self) -> list[Job]:
+        """None are known here."""
+        return []
+
+    async def end_job(self, pid: int) -> None:
+        """There is none."""
 
     async def usage(self) -> SandboxUsage | None:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.errors import RuntimeUnavailableError
+from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
     Action,
     ActionConfirmationStatus,
@@ -146,3 +146,17 @@ class TestDeathOfTheServer:
         await runtime.aclose()
         assert has_ended(server, 0)
         assert life.has_ended()
+
+
+async def test_what_a_command_left_running_is_listed_and_can_be_ended(served: tuple[Place, LocalRuntime]) -> None:
+    place, runtime = served
+    await place.run("(setsid sleep 4321 &) ; until pgrep -f 'sleep 4321' >/dev/null; do sleep 0.01; done")
+    (job,) = [job for job in await runtime.jobs() if job.command == "sleep 4321"]
+    assert not job.foreground
+    await runtime.end_job(job.pid)
+    assert [job for job in await runtime.jobs() if job.command == "sleep 4321"] == []
+    with pytest.raises(UsageError, match="no job"):
+        await runtime.end_job(job.pid)
+    used = await runtime.usage()
+    assert used is not None
+    assert used.processes >= 2

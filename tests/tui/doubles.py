@@ -34,7 +34,7 @@ from core.events import (
 from core.live import Frames
 from core.store import ConversationInfo
 from core.stream import EventStreamSubscriber
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 METRICS = LLMMetrics(
@@ -128,6 +128,7 @@ class SessionDouble:
         self.isolation = isolation
         self.why_open = ""
         self.used: SandboxUsage | None = None
+        self.running: list[Job] = []
         self.confirm_mode = "always"
         self.model_name = info.model
         self.wishes: list[tuple[str, ...]] = []
@@ -153,6 +154,13 @@ class SessionDouble:
     async def unqueue(self, message_id: int) -> None:
         self._wish("unqueue", str(message_id))
         await self.become(queued=tuple(queued for queued in self.state.queued if queued.id != message_id))
+
+    async def jobs(self) -> list[Job]:
+        return self.running
+
+    async def end_job(self, pid: int) -> None:
+        self._wish("end_job", str(pid))
+        self.running = [job for job in self.running if job.pid != pid]
 
     async def usage(self) -> SandboxUsage | None:
         return self.used

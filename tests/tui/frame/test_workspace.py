@@ -18,7 +18,7 @@ from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
 from core.manager import ConversationManager
 from core.store import ConversationInfo
-from core.usage import SandboxUsage
+from core.usage import Job, SandboxUsage
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import running, until
 from tui.app import HandloomApp
@@ -650,3 +650,20 @@ def test_why_nothing_is_separated_is_told_clean() -> None:
     text = sandbox_text("none", "no \x1b[31mbubblewrap", SandboxSettings(), None)
     assert "Reason: no" in text
     assert "\x1b" not in text
+
+
+async def test_a_background_job_is_ended_after_a_second_look() -> None:
+    async with running() as it:
+        it.session.running = [
+            Job(7, "sleep\x1b[31m 100", 0.0, 0.5, "sleeping", foreground=False),
+            Job(9, "make", 1.0, 2.5, "running", foreground=True),
+        ]
+        await it.press("ctrl+x", "j")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
+        await it.settle()
+        assert "\x1b" not in it.screen_text()
+        assert "the agent waits for it" in it.screen_text()
+        await it.press("enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
+        await it.press("y")
+        await until(it.pilot, lambda: it.session.wishes[-1:] == [("end_job", "7")])
