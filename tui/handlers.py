@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette
 from textual.content import Content
 from textual.widgets import Input
 
 from tui.answers import Answers
 from tui.cards import ApprovalCard
-from tui.commands import COMMANDS, all_keys
-from tui.delegates import Delegates, as_tree
+from tui.conversations import Conversations
 from tui.footer import MODE_WORDS, MODES
+from tui.palette import TablePalette
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.help import help_text
-from tui.screens.start import StartScreen
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -32,42 +30,11 @@ if TYPE_CHECKING:
 else:
     _App = object
 
-DEMO_TASK = "Show me what you can do."
-"""Stands in the prompt of the demo, so that Enter is all it takes."""
 QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class TablePalette(Provider):
-    """The command table as the palette shows it."""
-
-    def _commands(self) -> list[tuple[str, str, Callable[[], None]]]:
-        app: Any = self.app
-
-        def carry_out(command_id: str) -> Callable[[], None]:
-            return lambda: app.attempt(app.do(command_id))
-
-        return [
-            (command.title, f"{', '.join(all_keys(command))}  {command.help}", carry_out(command.id))
-            for command in COMMANDS
-            if command.in_palette
-        ]
-
-    async def discover(self) -> Hits:
-        """Everything, in the table's order."""
-        for title, text, run in self._commands():
-            yield DiscoveryHit(title, run, help=text)
-
-    async def search(self, query: str) -> Hits:
-        """What matches."""
-        matcher = self.matcher(query)
-        for title, text, run in self._commands():
-            score = matcher.match(title)
-            if score > 0:
-                yield Hit(score, matcher.highlight(title), run, help=text)
-
-
-class Handlers(Answers, Delegates, _App):
+class Handlers(Answers, Conversations, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -172,123 +139,6 @@ class Handlers(Answers, Delegates, _App):
 
     do_prompt_quit = do_app_quit
 
-    # -- conversations -------------------------------------------------------------------------------------------------
-
-    def do_conv_new(self) -> None:
-        self.attempt(self.new_conversation())
-
-    def do_conv_manager(self) -> None:
-        self.attempt(self._list_conversations())
-
-    def do_conv_goto(self, digit: str) -> None:
-        if int(digit) <= len(self.open_tabs):
-            self.show_tab(self.open_tabs[int(digit) - 1])
-        else:
-            self.flash(f"There is no tab {digit}.")
-
-    def do_conv_next(self) -> None:
-        self._step(1)
-
-    def do_conv_prev(self) -> None:
-        self._step(-1)
-
-    def _step(self, step: int) -> None:
-        if self.current is not None:
-            index = self.open_tabs.index(self.current) + step
-            self.show_tab(self.open_tabs[index % len(self.open_tabs)])
-
-    def do_conv_close(self) -> None:
-        tab = self.current
-        if tab is None:
-            return
-        if not tab.running:
-            self.attempt(self._close(tab))
-            return
-
-        def chosen(yes: bool | None) -> None:
-            if yes:
-                self.attempt(self._close(tab))
-
-        question = f"The agent is still working in “{tab.title}”. It will be stopped; what it did is kept."
-        self.push_screen(SureScreen(question, "close"), chosen)
-
-    async def _close(self, tab: ConversationTab) -> None:
-        if tab not in self.open_tabs:
-            return
-        await self.drop_tab(tab)
-        if self.manager is not None and not tab.is_delegate:  # a delegate is its parent's to end
-            await self.manager.close(tab.id)
-
-    async def drop_tab(self, tab: ConversationTab) -> None:
-        """Show it no more; its conversation goes on."""
-        index = self.open_tabs.index(tab)
-        self.open_tabs.remove(tab)
-        if self.current is tab:
-            left = self.open_tabs
-            self.show_tab(left[min(index, len(left) - 1)] if left else None)
-        await tab.aclose()
-        if self.manager is not None:
-            self.manager.detach(tab.id)
-
-    def do_conv_model(self) -> None:
-        tab = self.current
-        if tab is not None:
-            self.choose_model(lambda name: self.attempt(self._set_model(tab, name)))
-
-    def choose_model(self, chosen: Callable[[str], None]) -> None:
-        """Let the user choose a model; nothing happens where they go back."""
-        if self.manager is None:
-            return
-        offers = [
-            Choice(offer.name, sanitize_line(offer.label, 60), sanitize_line(offer.name, 60))
-            for offer in self.manager.offers()
-            if offer.is_complete
-        ]
-        self.push_screen(
-            ChoiceScreen("Model", offers, free="PROVIDER/NAME, or choose below"),
-            lambda name: chosen(name) if name is not None else None,
-        )
-
-    async def _set_model(self, tab: ConversationTab, name: str) -> None:
-        await tab.session.set_model(name)
-        self.flash(f"{name} answers from now on.")
-        self.wake(tab)
-
-    def do_conv_pause(self) -> None:
-        tab = self.current
-        if tab is not None:
-            self.attempt(tab.session.pause() if tab.running else tab.session.resume())
-
-    def do_conv_sandbox(self) -> None:
-        if self.current is not None:
-            self.attempt(self._show_sandbox(self.current))
-
-    async def _show_sandbox(self, tab: ConversationTab) -> None:
-        from tui.sandbox import sandbox_text
-
-        assert self.manager is not None
-        session, settings = tab.session, self.manager.settings.sandbox
-        text = sandbox_text(session.isolation, session.why_open, settings, await session.usage())
-        await self.push_screen(TextScreen("Sandbox", Content(text)))
-
-    def do_conv_jobs(self) -> None:
-        if self.current is not None:
-            self.attempt(self._choose_job(self.current))
-
-    async def _choose_job(self, tab: ConversationTab) -> None:
-        from tui.sandbox import job_lines
-
-        jobs = await tab.session.jobs()
-        choices = [Choice(str(job.pid), *lines) for job, lines in zip(jobs, job_lines(jobs), strict=True)]
-        dialog = ChoiceScreen("Background jobs: Enter ends one", choices, empty="Nothing runs.")
-        chosen = await self.push_screen_wait(dialog)
-        if chosen is None:
-            return
-        named = next(choice.title for choice in choices if choice.key == chosen)
-        if await self.push_screen_wait(SureScreen(f"End “{named}” and everything that it started?", "end it")):
-            await tab.session.end_job(int(chosen))
-            self.flash(f"Ended: {named}")
-
     # -- panes ---------------------------------------------------------------------------------------------------------
 
     def do_pane_chat(self) -> None:
@@ -344,72 +194,6 @@ class Handlers(Answers, Delegates, _App):
         tab.session.set_confirm_mode(mode)
         self.flash(f"The agent {MODE_WORDS[mode]} before it acts.")
         self.wake(tab)
-
-    # -- opening conversations -----------------------------------------------------------------------------------------
-
-    async def _open_first(self) -> None:
-        """The last conversation of this workspace, or a new one; a repository is for a new one."""
-        from core.errors import HandloomError
-
-        assert self.manager is not None
-        wanted = self.options.resume or ""
-        if not wanted and not self.options.demo and not self.options.repository:
-            here = [c for c in await self.manager.list() if c.workspace == self.options.workspace and not c.parent]
-            wanted = here[0].id if here else ""
-            if not here and self.options.resume == "":
-                self.flash("There is no conversation of this folder yet; this is a new one.")
-        if wanted:
-            try:
-                await self.add_tab(await self.manager.open(wanted))
-            except HandloomError as error:
-                self.report(str(error))
-            else:
-                return
-        await self.new_conversation()
-        if self.options.demo and self.current is not None and not self.workspace.prompt.text:
-            self.workspace.prompt.put(DEMO_TASK)
-
-    async def new_conversation(self) -> None:
-        """Begin one in a new tab, with the model of the options, the settings or the start screen."""
-        if self.manager is None:
-            self.flash("Handloom is still starting.")
-            return
-        model = self.options.model or self.manager.settings.model
-        if not model:
-            chosen = await self._choose_model()
-            if chosen is None:
-                self.flash("No model was chosen. ctrl+n asks again.")
-                return
-            model = chosen
-        place, repository = self.options.workspace, self.options.repository
-        await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository))
-
-    async def _choose_model(self) -> str | None:
-        assert self.manager is not None
-        if self.current is not None:
-            return self.current.session.model_name
-        chosen = await self.push_screen_wait(StartScreen(self.options.workspace, self.manager.offers()))
-        if chosen is None:
-            return None
-        await self.manager.choose_model(chosen.model, chosen.base_url)
-        return str(chosen.model)
-
-    async def _list_conversations(self) -> None:
-        if self.manager is None:
-            self.flash("Handloom is still starting.")
-            return
-        choices = [
-            Choice(
-                info.id,
-                "  " * level + ("└ " if level else "") + sanitize_line(info.title or "Untitled", 60),
-                f"{info.updated_at.astimezone():%d %b %H:%M} · {info.event_count} events · "
-                + sanitize_line(f"{info.model} · {info.workspace}", 120),
-            )
-            for level, info in as_tree(await self.manager.list())
-        ]
-        chosen = await self.push_screen_wait(ChoiceScreen("Conversations", choices, empty="No conversation matches."))
-        if chosen is not None:
-            await self.add_tab(await self.manager.open(chosen))
 
     async def show_event(self, tab: ConversationTab, event_id: int) -> None:
         """An event as it is stored, in JSON."""
