@@ -237,8 +237,10 @@ class BashSession:
 
     async def _announce_waiting(self, emit: Emit) -> bool:
         """Look whether the command waits for input; True where it does and this was not told before."""
-        told_at_bytes = self._printed.total_bytes
-        if self._told_at_bytes == told_at_bytes or not waiting.waits_for_terminal(self._shell.terminal):
+        shell, told_at_bytes = self._shell, self._printed.total_bytes
+        if self._told_at_bytes == told_at_bytes or not shell.has_begun:
+            return False
+        if not waiting.waits_for_terminal(shell.terminal):
             return False
         self._told_at_bytes = told_at_bytes
         self._is_announced = True

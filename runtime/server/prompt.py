@@ -28,8 +28,9 @@ set +o history +H
 __handloom_nonce=@NONCE@
 __handloom_number=0
 __handloom_begin() {
-    set -- $? "$1"
+    set -- $? "$1" "$2"
     __handloom_number=$2
+    builtin echo "$2" >|"$3"
     [[ $- == *e* ]] || return $1
 }
 __handloom_prompt() {
@@ -69,11 +70,18 @@ def init_script(nonce: str) -> str:
 def command_line(path: str, number: int) -> bytes:
     """What is typed to run the commands in the file `path`; far below the 4,096 bytes that a terminal takes.
 
-    The prompts after it carry `number`, so that none that was on its way is taken for the end of this
-    command. The command still finds `$?` of the one before.
+    Once the shell has begun with it, `number` stands in the file `begun_file(path)`. The prompts after it
+    carry `number`, so that none that was on its way is taken for the end of this command. The command still
+    finds `$?` of the one before.
     """
-    begin, end = f"{{ __handloom_begin {number}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
+    begun = shlex.quote(begun_file(path))
+    begin, end = f"{{ __handloom_begin {number} {begun}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
     return f" {begin}; . {shlex.quote(path)}; {end}\n".encode()
+
+
+def begun_file(path: str) -> str:
+    """Where the number of the command stands that was begun last, of the commands in the file `path`."""
+    return f"{path}.begun"
 
 
 class Prompt(NamedTuple):

@@ -57,6 +57,7 @@ class Shell:
         self._size = (ROWS, COLUMNS)
         self._folder = ""
         self._number = 0
+        self._begun_file = ""
         self._prompt: CmdOutputMetadata | None = None
         self._exit_status: int | None = None
         self._is_closed = False
@@ -70,6 +71,17 @@ class Shell:
     def is_over(self) -> bool:
         """Whether the command that runs has ended, with a prompt or together with its shell."""
         return self._prompt is not None or self._exit_status is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the shell has read the command; before that, it is the shell that waits for input. Blocks."""
+        if not self._begun_file:
+            return True  # a key
+        try:
+            with open(self._begun_file, "rb") as file:
+                return file.read() == b"%d\n" % self._number
+        except OSError:
+            return False  # it is the first one, or has removed it, and is then not looked at
 
     @property
     def has_ended(self) -> bool:
@@ -116,10 +128,12 @@ class Shell:
         await self.printed.begin()
         self.terminal.calm()
         key = control_key(command)
+        self._begun_file = ""
         if key is None:
             self._number += 1
             path = self._write_file("command", command.replace("\0", "") + "\n")
             key = prompt.command_line(path, self._number)
+            self._begun_file = prompt.begun_file(path)
         self._prompt = None
         self.printed.action_id = action_id
         self.terminal.send(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -151,3 +152,14 @@ async def test_it_is_seen_inside_walls_and_by_a_user_without_privileges(tmp_path
 async def test_a_program_that_begins_to_read_later_is_found_later(shell: Shell) -> None:
     observation = await shell.run("sleep 0.25; read x", timeout=60)
     assert observation.metadata.suffix.endswith(hints.WAITS)
+
+
+async def test_a_shell_that_has_not_read_the_command_yet_does_not_wait_for_input(shell: Shell) -> None:
+    await shell.run("true")
+    os.kill(shell.session.pid, signal.SIGSTOP)  # as on a machine that stands still
+    try:
+        observation = await shell.run("echo begun")
+    finally:
+        os.kill(shell.session.pid, signal.SIGCONT)
+    assert observation.metadata.suffix == hints.no_new_output(NO_CHANGE_TIMEOUT_S)
+    assert (await shell.run("")).content == "begun"
