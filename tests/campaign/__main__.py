@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests import machine
-from tests.campaign import edits, interleavings, kills, owners, shells, swaps, syscalls, trajectories
+from tests.campaign import edits, escapes, interleavings, kills, owners, shells, swaps, syscalls, trajectories
 from tests.campaign.trial import Result
 from tests.program import ROOT
 
@@ -35,6 +35,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "trajectories": lambda seed: trajectories.run(trajectories.FULL, seed),
     "edits": lambda seed: edits.run(None, seed),
     "swaps": lambda seed: swaps.run(swaps.FULL, seed),
+    "escapes": escapes.run,
 }
 
 INTRODUCTION = """\
@@ -60,6 +61,7 @@ MEANINGS = {
     "trajectories": "Events and trajectories with types swapped, parts moved, bits flipped, ends cut off.",
     "edits": "An edit of a file is killed at every single system call, and a new server takes it back.",
     "swaps": "Files are read, written, edited and undone, while folders and files are swapped for links to outside.",
+    "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",
 }
 
 

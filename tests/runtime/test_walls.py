@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
-import shlex
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,7 +18,8 @@ from runtime.bubblewrap import Walls, handed_over, somebody, why_not
 from runtime.confinement import Isolation
 from runtime.control_group import ControlGroup, Limits
 from runtime.local import LocalRuntime
-from tests.runtime.probes import HARMLESS, probes
+from tests.runtime.escaping import Goals, goals, outcomes_of
+from tests.runtime.probes import HARMLESS
 from tests.runtime.walled import SOMEBODY, WALLED, own, repository, run, walled
 
 pytestmark = pytest.mark.bubblewrap
@@ -33,94 +31,32 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def machine(tmp_path: Path) -> AsyncIterator[dict[str, object]]:
-    """What a hostile command would like to reach: a secret, a process, sockets of the host."""
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret").write_text("canary")
-    abstract = f"handloom-{os.getpid()}"
-    with (
-        socket.create_server(("", 0)) as listener,
-        socket.socket(socket.AF_UNIX) as with_file,
-        socket.socket(socket.AF_UNIX) as without_file,
-    ):
-        port = listener.getsockname()[1]
-        with_file.bind(str(tmp_path / "socket"))
-        with_file.listen()
-        without_file.bind("\0" + f"{abstract}")
-        without_file.listen()
-        process = await asyncio.create_subprocess_exec("sleep", "300")
-        try:
-            yield {
-                "secret": outside / "secret",
-                "outside": outside,
-                "port": port,
-                "address": _address(),
-                "socket": tmp_path / "socket",
-                "abstract": abstract,
-                "pid": process.pid,
-                "python": sys.executable,
-                "code": Path(handed_over.__code__.co_filename),
-            }
-        finally:
-            process.kill()
-            await process.wait()
+async def machine(tmp_path: Path) -> AsyncIterator[Goals]:
+    async with goals(tmp_path) as machine:
+        yield machine
 
 
-def _address() -> str:
-    """An address of this machine that others would use; without a network, one of nobody."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "192.0.2.1"
-
-
-async def escapes(
-    runtime: LocalRuntime, machine: dict[str, object], groups: tuple[str, ...] = ()
-) -> tuple[int, list[str]]:
-    """How many ways out were tried, and by which of them something got out."""
-    tried = [(name, command) for name, command in probes() if not groups or name.startswith(groups)]
-    if platform.machine() != "x86_64":
-        tried = [probe for probe in tried if not probe[0].startswith("call:")]
-    script = "".join(
-        f"echo '>' {shlex.quote(name)}; timeout 5 bash -c {shlex.quote(command.format(**machine))} 2>/dev/null\n"
-        for name, command in tried
-    )
-    said = await run(runtime, f"cd $(mktemp -d -p .)/.. \n{script}", timeout=300)
-    lines = said.content.splitlines()
-    names = [line[2:] for line in lines if line.startswith("> ")]
-    assert names == [name for name, _ in tried]
-    found, last = [], ""
-    for line in lines:
-        last = line[2:] if line.startswith("> ") else last
-        if line.strip() == "ESCAPED":
-            found.append(last)
-    return len(tried), found
-
-
-async def test_nothing_gets_out(workspace: Path, machine: dict[str, object]) -> None:
+async def test_nothing_gets_out(workspace: Path, machine: Goals) -> None:
     async with walled(workspace) as runtime:
-        tried, found = await escapes(runtime, machine)
-    print(f"{tried} ways out were tried, {len(found)} of them led out")
-    assert found == []
-    assert tried >= 120
-    assert Path(str(machine["secret"])).read_text() == "canary"
-    assert os.listdir(str(machine["outside"])) == ["secret"]
+        outcomes = await outcomes_of(runtime, machine)
+    print(f"{len(outcomes)} ways out were tried, {sum(outcomes.values())} of them led out")
+    assert [name for name, led_out in outcomes.items() if led_out] == []
+    assert len(outcomes) >= 120
+    assert machine.secret.read_text() == "canary"
+    assert os.listdir(machine.outside) == ["secret"]
 
 
-async def test_without_walls_the_same_tries_get_out(workspace: Path, machine: dict[str, object]) -> None:
+async def test_without_walls_the_same_tries_get_out(workspace: Path, machine: Goals) -> None:
     runtime = LocalRuntime(workspace)
     try:
         await runtime.start()
-        tried, found = await escapes(runtime, machine, HARMLESS)
+        outcomes = await outcomes_of(runtime, machine, HARMLESS)
     finally:
         await runtime.aclose()
-    print(f"{tried} ways out were tried without walls, {len(found)} of them led out")
+    print(f"{len(outcomes)} ways out were tried without walls, {sum(outcomes.values())} of them led out")
     for name in ("read: {secret}", "read: by a symbolic link", "network: the host's loopback", "persistence: .envrc"):
-        assert name in found
-    assert len(found) > tried / 3
+        assert outcomes[name]
+    assert sum(outcomes.values()) > len(outcomes) / 3
 
 
 async def test_the_work_inside_goes_on(workspace: Path) -> None:
