@@ -216,6 +216,21 @@ async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
     assert (workspace / "large").stat().st_size == 1024**2
 
 
+async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) -> None:
+    name = f"bomb{os.getpid()}"
+    async with walled(workspace, limits=Limits(processes=150)) as runtime:
+        script = workspace / name
+        script.write_text(f"#!/bin/sh\n./{name} & ./{name} &\nexec sleep 1\n")
+        script.chmod(0o755)
+        await run(runtime, f"./{name} & sleep 1", timeout=20)
+        used = await runtime.usage()
+        assert used is not None
+        assert 50 < used.processes <= 150
+        assert "still here" in (await run(runtime, "echo still here")).content
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert name not in listing
+
+
 async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
     limits = Limits(memory_bytes=512 * 1024**2, memory_of_each_bytes=512 * 1024**2, processes=100)
     async with walled(workspace, limits=limits) as runtime:
