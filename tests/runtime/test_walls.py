@@ -153,6 +153,27 @@ async def test_what_is_hidden_stays_so_where_it_lies_in_the_workspace(workspace:
     assert sorted(path.name for path in home.iterdir()) == ["handloom.db"]
 
 
+async def test_a_hostile_repository_runs_nothing_on_the_host(workspace: Path, tmp_path: Path) -> None:
+    fired = tmp_path / "fired"
+    with (workspace / ".git" / "config").open("a") as config:
+        config.write(f'[core]\n\tfsmonitor = "touch {fired}; false"\n\tsshCommand = "touch {fired}"\n')
+        config.write(f'[filter "x"]\n\tsmudge = "touch {fired}"\n\tclean = "touch {fired}"\n')
+    (workspace / ".gitattributes").write_text("* filter=x\n")
+    (workspace / ".envrc").write_text(f"touch {fired}\n")
+    own(workspace)
+    subprocess.run(
+        ["git", "-c", f"safe.directory={workspace}", "status"], cwd=workspace, capture_output=True, check=False
+    )
+    assert fired.exists(), "a git on the host would carry it out"
+    fired.unlink()
+    async with walled(workspace) as runtime:
+        await run(runtime, "git status; git add -A; git stash list")
+    runtime = LocalRuntime(workspace)
+    await runtime.start()
+    await runtime.aclose()
+    assert not fired.exists()
+
+
 async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
     mark = f"{300 + os.getpid() % 100000}.25"
     async with walled(workspace) as runtime:
