@@ -35,11 +35,33 @@ def write_script(folder: Path, turns: Sequence[dict[str, Any]], name: str = "scr
     return f"scripted:{path}"
 
 
-class ScriptedRuntime:
-    """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""
+class Unconfined:
+    """What a runtime without a sandbox answers about one."""
 
     isolation = "none"
     why_open = ""
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        """Nothing is closed."""
+
+    def keep(self, folder: Path) -> None:
+        """There is nothing to keep."""
+
+    async def usage(self) -> SandboxUsage | None:
+        """Nothing runs."""
+        return None
+
+    async def jobs(self) -> list[Job]:
+        """None."""
+        return []
+
+    async def end_job(self, pid: int) -> None:
+        """There is none."""
+
+
+class ScriptedRuntime(Unconfined):
+    """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""
+
     working_dir = "/workspace"
 
     def __init__(self, answer: Callable[[Action], Observation | BaseException | None] | None = None) -> None:
@@ -47,9 +69,6 @@ class ScriptedRuntime:
         self.executed: list[Action] = []
         self.cancelled = 0
         self.started = asyncio.Event()
-
-    def allow(self, *, host: str = "", folder: str = "") -> None:
-        pass
 
     async def start(self) -> None:
         pass
@@ -68,20 +87,6 @@ class ScriptedRuntime:
         if isinstance(answer, BaseException):
             raise answer
         return answer
-
-    def keep(self, folder: Path) -> None:
-        """There is nothing to keep."""
-
-    async def jobs(self) -> list[Job]:
-        """None are known here."""
-        return []
-
-    async def end_job(self, pid: int) -> None:
-        """There is none."""
-
-    async def usage(self) -> SandboxUsage | None:
-        """Nothing runs here."""
-        return None
 
     async def aclose(self) -> None:
         pass

@@ -13,9 +13,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from core.usage import Job
 from runtime.server import processes
 
 GRACE_S = 1.0
@@ -28,22 +28,6 @@ _STATES |= {"T": "stopped", "t": "stopped"}
 
 class JobError(LookupError):
     """There is no such job; the text says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One process that a command started."""
-
-    pid: int
-    command: str
-    """Its command line; its name in brackets where it has none."""
-    started_at: float
-    """In seconds since 1970."""
-    cpu_s: float
-    """Processor time, its own."""
-    state: str
-    foreground: bool
-    """Whether it belongs to the command that has the terminal."""
 
 
 def jobs() -> list[Job]:

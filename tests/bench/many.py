@@ -15,28 +15,21 @@ from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservat
 from core.manager import ConversationManager
 from core.ports import FrameSink
 from core.session import AgentSession
-from core.usage import Job, SandboxUsage
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.stalls import Beat, idle_beats
-from tests.doubles import FINISH, call, write_script
+from tests.doubles import FINISH, Unconfined, call, write_script
 
 CONVERSATIONS, STEPS, CALL_S = 64, 10, 0.1
 THOUGHT = "The build is red because a test waits for an echo. " * 4
 FREE = Settings.model_validate({"agent": {"confirm": "never"}, "conversations": {"max_concurrent": CONVERSATIONS + 1}})
 
 
-class Thoughts:
+class Thoughts(Unconfined):
     """A runtime for thoughts alone."""
-
-    isolation = "none"
-    why_open = ""
 
     def __init__(self, working_dir: str) -> None:
         self.working_dir = working_dir
-
-    def allow(self, *, host: str = "", folder: str = "") -> None:
-        """There is nothing to be kept from."""
 
     async def start(self) -> None:
         """There is nothing to start."""
@@ -45,20 +38,6 @@ class Thoughts:
         """A thought has been had as soon as it is written down."""
         assert isinstance(action, AgentThinkAction)
         return AgentThinkObservation(content="Your thought has been logged.")
-
-    def keep(self, folder: Path) -> None:
-        """There is nothing to keep."""
-
-    async def jobs(self) -> list[Job]:
-        """None are known here."""
-        return []
-
-    async def end_job(self, pid: int) -> None:
-        """There is none."""
-
-    async def usage(self) -> SandboxUsage | None:
-        """Nothing runs here."""
-        return None
 
     async def aclose(self) -> None:
         """There is nothing to end."""

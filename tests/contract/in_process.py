@@ -10,30 +10,21 @@ from pathlib import Path
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.ports import FrameSink
-from core.usage import Job, SandboxUsage
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.tasks import TaskList
+from tests.doubles import Unconfined
 
 
-class InProcessRuntime:
+class InProcessRuntime(Unconfined):
     """Implements core.ports.Runtime. `no_change_timeout_s` is the silence after which a command is asked about."""
-
-    isolation = "none"
-    why_open = ""
 
     def __init__(self, working_dir: Path, no_change_timeout_s: float) -> None:
         self.working_dir = str(working_dir)
         self._no_change_timeout_s = no_change_timeout_s
         self._bash: BashSession | None = None
         self._executor: ActionExecutor | None = None
-
-    def allow(self, *, host: str = "", folder: str = "") -> None:
-        """Nothing is closed here."""
-
-    def keep(self, folder: Path) -> None:
-        """The way back of edits ends with it."""
 
     async def start(self) -> None:
         if self._bash is None:
@@ -50,16 +41,6 @@ class InProcessRuntime:
             on_frame(frame)
 
         return await self._executor.execute(action, action_id, emit)
-
-    async def jobs(self) -> list[Job]:
-        """None are known here."""
-        return []
-
-    async def end_job(self, pid: int) -> None:
-        """There is none."""
-
-    async def usage(self) -> SandboxUsage | None:
-        return None
 
     async def aclose(self) -> None:
         bash, self._bash, self._executor = self._bash, None, None
