@@ -106,10 +106,10 @@ class Walls:
         """
         programs = (Path(sys.prefix), Path(sys.base_prefix), *_code())
         try:
-            guards, placeholders = protected.mounts(self.workspace, self.protected)
+            guards = protected.mounts(self.workspace, self.protected)
         except (protected.ProtectionError, OSError) as error:
             raise BubblewrapError(str(error)) from error
-        opened = [*self.readable, *programs, self.workspace, self.private]
+        opened = [*self.readable, *programs, *guards.opened, self.workspace, self.private]
         command = [_bwrap(), *_NAMESPACES, *_system()]
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108  # of the sandbox
         command += ["--perms", "0755", "--dir", "/var"]
@@ -126,7 +126,7 @@ class Walls:
         for path in self.hidden:
             if any(path.is_relative_to(shown) for shown in opened) and path.is_dir():
                 command += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
-        return [*command, *guards, "--chdir", str(self.workspace), *self._identity()], placeholders
+        return [*command, *guards.arguments, "--chdir", str(self.workspace), *self._identity()], guards.placeholders
 
     def _identity(self) -> list[str]:
         """The end of bubblewrap's arguments, and what makes root somebody else."""

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PROTECTED = (
@@ -32,6 +33,7 @@ PROTECTED = (
     ".zed",
 )
 """Relative to the workspace."""
+MAX_PATH_CHARS = 4096
 _GIT_FILES = ("config", "config.worktree")
 _GIT_FOLDERS = ("hooks", "modules")
 
@@ -40,26 +42,61 @@ class ProtectionError(Exception):
     """A path that cannot be protected; the text says which and what to do."""
 
 
-def mounts(workspace: Path, names: Iterable[str]) -> tuple[list[str], list[Path]]:
-    """Bubblewrap's arguments that make these paths read-only, and the placeholders that have to be there first.
+@dataclass
+class Mounts:
+    """What protects a workspace."""
+
+    arguments: list[str] = field(default_factory=list)
+    """Bubblewrap's, in order."""
+    placeholders: list[Path] = field(default_factory=list)
+    """What has to be there first."""
+    opened: list[Path] = field(default_factory=list)
+    """Folders beside the workspace that its git needs, writable but for what is protected in them."""
+
+
+def mounts(workspace: Path, names: Iterable[str]) -> Mounts:
+    """What makes these paths read-only, and those of git.
 
     Reads the workspace, changes nothing. Raises ProtectionError for a symbolic link, on which nothing can be mounted.
     """
-    arguments: list[str] = []
-    placeholders: list[Path] = []
+    found = Mounts()
     for path in (workspace / name for name in names):
-        _protect(path, arguments, placeholders)
+        _protect(path, found)
     git = workspace / ".git"
     if _kind(git) == stat.S_IFDIR:
-        arguments += ["--bind", str(git), str(git)]  # a mount cannot be renamed, and what is in it goes with it
-        for name in _GIT_FILES:
-            if _kind(git / name) or name == "config.worktree":
-                _protect(git / name, arguments, placeholders)
-        for name in _GIT_FOLDERS:
-            _protect(git / name, arguments, placeholders)
+        _protect_repository(git, found)
     elif _kind(git):
-        _protect(git, arguments, placeholders)
-    return arguments, placeholders
+        _protect(git, found)
+        if (worktree := _worktree_of(git)) is not None:
+            common = worktree.parent.parent
+            found.opened.append(common)
+            _protect_repository(common, found)
+            _protect(worktree / "config.worktree", found)
+    return found
+
+
+def _protect_repository(git: Path, found: Mounts) -> None:
+    """Leave a repository's folder writable, but for what git carries out."""
+    found.arguments += ["--bind", str(git), str(git)]  # a mount cannot be renamed, and what is in it goes with it
+    for name in _GIT_FILES:
+        if _kind(git / name) or name == "config.worktree":
+            _protect(git / name, found)
+    for name in _GIT_FOLDERS:
+        _protect(git / name, found)
+
+
+def _worktree_of(file: Path) -> Path | None:
+    """The folder in which a repository keeps what it knows of the worktree whose `.git` is this file.
+
+    None where that folder does not name the file in its turn: whoever wrote the file may have wanted any folder open.
+    """
+    try:
+        worktree = Path(file.read_text("utf-8")[:MAX_PATH_CHARS].removeprefix("gitdir:").strip())
+        named = Path((worktree / "gitdir").read_text("utf-8")[:MAX_PATH_CHARS].strip())
+        is_its_own = worktree.is_absolute() and named.resolve() == file.resolve() and worktree == worktree.resolve()
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+    return worktree if is_its_own and worktree.parent.name == "worktrees" else None
 
 
 def make(placeholders: Iterable[Path], owner: tuple[int, int] | None) -> None:
@@ -77,7 +114,7 @@ def remove(placeholders: Iterable[Path]) -> None:
             path.rmdir()
 
 
-def _protect(path: Path, arguments: list[str], placeholders: list[Path]) -> None:
+def _protect(path: Path, found: Mounts) -> None:
     kind = _kind(path)
     if kind == stat.S_IFLNK:
         raise ProtectionError(
@@ -85,10 +122,10 @@ def _protect(path: Path, arguments: list[str], placeholders: list[Path]) -> None
             "sandbox.protected_paths"
         )
     if kind is None or (kind == stat.S_IFDIR and not any(path.iterdir())):
-        placeholders.append(path)  # also one that a process that was killed left behind
-        arguments += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
+        found.placeholders.append(path)  # also one that a process that was killed left behind
+        found.arguments += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
     else:
-        arguments += ["--ro-bind", str(path), str(path)]
+        found.arguments += ["--ro-bind", str(path), str(path)]
 
 
 def _kind(path: Path) -> int | None:

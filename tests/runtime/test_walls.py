@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -172,6 +173,36 @@ async def test_a_hostile_repository_runs_nothing_on_the_host(workspace: Path, tm
     await runtime.start()
     await runtime.aclose()
     assert not fired.exists()
+
+
+async def test_a_worktree_of_git_works_inside_and_its_repository_stays_safe(tmp_path: Path) -> None:
+    repository(tmp_path / "main")
+    git = ["git", "-C", str(tmp_path / "main"), "-c", f"safe.directory={tmp_path / 'main'}", "-c", "user.name=a"]
+    subprocess.run([*git, "-c", "user.email=b", "commit", "--quiet", "--allow-empty", "-m", "first"], check=True)
+    subprocess.run([*git, "worktree", "add", "--quiet", str(tmp_path / "tree")], check=True, capture_output=True)
+    own(tmp_path)
+    async with walled(tmp_path / "tree") as runtime:
+        done = await run(
+            runtime, "git -c user.name=a -c user.email=b commit --quiet --allow-empty -m second && git log"
+        )
+        assert done.exit_code == 0, done.content
+        assert "second" in done.content
+        for attack in ("echo x > {}/hooks/new", "git config core.fsmonitor x", "mv {} {}.old", "echo x >> {}/config"):
+            assert (await run(runtime, attack.format(*[tmp_path / "main" / ".git"] * 2))).exit_code != 0, attack
+        assert (await run(runtime, f"ls {tmp_path}/main")).content == ""
+    assert "second" in subprocess.run([*git, "log", "--all"], check=True, capture_output=True, text=True).stdout
+
+
+async def test_a_worktree_that_its_repository_does_not_know_opens_nothing(workspace: Path, tmp_path: Path) -> None:
+    shutil.rmtree(workspace / ".git")
+    secrets = tmp_path / "secrets" / "worktrees" / "x"
+    secrets.mkdir(parents=True)
+    (tmp_path / "secrets" / "key").write_text("canary")
+    (workspace / ".git").write_text(f"gitdir: {secrets}\n")
+    own(tmp_path)
+    async with walled(workspace) as runtime:
+        assert (await run(runtime, f"cat {tmp_path}/secrets/key")).exit_code != 0
+        assert (await run(runtime, "echo x > .git")).exit_code != 0
 
 
 async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
