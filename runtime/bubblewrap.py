@@ -19,6 +19,7 @@ from pathlib import Path
 
 from core import errors
 from runtime import protected, seccomp
+from runtime.protected import Mounts
 
 PROBE_TIMEOUT_S = 5.0
 """A run takes some ten milliseconds."""
@@ -99,8 +100,8 @@ class Walls:
         """Where the sandbox finds what it kept."""
         return self.private / "state"
 
-    def command(self) -> tuple[list[str], list[Path]]:
-        """What stands before a command to run it inside, and the placeholders that have to be there then.
+    def command(self) -> tuple[list[str], Mounts]:
+        """What stands before a command to run it inside, and the mounts that have to be `protected.Held` then.
 
         To be `handed_over`. Raises BubblewrapError. Blocks for milliseconds.
         """
@@ -126,7 +127,7 @@ class Walls:
         for path in self.hidden:
             if any(path.is_relative_to(shown) for shown in opened) and path.is_dir():
                 command += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
-        return [*command, *guards.arguments, "--chdir", str(self.workspace), *self._identity()], guards.placeholders
+        return [*command, *guards.arguments, "--chdir", str(self.workspace), *self._identity()], guards
 
     def _identity(self) -> list[str]:
         """The end of bubblewrap's arguments, and what makes root somebody else."""
@@ -169,15 +170,15 @@ def why_not(walls: Walls) -> str:
     if walls.user is not None and walls.user[0] == 0:
         return "Handloom runs as root, and the workspace is root's. Run it as a normal user"
     try:
-        command, placeholders = walls.command()
+        command, guards = walls.command()
         with handed_over(command) as (words, fds):
-            return _try_out(words, placeholders, walls.user, fds)
+            return _try_out(words, guards, walls.user, fds)
     except (BubblewrapError, OSError) as error:
         return str(error)
 
 
-def _try_out(command: list[str], placeholders: list[Path], user: tuple[int, int] | None, fds: tuple[int, ...]) -> str:
-    protected.make(placeholders, user)
+def _try_out(command: list[str], guards: Mounts, user: tuple[int, int] | None, fds: tuple[int, ...]) -> str:
+    held = protected.Held(guards, user)
     try:
         subprocess.run(
             [*command, "/bin/sh", "-c", ":"],
@@ -193,7 +194,7 @@ def _try_out(command: list[str], placeholders: list[Path], user: tuple[int, int]
     except subprocess.TimeoutExpired:
         return "bubblewrap does not answer"
     finally:
-        protected.remove(placeholders)
+        held.close()
     return ""
 
 

@@ -65,6 +65,7 @@ class Confinement:
         self._isolation = isolation
         self.state: Path | None = None
         """Where the server keeps what shall outlast it."""
+        self._held: protected.Held | None = None
         self.why_open = "" if isolation.kind == "none" else self._why_not()
         """Why there are no walls although they are wished for; empty where there are, or nobody wishes."""
         self.is_closed = isolation.kind != "none" and not self.why_open
@@ -75,6 +76,11 @@ class Confinement:
         hosts = (*self._isolation.allowed_hosts, host) if host else self._isolation.allowed_hosts
         paths = (*self._isolation.readable_paths, Path(folder)) if folder else self._isolation.readable_paths
         self._isolation = replace(self._isolation, allowed_hosts=hosts, readable_paths=paths)
+
+    def fallen(self) -> str:
+        """Which wall fell since the opening, for the user; empty where they stand. Blocks for a moment."""
+        replaced = self._held.replaced() if self._held is not None else None
+        return "" if replaced is None else f"{replaced} was replaced on this machine, so it is not protected any more"
 
     def _why_not(self) -> str:
         try:
@@ -132,13 +138,14 @@ class Confinement:
     async def _walled_in(self, launch: Launch, folder: Path, stack: AsyncExitStack) -> Launch:
         try:
             walls = await asyncio.to_thread(self._walls, folder)
-            words, placeholders = await asyncio.to_thread(walls.command)
+            words, guards = await asyncio.to_thread(walls.command)
             words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.handed_over(words))
-            stack.push_async_callback(asyncio.to_thread, protected.remove, placeholders)
+            self._held = await asyncio.to_thread(protected.Held, guards, walls.user)
+            stack.push_async_callback(asyncio.to_thread, self._held.close)
             if walls.state is not None:
                 await asyncio.to_thread(_make_state, walls.state, walls.user)
             environ = await asyncio.to_thread(git_identity.settings_for, folder)
-            await asyncio.to_thread(_hand_over, folder, placeholders, walls.user)
+            await asyncio.to_thread(_hand_over, folder, walls.user)
         except (bubblewrap.BubblewrapError, OSError) as error:
             raise RuntimeUnavailableError(f"The sandbox cannot be walled in: {error}.") from error
         options = launch.options
@@ -183,9 +190,8 @@ def _make_state(folder: Path, user: tuple[int, int] | None) -> None:
         os.chown(folder, *user)
 
 
-def _hand_over(folder: Path, placeholders: list[Path], user: tuple[int, int] | None) -> None:
-    """Make the placeholders, and give the folder of the sockets to whoever the sandbox's processes are."""
-    protected.make(placeholders, user)
+def _hand_over(folder: Path, user: tuple[int, int] | None) -> None:
+    """Give the folder of the sockets to whoever the sandbox's processes are."""
     if user is not None:
         for path in (folder, *folder.iterdir()):
             os.chown(path, *user)

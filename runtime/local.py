@@ -104,6 +104,9 @@ class LocalRuntime:
         """Carry out one action. Raises RuntimeUnavailableError where the server is not there; see `start`."""
         if self._client is None:
             raise RuntimeUnavailableError("The local runtime is not started. Start it first.")
+        if fallen := await asyncio.to_thread(self._confinement.fallen):
+            await self.aclose()
+            raise RuntimeUnavailableError(f"{fallen}. The sandbox was ended; the next action starts a new one.")
         return await self._client.execute(action, action_id, on_frame)
 
     async def usage(self) -> SandboxUsage | None:

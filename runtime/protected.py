@@ -7,6 +7,7 @@ an empty folder, which git does not see and which can be taken away again withou
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Iterable
@@ -50,6 +51,8 @@ class Mounts:
     """Bubblewrap's, in order."""
     placeholders: list[Path] = field(default_factory=list)
     """What has to be there first."""
+    guarded: list[Path] = field(default_factory=list)
+    """Every mount point."""
     opened: list[Path] = field(default_factory=list)
     """Folders beside the workspace that its git needs, writable but for what is protected in them."""
 
@@ -77,6 +80,7 @@ def mounts(workspace: Path, names: Iterable[str]) -> Mounts:
 
 def _protect_repository(git: Path, found: Mounts) -> None:
     """Leave a repository's folder writable, but for what git carries out."""
+    found.guarded.append(git)
     found.arguments += ["--bind", str(git), str(git)]  # a mount cannot be renamed, and what is in it goes with it
     for name in _GIT_FILES:
         if _kind(git / name) or name == "config.worktree":
@@ -99,19 +103,57 @@ def _worktree_of(file: Path) -> Path | None:
     return worktree if is_its_own and worktree.parent.name == "worktrees" else None
 
 
-def make(placeholders: Iterable[Path], owner: tuple[int, int] | None) -> None:
-    """Make the placeholders. Raises OSError."""
-    for path in placeholders:
+class Held:
+    """The mount points of one sandbox while it lives: placeholders are there, and stay as long as anybody needs them.
+
+    A folder or file that is renamed or removed on the host takes its mount along, in every sandbox. So a placeholder is
+    removed only by the last of all processes that hold it, and `replaced` tells of everything else. Raises OSError.
+    """
+
+    def __init__(self, found: Mounts, owner: tuple[int, int] | None) -> None:
+        self._locks: dict[Path, int] = {}
+        try:
+            for path in found.placeholders:
+                self._locks[path] = _locked(path, owner)
+            self._identities = {path: _identity(path) for path in found.guarded}
+        except BaseException:
+            self.close()
+            raise
+
+    def replaced(self) -> Path | None:
+        """One that is not what it was when the sandbox was started, and so is not protected in it any more."""
+        return next((path for path, identity in self._identities.items() if _identity(path) != identity), None)
+
+    def close(self) -> None:
+        """Let go of the placeholders. One that is not empty, or gone, is not ours any more."""
+        for path, lock in self._locks.items():
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.rmdir()
+            os.close(lock)
+        self._locks.clear()
+
+
+def _locked(path: Path, owner: tuple[int, int] | None) -> int:
+    """A placeholder that nobody removes as long as the answer, a descriptor, is open."""
+    while True:
         path.mkdir(mode=0o755, exist_ok=True)
-        if owner is not None:
-            os.chown(path, *owner, follow_symlinks=False)
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fcntl.flock(lock, fcntl.LOCK_SH)  # whoever holds it alone is about to remove it
+        status = os.fstat(lock)
+        if _identity(path) == (status.st_dev, status.st_ino):
+            if owner is not None:
+                os.fchown(lock, *owner)
+            return lock
+        os.close(lock)
 
 
-def remove(placeholders: Iterable[Path]) -> None:
-    """Take the placeholders away; one that is not empty, or gone, is not ours any more."""
-    for path in placeholders:
-        with suppress(OSError):
-            path.rmdir()
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _protect(path: Path, found: Mounts) -> None:
@@ -121,6 +163,7 @@ def _protect(path: Path, found: Mounts) -> None:
             f"{path} is a symbolic link, which cannot be protected. Put the file itself there, or take the name out of "
             "sandbox.protected_paths"
         )
+    found.guarded.append(path)
     if kind is None or (kind == stat.S_IFDIR and not any(path.iterdir())):
         found.placeholders.append(path)  # also one that a process that was killed left behind
         found.arguments += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]

@@ -205,6 +205,27 @@ async def test_a_worktree_that_its_repository_does_not_know_opens_nothing(worksp
         assert (await run(runtime, "echo x > .git")).exit_code != 0
 
 
+async def test_a_placeholder_stays_as_long_as_any_sandbox_needs_it(workspace: Path) -> None:
+    async with walled(workspace) as one:
+        async with walled(workspace) as two:
+            assert (await run(two, "echo x > .envrc")).exit_code != 0
+        assert (workspace / ".envrc").is_dir()
+        assert (await run(one, "echo x > .envrc; rmdir .envrc; mkdir .envrc")).exit_code != 0
+    assert not (workspace / ".envrc").exists()
+
+
+@pytest.mark.parametrize("name", [".git/config", ".vscode"])
+async def test_a_wall_that_falls_ends_the_sandbox(workspace: Path, name: str) -> None:
+    async with walled(workspace) as runtime:
+        (workspace / name).rename(workspace / "aside")
+        subprocess.run(["cp", "-a", str(workspace / "aside"), str(workspace / name)], check=True)
+        with pytest.raises(RuntimeUnavailableError, match=f"{name} was replaced"):
+            await run(runtime, f"echo x >> {name}")
+        assert runtime.server_pid is None
+        await runtime.start()
+        assert (await run(runtime, "echo x >> .git/config; echo x > .vscode/new")).exit_code != 0
+
+
 async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
     mark = f"{300 + os.getpid() % 100000}.25"
     async with walled(workspace) as runtime:
