@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
@@ -19,7 +20,7 @@ from tests.bench.places import AGENT, folder, milliseconds_since
 from tests.bench.stalls import Beat, idle_beats
 from tests.doubles import FINISH, write_script
 
-EVENTS, STEPS_AT_ONCE, ROUNDS = 100_000, 500, 3
+EVENTS, EVENTS_AT_ONCE, ROUNDS = 100_000, 1_000, 3
 
 
 def measure() -> list[Figure]:
@@ -51,16 +52,19 @@ async def _measure() -> list[Figure]:
 
 async def _write(home: Path, workspace: str, model: str) -> None:
     """Commands and what they printed, one after the other."""
-    steps = []
-    for number in range(STEPS_AT_ONCE):
-        steps.append(Draft(CmdRunAction(command=f"make step-{number}", thought="Now the next one. " * 10), AGENT))
-        steps.append(
-            Draft(CmdOutputObservation(command=f"make step-{number}", content="a line of output\n" * 30), AGENT)
-        )
     async with EventStore(home) as store:
         lease = await store.create_conversation("c", title="long", workspace=workspace, model=model)
-        for _ in range(EVENTS // len(steps)):
-            await store.append(lease, steps)
+        for first in range(0, EVENTS, EVENTS_AT_ONCE):
+            await store.append(lease, list(_steps(first, first + EVENTS_AT_ONCE)))
+
+
+def _steps(first: int, end: int) -> Iterator[Draft]:
+    """Actions, each caused by the observation before it, and what came of them."""
+    for event_id in range(first, end, 2):
+        command = f"make step-{event_id}"
+        cause = event_id - 1 if event_id else None
+        yield Draft(CmdRunAction(command=command, thought="Now the next one. " * 10), AGENT, cause)
+        yield Draft(CmdOutputObservation(command=command, content="a line of output\n" * 30), AGENT, event_id)
 
 
 async def _bare(home: Path) -> float:
