@@ -33,6 +33,8 @@ DEFAULT_TIMEOUT_S = 120.0
 """Of an action without its own; V0's `sandbox.timeout`."""
 LOOK_AFTER_S = 0.15
 """Silence after which it is looked whether the command waits for input; then after twice that, and so on."""
+LOOK_AGAIN_S = 0.1
+"""Then once more: on a busy machine, what waits may be the shell after the command's end, which has not arrived yet."""
 SHOWN_COMMAND_CHARS = 4_000
 """A command is shown above its output; of a longer one, its beginning."""
 MAX_UNSENT_BYTES = 1024 * 1024
@@ -241,6 +243,10 @@ class BashSession:
         if self._told_at_bytes == told_at_bytes or not shell.has_begun:
             return False
         if not waiting.waits_for_terminal(shell.terminal):
+            return False
+        await shell.change_within(LOOK_AGAIN_S)
+        is_quiet = self._printed.total_bytes == told_at_bytes and not shell.is_over
+        if not is_quiet or not waiting.waits_for_terminal(shell.terminal):
             return False
         self._told_at_bytes = told_at_bytes
         self._is_announced = True
