@@ -34,6 +34,7 @@ from core.events import (
     ErrorObservation,
     Event,
     EventSource,
+    LLMMetrics,
     LoopDetectionObservation,
     LoopRecoveryAction,
     MessageAction,
@@ -210,11 +211,18 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
     return s
 
 
+def _sums_after(before: LLMMetrics, after: LLMMetrics | None) -> LLMMetrics:
+    """The sums that an event of the agent carries. A cost that is unknown stays so: a late answer does not know it."""
+    if after is None or before.accumulated_cost is not None:
+        return after or before
+    return after.model_copy(update={"accumulated_cost": None})
+
+
 def _from_agent(s: State, env: Envelope) -> State:
     """An event of the agent: part of the answer that is awaited, or of one that nobody awaits any more."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=event.llm_metrics or s.metrics)
+    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1

@@ -352,6 +352,17 @@ def test_a_budget_that_cannot_be_watched_asks_and_is_given_up_if_the_user_goes_o
     assert talk.state.allowed.max_budget is None
 
 
+def test_a_late_answer_does_not_make_an_unknown_cost_known() -> None:
+    talk = Talk(Limits(max_budget=1.0))
+    talk.user_says()
+    (action,) = talk.agent_runs("a")
+    talk.state = replace(talk.state, metrics=LLMMetrics(accumulated_cost=None))
+    late = CmdRunAction(command="b", llm_metrics=LLMMetrics(accumulated_cost=0.1))
+    talk.add(late, AGENT, 0)
+    talk.add(CmdOutputObservation(command="a"), AGENT, action)
+    assert talk.state.halt == Halt(HaltKind.LIMIT, "unpriced")
+
+
 def test_a_budget_is_held_before_the_call_that_would_break_it() -> None:
     talk = Talk(Limits(max_budget=1.0))
     talk.user_says()
