@@ -56,7 +56,7 @@ documents: setup ## the README's table of keys, docs/vocabulary.md and docs/weak
 
 lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
 	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install --quiet uv
-	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 \
+	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra dev --extra documents --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
 	  --custom-compile-command "make lock" -o requirements.lock
 	@rm -rf $(VENV)-lock

@@ -1,42 +1,40 @@
 """The registry of plugins: what a server can do beyond shell, files and plan.
 
-A plugin brings rows for the executor's table. It is one file beside this one and one entry in PLUGINS; two
-plugins that claim one action are refused when the server starts.
+A plugin is one file or folder beside this one and one entry in PLUGINS; those of other packages are found by
+`core.plugins.installed`. Two that claim one action are refused when the server starts.
+
+    base        what a plugin is, and what it is given
+    startup     starts them in order, beside the server, and lets their actions wait for that
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable
+from importlib import import_module
 
-from runtime.server.executor import Table
+from core.plugins import PluginError, PluginRequirement, in_order, installed
+from runtime.plugins.base import Place, Plugin
 
-
-class Plugin(Protocol):
-    """Something that carries out actions and has to be started and ended with the server."""
-
-    @property
-    def table(self) -> Table:
-        """Its rows; complete before `start`."""
-        ...
-
-    async def start(self) -> None:
-        """Make it ready. Raises what keeps it from that; the server then does not start."""
-        ...
-
-    async def aclose(self) -> None:
-        """End it and everything that it started."""
-        ...
+PLUGINS: tuple[PluginRequirement, ...] = ()
+"""Ours, by name."""
 
 
-PLUGINS: Mapping[str, Callable[[str], Plugin]] = {}
-"""By the name that `--plugins` takes: what makes it, given the working folder."""
+def required(names: Iterable[str]) -> list[PluginRequirement]:
+    """The plugins of these names and those that they need, in the order in which they start. Raises PluginError."""
+    wanted, ours = list(dict.fromkeys(names)), {plugin.name: plugin for plugin in PLUGINS}
+    if not wanted:
+        return []
+    known = ours if ours.keys() >= set(wanted) else {**installed(), **ours}
+    return in_order(wanted, known)
 
 
-def check_names(names: Iterable[str]) -> list[str]:
-    """The names as they are, without repetition. Raises ValueError for one that is not known."""
-    wanted = list(dict.fromkeys(names))
-    if unknown := [name for name in wanted if name not in PLUGINS]:
-        known = ", ".join(sorted(PLUGINS)) or "none"
-        raise ValueError(f"no plugin is called {', '.join(unknown)}; known: {known}")
-    return wanted
+def make(requirement: PluginRequirement, place: Place) -> Plugin:
+    """The plugin itself. Raises PluginError where its code cannot be had."""
+    module, _, name = requirement.make.partition(":")
+    try:
+        if requirement.events:
+            import_module(requirement.events)
+        plugin: Plugin = getattr(import_module(module), name)(place)
+    except Exception as error:  # the boundary to foreign code
+        raise PluginError(f"the plugin {requirement.name!r} cannot be had: {type(error).__name__}: {error}") from error
+    return plugin

@@ -11,15 +11,19 @@ import asyncio
 import logging
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import web
 
-from runtime.plugins import PLUGINS, check_names
+from runtime.plugins import required
+from runtime.plugins.base import Place
+from runtime.plugins.startup import PluginStartup
 from runtime.server import processes
 from runtime.server.app import ActionServer
 from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession
@@ -51,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     try:
         guard = Guard(take_key(options.key_file))
-        options.plugins = check_names(filter(None, options.plugins.split(",")))
+        options.plugins = required(filter(None, options.plugins.split(",")))
         options.working_dir = options.working_dir.resolve(strict=True)
         options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
         options.history = KeptHistory(options.state_dir / "undo") if options.state_dir else None
@@ -81,11 +85,13 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
         working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout, outputs=outputs
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
-    plugins = [PLUGINS[name](working_dir) for name in options.plugins]
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
-    executor = ActionExecutor([bash.table, files.table, tasks.table, *(plugin.table for plugin in plugins)])
+    private = Path(tempfile.mkdtemp(prefix="p", dir=options.uds.parent if options.uds else None))
+    plugins = PluginStartup(options.plugins, Place(working_dir, private, lambda: bash.cwd, environ, umask))
+    executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables])
+    routes = [*TerminalRoutes(bash).table, *plugins.routes]
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir, umask, routes=TerminalRoutes(bash).table).app,
+        ActionServer(executor, guard, working_dir, umask, routes=routes).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
@@ -93,12 +99,12 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     )
     try:
         await asyncio.gather(bash.start(), outputs.remove_abandoned())
-        for plugin in plugins:
-            await plugin.start()
         await runner.setup()
         await _accept(listener, guard, runner)
         sys.stdout.write(f"ready {_address(listener)}\n")
         sys.stdout.flush()
+        if not options.lazy_plugins:
+            plugins.begin()
         await ended.wait()
     except ShellError as error:
         return _refuse(error)
@@ -107,10 +113,9 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
         listener.close()
         processes.kill_descendants(os.getpid())  # first, so that nothing of what follows waits for any of it
         await bash.aclose()
-        await outputs.aclose()
-        for plugin in reversed(plugins):
-            await plugin.aclose()
+        await asyncio.gather(outputs.aclose(), plugins.aclose())
         await runner.cleanup()
+        await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
         if way_out:
             await way_out.aclose()
     return 0
@@ -176,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="with --port: the address (default: %(default)s)")
     parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")
     parser.add_argument("--plugins", default="", help="names, with commas between them")
+    parser.add_argument("--lazy-plugins", action="store_true", help="start a plugin when an action first needs it")
     parser.add_argument("--session-dir", type=Path, help="where the plan is written as TASKS.md")
     parser.add_argument(
         "--root", type=Path, action="append", help="files are worked on beneath this folder only; again for more"

@@ -11,11 +11,11 @@ from core.agent.tools import CODEACT_TOOLS
 from core.config import AgentSettings, ConversationSettings, DaySettings, SandboxSettings, Settings
 from core.events import Action
 from core.llm.settings import LLMSettings
-from runtime.plugins import PLUGINS
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Table
 from runtime.server.files import Files
 from runtime.server.tasks import TaskList
+from tests.runtime.conftest import every_plugin
 
 WITHOUT_A_HANDLER = {"run_ipython", "browse", "browse_interactive", "call_tool_mcp"}
 """Runnable actions that only a plugin can carry out, and no plugin does yet. Whoever brings it takes it out here."""
@@ -25,7 +25,7 @@ def tables(folder: Path) -> list[Table]:
     """The rows of a server with every plugin, as `runtime.server.main` puts them together."""
     bash = BashSession(str(folder))
     rows: list[Table] = [bash.table, Files(lambda: str(folder), 0o022).table, TaskList(None).table]
-    return [*rows, *(make(str(folder)).table for make in PLUGINS.values())]
+    return [*rows, *every_plugin(folder).tables]
 
 
 async def test_every_runnable_action_has_exactly_one_handler(tmp_path: Path) -> None:

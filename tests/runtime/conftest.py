@@ -16,6 +16,9 @@ from aiohttp import web
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
 from runtime.client import ActionExecutionClient
 from runtime.local import LocalRuntime
+from runtime.plugins import PLUGINS, required
+from runtime.plugins.base import Place
+from runtime.plugins.startup import PluginStartup
 from runtime.server.app import ActionServer
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor
@@ -72,6 +75,17 @@ class Shell:
     async def run(self, command: str, action_id: int = 7, **fields: Any) -> CmdOutputObservation:
         action = CmdRunAction(command=command, **fields)
         return await self.session.carry_out(action, action_id, self.watcher.emit)
+
+
+def place(folder: Path, **fields: Any) -> Place:
+    """Where a plugin works that a test makes by itself."""
+    values: dict[str, Any] = {"folder": folder, "cwd": lambda: str(folder), "environ": dict(os.environ)}
+    return Place(str(folder), **{**values, **fields})
+
+
+def every_plugin(folder: Path) -> PluginStartup:
+    """Ours, none of them started."""
+    return PluginStartup(required(plugin.name for plugin in PLUGINS), place(folder))
 
 
 @pytest.fixture

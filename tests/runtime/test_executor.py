@@ -22,12 +22,11 @@ from core.events import (
     TaskTrackingObservation,
     UserRejectObservation,
 )
-from runtime.plugins import PLUGINS, check_names
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Emit, Handler, Table, merge
 from runtime.server.files import Files
 from runtime.server.tasks import TaskList
-from tests.runtime.conftest import Watcher
+from tests.runtime.conftest import Watcher, every_plugin
 
 
 def raising(error: Exception) -> Handler:
@@ -44,18 +43,12 @@ async def execute(action: Action, *tables: Table) -> Observation:
 def test_no_two_handlers_of_the_server_and_its_plugins_claim_one_action(tmp_path: Path) -> None:
     folder = str(tmp_path)
     tables = [BashSession(folder).table, Files(lambda: folder).table, TaskList().table]
-    plugins = [make(folder).table for make in PLUGINS.values()]
-    assert all(action.runnable for action in merge([*tables, *plugins]))
+    assert all(action.runnable for action in merge([*tables, *every_plugin(tmp_path).tables]))
 
 
 def test_two_handlers_that_claim_one_action_are_refused() -> None:
     with pytest.raises(ValueError, match="two handlers claim TaskTrackingAction"):
         merge([TaskList().table, TaskList().table])
-
-
-def test_an_unknown_plugin_is_named() -> None:
-    with pytest.raises(ValueError, match="no plugin is called nonsense; known: "):
-        check_names(["nonsense"])
 
 
 async def test_a_thought_is_logged() -> None:

@@ -55,7 +55,7 @@ async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_does_not_start_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called nonsense"):
+    with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called 'nonsense'"):
         await LocalRuntime(tmp_path, options=("--plugins", "nonsense")).start()
 
 

@@ -84,7 +84,7 @@ class TestRefusing:
         assert not process.key_file.exists()
 
     def test_with_an_unknown_plugin(self, process: Process) -> None:
-        assert "no plugin is called nonsense" in process.refusal("--plugins", "nonsense")
+        assert "no plugin is called 'nonsense'" in process.refusal("--plugins", "nonsense")
 
     def test_with_a_folder_that_is_not_there(self, process: Process) -> None:
         assert "No such file" in process.refusal("--working-dir", "/nowhere")
@@ -189,4 +189,4 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
     packages = {name.split(".")[0] for name in loaded.split()}
     assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
     ours = {name for name in loaded.split() if name.startswith("core.")}
-    assert {".".join(name.split(".")[:2]) for name in ours} == {"core.events", "core.usage"}
+    assert {".".join(name.split(".")[:2]) for name in ours} == {"core.events", "core.plugins", "core.usage"}
