@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from core.blobs import Blob, BlobRef, blob_of
@@ -17,14 +19,14 @@ async def read(ref: BlobRef) -> Blob | None:
     return KEPT.get(ref)
 
 
-def said(*parts: str | Blob | BlobRef) -> dict[str, object]:
-    content = []
+def said(*parts: str | Blob | BlobRef) -> dict[str, Any]:
+    content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, str):
             content.append({"type": "text", "text": part})
         else:
             shown = part.data_url() if isinstance(part, Blob) else str(part)
-            content.append({"type": "image_url", "image_url": {"url": shown}})  # type: ignore[dict-item]
+            content.append({"type": "image_url", "image_url": {"url": shown}})
     return {"role": "user", "content": content}
 
 
