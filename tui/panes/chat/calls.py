@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from core.blobs import pictures_of
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -61,6 +62,10 @@ class Result:
     body: PieceKind = PieceKind.OUTPUT
     shown: int = TAIL_LINES
     folded: bool = True
+    pictures: tuple[str, ...] = ()
+    """References."""
+    pictures_fold: bool = False
+    """Whether they are folded away with the rest: those of a page stand in the browser pane."""
 
 
 def clean(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -161,7 +166,8 @@ def result_of(observation: Observation) -> Result:
         case AgentDelegateObservation():
             return Result(Mark.OK, output(observation.content), shown=FAILED_LINES)
         case _:
-            return _any_result(observation)
+            is_page, pictures = isinstance(observation, BrowserOutputObservation), tuple(pictures_of(observation))
+            return replace(_any_result(observation), pictures=pictures, pictures_fold=is_page)
 
 
 def _any_result(observation: Observation) -> Result:
