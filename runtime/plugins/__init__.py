@@ -15,7 +15,7 @@ from importlib import import_module
 from core.plugins import PluginError, PluginRequirement, in_order, installed
 from runtime.plugins.base import Place, Plugin
 
-PLUGINS: tuple[PluginRequirement, ...] = ()
+PLUGINS: tuple[PluginRequirement, ...] = (PluginRequirement("jupyter", "runtime.plugins.jupyter.plugin:JupyterPlugin"),)
 """Ours, by name."""
 
 
