@@ -15,7 +15,10 @@ from importlib import import_module
 from core.plugins import PluginError, PluginRequirement, in_order, installed
 from runtime.plugins.base import Place, Plugin
 
-PLUGINS: tuple[PluginRequirement, ...] = (PluginRequirement("jupyter", "runtime.plugins.jupyter.plugin:JupyterPlugin"),)
+PLUGINS: tuple[PluginRequirement, ...] = (
+    PluginRequirement("jupyter", "runtime.plugins.jupyter.plugin:JupyterPlugin"),
+    PluginRequirement("agent_skills", "runtime.plugins.agent_skills.plugin:AgentSkillsPlugin", needs=("jupyter",)),
+)
 """Ours, by name."""
 
 
