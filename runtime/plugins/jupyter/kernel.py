@@ -92,6 +92,10 @@ class Kernel:
         """For the model; only once it has ended."""
         return "it did not obey an interrupt, and was killed" if self._disobeyed else self._process.ended.result()
 
+    async def ended(self) -> None:
+        """Wait for the end of its process."""
+        await asyncio.wait({self._process.ended})
+
     @property
     def cwd(self) -> str:
         """Where it is; empty where that cannot be known."""

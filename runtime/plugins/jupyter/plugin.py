@@ -49,6 +49,10 @@ class JupyterPlugin:
         """The one in use, which may have ended."""
         return self._supply.current
 
+    async def spare_is_ready(self) -> None:
+        """Wait until a warm kernel stands by; there is one after the first cell. Raises KernelError, OSError."""
+        await self._supply.spare_is_ready()
+
     def prepare(self, code: str) -> None:
         """Have code executed in every kernel that is started from now on, before anybody uses it."""
         self._preparations.append(code)

@@ -64,6 +64,11 @@ class KernelSupply:
         if self._next is None:
             self._next = asyncio.create_task(self._start(), name="start of a kernel")
 
+    async def spare_is_ready(self) -> None:
+        """Wait for the spare. Raises KernelError, OSError."""
+        if self._next is not None:
+            await asyncio.shield(self._next)
+
     async def aclose(self) -> None:
         """End all of them."""
         upcoming, self._next = self._next, None
