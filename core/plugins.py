@@ -34,7 +34,11 @@ class PluginRequirement:
     """`module:NAME` of a mapping from its event classes to how they are shown. Empty: as JSON."""
 
 
-OURS: tuple[PluginRequirement, ...] = (PluginRequirement("vscode", "runtime.plugins.vscode:VSCodePlugin"),)
+OURS = (
+    PluginRequirement("agent_skills", "runtime.plugins.agent_skills.plugin:AgentSkillsPlugin", needs=("jupyter",)),
+    PluginRequirement("jupyter", "runtime.plugins.jupyter.plugin:JupyterPlugin"),
+    PluginRequirement("vscode", "runtime.plugins.vscode:VSCodePlugin"),
+)
 """The plugins that Handloom brings."""
 
 

@@ -87,7 +87,8 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.uds.parent if options.uds else None))
-    plugins = PluginStartup(options.plugins, Place(working_dir, private, lambda: bash.cwd, environ, umask))
+    place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs)
+    plugins = PluginStartup(options.plugins, place)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables])
     routes = [*TerminalRoutes(bash).table, *plugins.routes]
     runner = web.AppRunner(
