@@ -15,7 +15,7 @@ from PIL import Image
 
 from core.blobs import Blob, BlobRef, blob_of
 from tests.core.test_blobs import png, url
-from tui.pictures import KEPT, PictureError, Pictures, Pixels, decoded, half_blocks, size_in_cells
+from tui.pictures import KEPT, PictureError, Pictures, Pixels, decoded, quadrants, size_in_cells
 
 FLAG = Pixels(2, 4, bytes([255, 0, 0] * 4 + [0, 0, 255] * 4))
 """Red above blue."""
@@ -27,14 +27,16 @@ def blob(colour: str) -> Blob:
     return found
 
 
-def test_a_cell_shows_the_pixel_above_and_the_one_below() -> None:
-    (line,) = half_blocks(FLAG, 2, 1)
+def test_a_cell_shows_four_pixels_in_two_colours() -> None:
+    (line,) = quadrants(FLAG, 1, 1)
     (segment,) = line
-    assert segment.text == "▀▀"
+    assert segment.text == "▀"
     assert segment.style is not None
     assert segment.style.color is not None
     assert segment.style.bgcolor is not None
     assert (segment.style.color.name, segment.style.bgcolor.name) == ("#ff0000", "#0000ff")
+    corner = Pixels(2, 2, bytes([0, 0, 0] * 3 + [255, 255, 255]))
+    assert quadrants(corner, 1, 1)[0][0].text == "▗"
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 120), st.integers(1, 60), st.booleans())
@@ -44,7 +46,7 @@ def test_every_picture_fits_its_place_and_fills_its_cells(
     wide, high = size_in_cells(width, height, columns, rows, enlarge=enlarge)
     assert 1 <= wide <= columns
     assert 1 <= high <= rows
-    drawn = half_blocks(Pixels(width, height, bytes(width * height * 3)), wide, high)
+    drawn = quadrants(Pixels(width, height, bytes(width * height * 3)), wide, high)
     assert len(drawn) == high
     assert all(sum(segment.cell_length for segment in line) == wide for line in drawn)
 

@@ -1,4 +1,4 @@
-"""BrowserView: a page's picture in half blocks, its address above, and what led there below."""
+"""BrowserView: a page's picture in quarters of cells, its address above, and what led there below."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.commands import BY_ID
-from tui.pictures import Pixels, half_blocks, size_in_cells
+from tui.pictures import Pixels, quadrants, size_in_cells
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class BrowserView(Widget, can_focus=True):
         columns, lines = size_in_cells(ref.width, ref.height, width, rows, enlarge=True)
         left = (width - columns) // 2
         margin = [Segment(" " * left, self.rich_style)] if left else []
-        drawn = half_blocks(found, columns, lines)
+        drawn = quadrants(found, columns, lines)
         return [Strip([*margin, *line]).adjust_cell_length(width, self.rich_style) for line in drawn]
 
     def _line(self, text: str, role: str, width: int) -> Strip:

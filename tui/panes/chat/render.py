@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.roles import MARKS, QUIET
-from tui.pictures import Pixels, half_blocks, size_in_cells
+from tui.pictures import Pixels, quadrants, size_in_cells
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -212,11 +212,11 @@ class Renderer:
                 yield [Segment("  " + row, style)]
 
     def _picture(self, piece: Piece) -> Iterable[Line]:
-        """A picture in half blocks, or room for it and why it is not there."""
+        """A picture in quarters of cells, or room for it and why it is not there."""
         columns, rows = self._cells(piece)
         found = self._pixels(piece)
         if isinstance(found, Pixels):
-            for line in half_blocks(found, columns, rows):
+            for line in quadrants(found, columns, rows):
                 yield [Segment("  "), *line]
             return
         said = f"The picture cannot be shown: {found}." if found else "…"
