@@ -125,7 +125,7 @@ THREATS = (
         "constant time; a server without one, or with one that could be guessed, does not start",
         (
             "tests/runtime/test_app.py::TestGuard::test_every_route_wants_the_key",
-            "tests/runtime/test_guard.py::test_a_key_that_could_be_guessed_is_refused",
+            "tests/runtime/test_guard.py::test_a_server_without_a_key_is_refused",
             "tests/runtime/test_guard.py::TestBrowsers::test_a_key_in_the_address_or_in_a_cookie_is_none",
             "tests/runtime/test_server.py::TestRefusing::test_with_an_empty_key",
             "tests/runtime/test_server.py::TestHiding::test_the_key_is_taken_and_the_socket_is_the_owners",

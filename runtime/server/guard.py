@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import re
 from collections.abc import Awaitable, Callable
 
@@ -18,14 +19,16 @@ from aiohttp import web
 
 from runtime.protocol import KEY_HEADER
 
+log = logging.getLogger(__name__)
+
 HEADER_TIMEOUT_S = 10.0
 """For the first request's header; a caller that is real sends it at once."""
 MAX_STRANGERS = 50
 """Beyond it, the one that came first is let go of."""
 MAX_CONNECTIONS = 100
 """Of those that know the key; one conversation needs two or three."""
-MIN_KEY_CHARS = 32
-"""256 bits are 64 hexadecimal digits; fewer than 32 characters are a word that somebody thought of."""
+GUESSED_CHARS = 32
+"""Ours has 64 hexadecimal digits, which are 256 bits; fewer than these are a word that somebody thought of."""
 
 _OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 
@@ -36,8 +39,10 @@ class Guard:
     """Admits requests and bounds connections."""
 
     def __init__(self, key: str) -> None:
-        if len(key) < MIN_KEY_CHARS:
-            raise ValueError(f"the key is shorter than {MIN_KEY_CHARS} characters and could be guessed")
+        if not key:
+            raise ValueError("a server without a key would admit everybody")
+        if len(key) < GUESSED_CHARS:
+            log.warning("The key has %d characters and could be guessed; take 64 hexadecimal digits.", len(key))
         self._key = key.encode()
         self._strangers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         """The one that came first is the first."""

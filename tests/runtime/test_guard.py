@@ -70,10 +70,16 @@ class TestBrowsers:
                 assert response.status == 401
 
 
-@pytest.mark.parametrize("key", ["", "k", "k" * 31])
-def test_a_key_that_could_be_guessed_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match="could be guessed"):
-        Guard(key)
+def test_a_server_without_a_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="would admit everybody"):
+        Guard("")
+
+
+def test_a_key_that_could_be_guessed_is_said_to_be(caplog: pytest.LogCaptureFixture) -> None:
+    Guard("k" * 32)
+    assert not caplog.messages
+    Guard("k" * 31)
+    assert "could be guessed" in caplog.messages[0]
 
 
 class TestStrangers:
