@@ -4,6 +4,7 @@ A plugin is one file or folder beside this one and one entry in PLUGINS; those o
 `core.plugins.installed`. Two that claim one action are refused when the server starts.
 
     base        what a plugin is, and what it is given
+    browser     one Chromium that the agent drives and the user can watch
     startup     starts them in order, beside the server, and lets their actions wait for that
 """
 
@@ -15,7 +16,7 @@ from importlib import import_module
 from core.plugins import PluginError, PluginRequirement, in_order, installed
 from runtime.plugins.base import Place, Plugin
 
-PLUGINS: tuple[PluginRequirement, ...] = ()
+PLUGINS: tuple[PluginRequirement, ...] = (PluginRequirement("browser", "runtime.plugins.browser.plugin:BrowserPlugin"),)
 """Ours, by name."""
 
 
