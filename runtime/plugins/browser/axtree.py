@@ -1,4 +1,4 @@
-"""The accessibility tree: bids taken from where marking.js put them, frames merged, cut to size, and as text.
+"""The accessibility tree: bids, frames merged, cut to size, and as text.
 
 Pure functions of the answers of `Accessibility.getFullAXTree`. The text and its options are those of BrowserGym's
 `flatten_axtree_to_str`, for agents are tuned to them.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from runtime.plugins.browser.snapshot import BORROWED
 
 Node = dict[str, Any]
 Properties = Mapping[str, Mapping[str, Any]]
@@ -27,33 +25,14 @@ _FLAGS = frozenset({"required", "focused", "atomic"})
 """Properties that the text names where they hold, and leaves out where they do not."""
 
 
-def take_bids(nodes: list[Node]) -> None:
-    """Move the bids from the borrowed attributes to `browsergym_id`; the page's own texts stay."""
+def name_bids(nodes: list[Node], bids: Mapping[int, str], mark: str) -> None:
+    """Give each node its `browsergym_id`, by the backend id of its element, and take off the mark."""
     for node in nodes:
-        bid = _from_role_description(node)
-        if "description" in node:
-            borrowed = BORROWED.fullmatch(str(node["description"].get("value", "")))
-            if borrowed:
-                bid = bid or borrowed[1]
-                node["description"]["value"] = borrowed[2]
-            if not node["description"].get("value"):
-                del node["description"]
-        if bid:
+        if node.get("description", {}).get("value") == mark:
+            del node["description"]
+        bid = bids.get(node.get("backendDOMNodeId", -1))
+        if bid is not None:
             node["browsergym_id"] = bid
-
-
-def _from_role_description(node: Node) -> str:
-    for at, held in enumerate(node.get("properties", ())):
-        if held["name"] != "roledescription":
-            continue
-        borrowed = BORROWED.fullmatch(str(held["value"].get("value", "")))
-        if borrowed is None:
-            return ""
-        held["value"]["value"] = borrowed[2]
-        if not borrowed[2]:
-            del node["properties"][at]
-        return borrowed[1]
-    return ""
 
 
 def merge(trees: Mapping[str, list[Node]], holders: Mapping[int, str]) -> list[Node]:

@@ -26,6 +26,8 @@ MOST_ELEMENTS = 20_000
 """Of one frame; those after them get no bid."""
 VISIBILITY_PATIENCE_MS = 1_000
 """The browser tells what is in view with its next picture; a page that draws none is not waited for any longer."""
+MARK = "handloom: marked"
+"""The description of an element while it is read, unless the page gives it one."""
 TRIES = 5
 """A page may change while it is read."""
 
@@ -88,7 +90,7 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
         shot, main = await asyncio.gather(
             session.send(
                 "DOMSnapshot.captureSnapshot",
-                {"computedStyles": [], "includeDOMRects": True, "includePaintOrder": with_dom},
+                {"computedStyles": [], "includeDOMRects": with_dom, "includePaintOrder": with_dom},
             ),
             session.send("Accessibility.getFullAXTree"),
         )
@@ -102,26 +104,26 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
 def _compose(
     marking: Marking, shot: dict[str, Any], trees: dict[str, list[axtree.Node]], holders: dict[int, str], with_dom: bool
 ) -> Extraction:
+    known = {bid: of for bid, of in snapshot.elements(shot).items() if bid in marking.elements}
+    bids = {of.node: bid for bid, of in known.items()}
     for nodes in trees.values():
-        axtree.take_bids(nodes)
+        axtree.name_bids(nodes, bids, MARK)
     nodes = axtree.merge(trees, holders)
     kept = axtree.cut(nodes)
-    known = snapshot.elements(shot)
-    nothing = snapshot.Known(None, False)
     properties = {}
     for bid, (visibility, marked) in marking.elements.items():
-        of = known.get(bid, nothing)
+        of = known.get(bid)
         properties[bid] = {
             "visibility": visibility,
-            "bbox": None if of.bbox is None else list(of.bbox),
-            "clickable": of.clickable,
+            "bbox": list(of.bbox) if of and of.bbox else None,
+            "clickable": bool(of and of.clickable),
             "set_of_marks": marked,
         }
     return Extraction(
         axtree_object={"nodes": kept},
         extra_element_properties=properties,
         focused_element_bid=marking.focused,
-        dom_object=snapshot.without_marks(shot) if with_dom else {},
+        dom_object=snapshot.without_mark(shot, MARK) if with_dom else {},
         nodes_left_out=len(nodes) - len(kept),
         elements_left_out=marking.left_out,
     )
@@ -172,7 +174,7 @@ async def _marked(page: Page) -> AsyncIterator[Marking]:
 
 async def _mark(frame: Frame, bid: str, marking: Marking, done: list[Frame]) -> None:
     done.append(frame)
-    asked = {"prefix": bid, "limit": MOST_ELEMENTS, "patience_ms": VISIBILITY_PATIENCE_MS}
+    asked = {"prefix": bid, "limit": MOST_ELEMENTS, "patience_ms": VISIBILITY_PATIENCE_MS, "description": MARK}
     told = await frame.evaluate(_script("marking.js"), asked)
     marking.elements |= {bid: (float(share), marked) for bid, share, marked in told["elements"]}
     marking.focus[bid] = told["focused"]

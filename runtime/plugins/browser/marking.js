@@ -3,15 +3,15 @@
  *
  * The numbering is BrowserGym's: elements in document order, what is in a shadow root right after its host; decimal
  * numbers from 0; frames get letters instead (a to z, then aA, aB, ...); `prefix` is the bid of the frame itself. A bid
- * stays with its element; new elements get new ones. For as long as the trees are read each bid also stands in two ARIA
- * attributes, which is how it gets into the accessibility tree and why no element is left out of it; unmarking.js puts
- * the page's own values back.
+ * stays with its element; new elements get new ones. For as long as the trees are read each element also has an ARIA
+ * description, which is what keeps the browser from leaving it out of the accessibility tree; unmarking.js puts the
+ * page's own back.
  *
  * Answers {elements: [[bid, visibility, marked], ...], total, focused, unseen}: `visibility` is the share of the element
  * that is in view, 0 to 1; `marked` says whether it belongs to the set of marks; `focused` is the bid of the focused
  * element, which may be a frame; `unseen` counts those of which the browser did not say in time whether they are in view.
  */
-async ({ prefix, limit, patience_ms }) => {
+async ({ prefix, limit, patience_ms, description }) => {
   const KEY = Symbol.for("handloom.bids");
   const HOLDS_A_FRAME = new Set(["IFRAME", "FRAME"]);
   const ALWAYS_A_TARGET = new Set([
@@ -24,9 +24,10 @@ async ({ prefix, limit, patience_ms }) => {
     Object.defineProperty(window, KEY, { value: { numbers: 0, frames: [], borrowed: [] } });
   }
   const state = window[KEY];
-  for (const [element, name, own] of state.borrowed.splice(0)) {
-    own === null ? element.removeAttribute(name) : element.setAttribute(name, own);
-  }
+  const DESCRIPTION = "aria-description";
+  const putBack = ([element, own]) =>
+    own === null ? element.removeAttribute(DESCRIPTION) : element.setAttribute(DESCRIPTION, own);
+  state.borrowed.splice(0).forEach(putBack);
 
   const name = (element) => (element.tagName || "").toUpperCase();
 
@@ -60,10 +61,11 @@ async ({ prefix, limit, patience_ms }) => {
     return state.frames[state.frames.length - 1];
   }
 
-  function lend(element, attribute, bid) {
-    const own = element.getAttribute(attribute);
-    state.borrowed.push([element, attribute, own]);
-    element.setAttribute(attribute, `bid_${bid} ${own ?? ""}`);
+  function describe(element) {
+    const own = element.getAttribute(DESCRIPTION);
+    if (own !== null && own.trim()) return;
+    state.borrowed.push([element, own]);
+    element.setAttribute(DESCRIPTION, description);
   }
 
   function atPoint(x, y) {
@@ -137,11 +139,8 @@ async ({ prefix, limit, patience_ms }) => {
 
   const bids = new Map();
   for (const element of elements) bids.set(element, bidOf(element));
-  for (const element of elements) consider(element);
-  for (const element of elements) {
-    lend(element, "aria-roledescription", bids.get(element));
-    lend(element, "aria-description", bids.get(element));
-  }
+  elements.forEach(consider);
+  elements.forEach(describe);
 
   let focused = document.activeElement;
   while (focused && focused.shadowRoot) focused = focused.shadowRoot.activeElement;

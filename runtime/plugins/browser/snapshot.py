@@ -5,7 +5,6 @@ Pure functions of the answer of `DOMSnapshot.captureSnapshot`: parallel arrays f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,21 +12,23 @@ from typing import Any
 Snapshot = Mapping[str, Any]
 Box = tuple[float, float, float, float]
 
-BORROWED = re.compile(r"bid_([A-Za-z0-9]+)\s?(.*)", re.DOTALL)
-"""What marking.js makes of an ARIA attribute for a while: the bid, and the page's own text."""
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the snapshot knows of one element."""
 
+    node: int
+    """Its backend id, by which the accessibility tree names it."""
     bbox: Box | None
     """Left, top, width, height in pixels from the upper left corner of the view; None where it is not drawn."""
     clickable: bool
 
 
 def elements(snapshot: Snapshot) -> dict[str, Known]:
-    """What is known of each element that has a bid, by bid, over all documents that belong to the page."""
+    """What is known of each element that has a bid, by bid, over all documents that belong to the page.
+
+    Where several claim one bid the first counts: an element that was not marked can say what it likes.
+    """
     strings: list[str] = snapshot["strings"]
     attribute = strings.index("bid") if "bid" in strings else -1
     found: dict[str, Known] = {}
@@ -38,7 +39,9 @@ def elements(snapshot: Snapshot) -> dict[str, Known]:
         for node, attributes in enumerate(document["nodes"]["attributes"]):
             for at in range(0, len(attributes), 2):
                 if attributes[at] == attribute:
-                    found[strings[attributes[at + 1]]] = Known(boxes.get(node), node in clickable)
+                    backend = document["nodes"]["backendNodeId"][node]
+                    known = Known(backend, boxes.get(node), node in clickable)
+                    found.setdefault(strings[attributes[at + 1]], known)
                     break
     return found
 
@@ -80,23 +83,18 @@ def _corners(snapshot: Snapshot) -> Iterator[tuple[int, tuple[float, float]]]:
 
 def _boxes(document: Mapping[str, Any], left: float, top: float) -> dict[int, Box]:
     layout = document["layout"]
-    rows = zip(layout["nodeIndex"], layout["bounds"], layout["clientRects"], strict=True)
-    return {node: (x + left, y + top, width, height) for node, (x, y, width, height), client in rows if client}
+    rows = zip(layout["nodeIndex"], layout["bounds"], strict=True)
+    return {node: (x + left, y + top, width, height) for node, (x, y, width, height) in rows}
 
 
-def without_marks(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot as the page was without the borrowed attributes."""
+def without_mark(snapshot: dict[str, Any], mark: str) -> dict[str, Any]:
+    """The snapshot as the page is without the descriptions that marking.js gave it."""
     strings: list[str] = snapshot["strings"]
-    borrowed = {strings.index(name) for name in ("aria-roledescription", "aria-description") if name in strings}
-    for document in snapshot["documents"]:
-        for attributes in document["nodes"]["attributes"]:
-            for at in range(len(attributes) - 2, -1, -2):
-                if attributes[at] not in borrowed:
-                    continue
-                mark = BORROWED.fullmatch(strings[attributes[at + 1]])
-                if mark and not mark[2]:
+    if mark in strings and "aria-description" in strings:
+        pair = [strings.index("aria-description"), strings.index(mark)]
+        for document in snapshot["documents"]:
+            for attributes in document["nodes"]["attributes"]:
+                at = next((at for at in range(0, len(attributes), 2) if attributes[at : at + 2] == pair), None)
+                if at is not None:
                     del attributes[at : at + 2]
-                elif mark:
-                    attributes[at + 1] = len(strings)
-                    strings.append(mark[2])
     return snapshot
