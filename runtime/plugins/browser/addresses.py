@@ -17,14 +17,16 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?![0-9])")
 
 def why_not(url: str) -> str:
     """Why a page may not have this address; empty where it may."""
-    if url == BLANK or url == "":
+    if url in {BLANK, ""}:
         return ""
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else ""
     if scheme in SCHEMES:
         return ""
-    return f"{scheme}: addresses are refused here, only http:, https: and about:blank are opened" if scheme else (
-        f"{url!r} is no address: write it with http:// or https://"
+    return (
+        f"{scheme}: addresses are refused here, only http:, https: and about:blank are opened"
+        if scheme
+        else (f"{url!r} is no address: write it with http:// or https://")
     )
 
 

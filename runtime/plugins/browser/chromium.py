@@ -14,7 +14,8 @@ from typing import Any
 
 from playwright.async_api import BrowserContext, Playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""Debian's program itself comes first: its starter lets extensions in and brings keys for Google's services."""
 VIEWPORT = (1280, 720)
 """BrowserGym's."""
 START_TIMEOUT_MS = 25_000
@@ -33,10 +34,19 @@ FLAGS = (
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--dns-over-https-mode=off",
     "--disk-cache-size=33554432",
-    "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess,Translate,OptimizationHints,"
-    "MediaRouter,DialMediaRouteProvider,AcceptCHFrame,InterestFeedContentSuggestions,AutofillServerCommunication,"
-    "CertificateTransparencyComponentUpdater,HttpsUpgrades,LocalNetworkAccessChecks,DestroyProfileOnBrowserClose,"
-    "WebUIOmniboxPopup,GlobalMediaControls",
+    "--gaia-url=http://localhost:9",  # the accounts that a profile without any asks for
+    "--google-apis-url=http://localhost:9",
+    "--component-updater=url-source=http://localhost:9",
+)
+WITHOUT_FEATURES = (
+    # playwright's own, for the last list wins
+    *("AimEnabled", "AvoidCorsURLLoaderRestartOnRedirect", "AvoidUnnecessaryBeforeUnloadCheckSync"),
+    *("DestroyProfileOnBrowserClose", "HttpsFirstBalancedModeAutoEnable", "HttpsUpgrades", "LensOverlay"),
+    *("MediaRouter", "NetworkTimeServiceQuerying", "OptimizationHints", "PaintHolding", "PreconnectToSearch"),
+    "ThirdPartyStoragePartitioning",
+    # what calls home, or holds memory in store
+    *("AutofillServerCommunication", "CertificateTransparencyComponentUpdater", "DialMediaRouteProvider"),
+    *("InterestFeedContentSuggestions", "SpareRendererForSitePerProcess", "Translate", "WebUIOmniboxPopup"),
 )
 WITHOUT_WEBRTC = "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection']) delete globalThis[name];"
 
@@ -67,7 +77,9 @@ def why_unconfined() -> str:
     child = os.fork()
     if child == 0:
         os._exit(ctypes.CDLL(None).unshare(_NEW_USER_NAMESPACE) & 1)
-    return "" if os.waitpid(child, 0)[1] == 0 else "no user namespaces may be made here, for the walls around it forbid it"
+    return (
+        "" if os.waitpid(child, 0)[1] == 0 else "no user namespaces may be made here, for the walls around it forbid it"
+    )
 
 
 async def launch(playwright: Playwright, folder: Path, proxy: str, *, is_confined: bool) -> BrowserContext:
@@ -75,7 +87,7 @@ async def launch(playwright: Playwright, folder: Path, proxy: str, *, is_confine
     options: dict[str, Any] = {
         "executable_path": find(playwright),
         "headless": True,
-        "args": list(FLAGS),
+        "args": [*FLAGS, f"--disable-features={','.join(WITHOUT_FEATURES)}"],
         "chromium_sandbox": is_confined,
         "proxy": {"server": proxy, "bypass": "<-loopback>"},
         "viewport": {"width": VIEWPORT[0], "height": VIEWPORT[1]},

@@ -38,6 +38,8 @@ class Gate:
     """Listens on loopback while it is open. `upstream` is the host's proxy, `http://HOST:PORT`; empty: none."""
 
     def __init__(self, upstream: str, on_refused: Callable[[str], None]) -> None:
+        self.refused: dict[str, str] = {}
+        """Hosts that were refused, and why; whoever reads it clears it."""
         self._upstream = urlsplit(upstream)
         self._on_refused = on_refused
         self._server: asyncio.Server | None = None
@@ -79,7 +81,7 @@ class Gate:
                 _refuse_foreign(head, host, port)
             far = await self._connect(host, port)
         except RefusedError as error:
-            self._on_refused(f"Refused: {error}")
+            self._tell(head, str(error))
             writer.write(refusal(403, str(error)))
             await writer.drain()
             return
@@ -100,12 +102,18 @@ class Gate:
             try:
                 _refuse_foreign(first, host, port, is_socket=True)
             except RefusedError as error:
-                self._on_refused(f"Refused: {error}")
+                self._tell(b"", str(error))
                 near[1].write(refusal(403, str(error)))
                 far[1].close()
                 return False
         far[1].write(first)
         return True
+
+    def _tell(self, head: bytes, why: str) -> None:
+        self._on_refused(f"Refused: {why}")
+        if len(self.refused) < MAX_CONNECTIONS:
+            with suppress(RefusedError):
+                self.refused[destination(head)[0]] = why
 
     async def _connect(self, host: str, port: int) -> Ends:
         """Raises RefusedError."""
@@ -164,4 +172,6 @@ def _refuse_foreign(head: bytes, host: str, port: int, *, is_socket: bool = Fals
     comes_from = urlsplit(fields.get(b"origin") or fields.get(b"referer") or "").hostname or ""
     is_foreign = is_socket or fields.get(b"sec-fetch-site") == "cross-site"
     if is_foreign and not is_own(comes_from):
-        raise RefusedError(f"{host}:{port} is the sandbox itself, and {comes_from or 'a page of elsewhere'} asked for it")
+        raise RefusedError(
+            f"{host}:{port} is the sandbox itself, and {comes_from or 'a page of elsewhere'} asked for it"
+        )

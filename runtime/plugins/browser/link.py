@@ -52,18 +52,10 @@ class WorkerLink:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
-    async def begin(self, working_dir: str, environ: Mapping[str, str], *options: str) -> None:
+    async def begin(self, working_dir: str, environ: Mapping[str, str]) -> None:
         """Start the process and wait until it is ready. Raises WorkerGoneError. Cancelling ends it."""
         await asyncio.to_thread(self.folder.mkdir, mode=0o700)
-        words = [sys.executable, "-P", "-m", "runtime.plugins.browser", "--folder", str(self.folder)]
-        self._process = subprocess.Popen(
-            [*words, "--workspace", working_dir, *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=working_dir,
-            env={**environ, **_own_places(self.folder)},
-            start_new_session=True,
-        )
+        self._process = self._spawn(working_dir, environ)
         self._life = asyncio.create_task(self._live(self._process), name="browser worker")
         try:
             self.about = await asyncio.shield(self._ready)
@@ -78,7 +70,8 @@ class WorkerLink:
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             self.tell({**request, "id": number})
-            return await answer
+            said: Message = await answer
+            return said
         except asyncio.CancelledError:
             self.tell({"do": "cancel", "id": number})
             raise
@@ -129,6 +122,17 @@ class WorkerLink:
             self._to_worker.close()
             self._fail(WorkerGoneError(f"{why} (status {status})"))
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def _spawn(self, working_dir: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        places = ("--folder", str(self.folder), "--workspace", working_dir)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "runtime.plugins.browser", *places],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=working_dir,
+            env={**environ, **_own_places(self.folder)},
+            start_new_session=True,
+        )
 
     def _take(self, message: Message) -> None:
         if "ready" in message and not self._ready.done():

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Page
+from playwright.async_api import Error, Page
 
 from runtime.plugins.browser import marks, text
 from runtime.plugins.browser.extraction import Extraction, extract
@@ -24,26 +24,37 @@ from runtime.plugins.browser.tabs import Tabs
 SCREENSHOTS = ".browser_screenshots"
 MAX_HTML_CHARS = 1_000_000
 """Of a page that becomes text; html2text takes a second for it."""
+PICTURE_TRIES = 5
+NOT_DRAWN = "Unable to capture screenshot"
+"""What Chromium says of a page that has just taken the place of another."""
 NOTHING = Extraction({"nodes": []}, {}, "")
 
 
-async def observe(tabs: Tabs, asked: dict[str, Any], workspace: Path, error: str, notes: Sequence[str]) -> dict[str, Any]:
+async def observe(
+    tabs: Tabs, asked: dict[str, Any], workspace: Path, error: str, notes: Sequence[str]
+) -> dict[str, Any]:
     """The fields of the observation of a step. Raises HangError, and playwright's Error where the page breaks."""
     is_browse = asked["trigger"] == "browse"
     seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"])))
     notes = [*notes, *seen.cuts]
-    path = await asyncio.to_thread(_keep, seen.picture, workspace)
+    path = await asyncio.to_thread(_keep, seen.picture, workspace) if seen.picture else None
     fields: dict[str, Any] = {
         "screenshot": _as_url(seen.picture),
         "screenshot_path": path,
-        "set_of_marks": _as_url(seen.marked) if seen.marked else "",
+        "set_of_marks": _as_url(seen.marked),
         "focused_element_bid": seen.extraction.focused_element_bid,
     }
     if is_browse:
         fields["content"] = text.after_browsing(tabs.active.url, error, seen.text, notes)
     else:
-        focused = seen.extraction.focused_element_bid
-        fields["content"] = text.after_interacting(tabs.active.url, focused, path, error, seen.text, notes)
+        fields["content"] = text.after_interacting(
+            tabs.active.url,
+            error,
+            seen.text,
+            notes,
+            focused=seen.extraction.focused_element_bid,
+            screenshot_path=path,
+        )
     if asked["return_axtree"]:
         fields["axtree_object"] = seen.extraction.axtree_object
         fields["dom_object"] = seen.extraction.dom_object
@@ -80,9 +91,8 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
             cuts.append(f"The page is truncated: only its first {MAX_HTML_CHARS} characters of HTML were read")
         return _Seen(picture, read, extraction, b"", cuts)
     picture, extraction = await asyncio.gather(_picture(tabs, page), extract(page, session, with_dom=with_dom))
-    marked = asyncio.to_thread(marks.with_marks, picture, extraction.extra_element_properties)
-    tree = asyncio.to_thread(extraction.text)
-    with_marks, read = await asyncio.gather(marked, tree)
+    marked = asyncio.to_thread(_marked, picture, extraction)
+    with_marks, read = await asyncio.gather(marked, asyncio.to_thread(extraction.text))
     if extraction.nodes_left_out:
         cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
     if extraction.elements_left_out:
@@ -93,8 +103,20 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
 async def _picture(tabs: Tabs, page: Page) -> bytes:
     """What is in view, 1280x720, as Chromium encodes it when it is in a hurry: a fifth larger, in half the time."""
     session = await tabs.session(page)
-    shot = await session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
-    return base64.b64decode(shot["data"])
+    for _ in range(PICTURE_TRIES):
+        try:
+            shot = await session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+        except Error as error:
+            if NOT_DRAWN not in error.message:
+                raise
+            await tabs.drawn()
+        else:
+            return base64.b64decode(shot["data"])
+    return b""
+
+
+def _marked(picture: bytes, extraction: Extraction) -> bytes:
+    return marks.with_marks(picture, extraction.extra_element_properties) if picture else b""
 
 
 async def _text(page: Page) -> tuple[str, bool]:
@@ -129,7 +151,7 @@ def _keep(picture: bytes, workspace: Path) -> str | None:
 
 
 def _as_url(picture: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}"
+    return f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}" if picture else ""
 
 
 @cache

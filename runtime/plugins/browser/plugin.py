@@ -91,7 +91,9 @@ class BrowserPlugin:
                     answer = await self._worker.ask({**request, **what, "return_axtree": action.return_axtree})
             except TimeoutError:
                 await self._end_worker()
-                return _failed(action, trigger, f"The browser did not finish within {limit_s:g} s and was ended. {_LOST}")
+                return _failed(
+                    action, trigger, f"The browser did not finish within {limit_s:g} s and was ended. {_LOST}"
+                )
             except WorkerGoneError as error:
                 return _failed(action, trigger, f"The browser is gone: {error}. {_LOST}")
         return _observation(answer)

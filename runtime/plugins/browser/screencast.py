@@ -47,7 +47,11 @@ class Screencast:
         page = self._tabs.active
         session = await self._tabs.context.new_cdp_session(page)
         frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(1)
-        session.on("Page.screencastFrame", lambda frame: frames.put_nowait(frame))  # playwright writes on what it calls
+
+        def take(frame: dict[str, Any]) -> None:  # a method has no room for what playwright writes on it
+            frames.put_nowait(frame)
+
+        session.on("Page.screencastFrame", take)
         await session.send("Page.startScreencast", {"format": "jpeg", "quality": JPEG_QUALITY})
         ends = [asyncio.create_task(self._tabs.changed.wait()), asyncio.create_task(self._unwanted.wait())]
         showing = asyncio.create_task(self._show_all(session, frames))

@@ -125,8 +125,7 @@ class Tabs:
 
     async def settle(self) -> None:
         """Wait until the page has handled what it was given, and until what it navigates to is there."""
-        with suppress(Error, HangError):  # what is wrong with the page shows when it is looked at
-            await self.answered(self._active.evaluate(_FRAME))
+        await self.drawn()
         with suppress(TimeoutError):
             async with asyncio.timeout(LOADED_WITHIN_MS / 1000):
                 while self._active in self._navigating and self._active not in self._broken:
@@ -134,6 +133,11 @@ class Tabs:
                     await self._moved.wait()
         with suppress(Error):
             await self._active.wait_for_load_state("domcontentloaded", timeout=LOADED_WITHIN_MS)
+
+    async def drawn(self) -> None:
+        """Wait until the page has drawn what it knows of; what is wrong with it shows when it is looked at."""
+        with suppress(Error, HangError):
+            await self.answered(self._active.evaluate(_FRAME))
 
     async def mend(self, *, hangs: bool = False) -> str:
         """Put a blank page in the place of the active one where that is closed, broken, or `hangs`; the answer says

@@ -37,11 +37,19 @@ def after_browsing(url: str, error: str, page_text: str, notes: Sequence[str] = 
 
 
 def after_interacting(
-    url: str, focused: str, screenshot_path: str | None, error: str, tree: str | None, notes: Sequence[str] = ()
+    url: str,
+    error: str,
+    tree: str | None,
+    notes: Sequence[str] = (),
+    *,
+    focused: str = "",
+    screenshot_path: str | None = None,
 ) -> str:
     """For a step of calls; `tree` is None where there is no page to look at."""
     saved = f"[Screenshot saved to: {screenshot_path}]\n" if screenshot_path else ""
-    said = _ERROR.format(what="executing the last action", error=error) if error else "[Action executed successfully.]\n"
+    said = (
+        _ERROR.format(what="executing the last action", error=error) if error else "[Action executed successfully.]\n"
+    )
     text = f"[Current URL: {url}]\n[Focused element bid: {focused}]\n{saved}\n{said}{_lines(notes)}"
     if tree is None:
         return text
@@ -54,7 +62,7 @@ def after_interacting(
 
 def of_failure(trigger: Literal["browse", "browse_interactive"], url: str, error: str) -> str:
     """For a step after which there is no page."""
-    return after_browsing(url, error, error) if trigger == "browse" else after_interacting(url, "", None, error, None)
+    return after_browsing(url, error, error) if trigger == "browse" else after_interacting(url, error, None)
 
 
 def cut(text: str) -> str:

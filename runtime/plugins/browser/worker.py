@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.async_api import BrowserContext, Error, async_playwright
+from playwright.async_api import Error, async_playwright
 
 from runtime.plugins.browser import addresses, calls, chromium, downloads, functions, observing, text
 from runtime.plugins.browser.gate import Gate, upstream_of
@@ -32,8 +33,8 @@ Say = Callable[[Message], None]
 class Worker:
     """Carries out requests on one Chromium."""
 
-    def __init__(self, tabs: Tabs, notes: Notes, workspace: Path, say: Say) -> None:
-        self._tabs, self._notes, self._workspace, self._say = tabs, notes, workspace, say
+    def __init__(self, tabs: Tabs, gate: Gate, notes: Notes, workspace: Path, say: Say) -> None:
+        self._tabs, self._gate, self._notes, self._workspace, self._say = tabs, gate, notes, workspace, say
         self._cause = -1
         self._requests: asyncio.Queue[Message] = asyncio.Queue()
         self._current: tuple[int, asyncio.Task[Message]] | None = None
@@ -86,17 +87,19 @@ class Worker:
         tabs, error, said = self._tabs, "", list[str]()
         request["calls"] = request.get("calls") or f'goto("{addresses.completed(request["url"])}")'
         tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
+        self._gate.refused.clear()
         os.chdir(request["cwd"])  # where relative paths of files to upload begin
         try:
             await functions.perform(tabs, calls.parse(request["calls"]), said.append)
             if request["trigger"] != "browse":
                 await tabs.settle()
-        except Exception as failure:  # the boundary to the page and to what a model wrote; BrowserGym's form
+        except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote; BrowserGym's form
             error = f"{type(failure).__name__}: {failure}"
         if tabs.downloads:
             return await self._downloaded(request["calls"])
         if broken := await tabs.mend():
             error = f"{error}\n{broken}" if error else broken
+        error = error or self._gate.refused.get(urlsplit(tabs.active.url).hostname or "", "")
         return {"observation": await self._seen(request, error, said)}
 
     async def _seen(self, request: Message, error: str, said: list[str]) -> Message:
@@ -136,16 +139,9 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
                 raise
             why_unconfined = error.message.strip().partition("\n")[0]
             context = await chromium.launch(playwright, folder, gate.address, is_confined=False)
-        await _work(context, notes, workspace, lines, say, why_unconfined)
+        say({"ready": {"why_unconfined": why_unconfined}})
+        try:
+            await Worker(Tabs(context, notes), gate, notes, workspace, say).run(lines)
+        finally:
+            await context.close()
     gate.close()
-
-
-async def _work(
-    context: BrowserContext, notes: Notes, workspace: Path, lines: asyncio.StreamReader, say: Say, why_unconfined: str
-) -> None:
-    worker = Worker(Tabs(context, notes), notes, workspace, say)
-    say({"ready": {"why_unconfined": why_unconfined}})
-    try:
-        await worker.run(lines)
-    finally:
-        await context.close()
