@@ -14,7 +14,10 @@ from typing import Any
 
 from playwright.async_api import BrowserContext, Playwright
 
-NAMES = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = (
+    *("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
 """Debian's program itself comes first: its starter lets extensions in and brings keys for Google's services."""
 VIEWPORT = (1280, 720)
 """BrowserGym's."""

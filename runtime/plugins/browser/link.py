@@ -17,7 +17,7 @@ from typing import Any
 
 from runtime.plugins.browser import family
 from runtime.protocol import MAX_LINE_BYTES
-from runtime.server.processes import wait_for_exit
+from runtime.server import processes
 
 Message = dict[str, Any]
 PARTING_S = 1.0
@@ -105,7 +105,10 @@ class WorkerLink:
         assert process.stdin is not None
         assert process.stdout is not None
         loop = asyncio.get_running_loop()
-        ended = asyncio.create_task(wait_for_exit(process))  # from now on, or the server's reaper takes its status
+        processes.of_the_server.add(self._members)
+        ended = asyncio.create_task(
+            processes.wait_for_exit(process)
+        )  # from now on, or the server's reaper takes its status
         reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         came, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
         self._to_worker, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
@@ -120,8 +123,12 @@ class WorkerLink:
             status = await ended
             came.close()
             self._to_worker.close()
+            processes.of_the_server.discard(self._members)
             self._fail(WorkerGoneError(f"{why} (status {status})"))
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def _members(self) -> set[int]:
+        return set() if self._process is None else family.members(self._process.pid, self.folder)
 
     def _spawn(self, working_dir: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         places = ("--folder", str(self.folder), "--workspace", working_dir)
