@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from runtime.plugins.browser.extraction import Extraction, extract, find
@@ -16,13 +17,13 @@ from tests.pages import comparison, reading
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 
-@pytest.fixture(scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with reading.browser() as started:
         yield started
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser) -> AsyncIterator[Page]:
     opened = await browser.new_page(viewport=reading.VIEW)
     yield opened
@@ -80,8 +81,8 @@ async def words(page: Page, bid: str) -> str | None:
 
 
 async def test_a_page_is_left_as_it_was_but_for_the_bids(page: Page) -> None:
-    html = "<p aria-description=''>a</p><p aria-description='own'>b</p><ol><li>c</li></ol><input value='d'><input type='checkbox'>"
-    await page.set_content(html)
+    described = "<p aria-description=''>a</p><p aria-description='own'>b</p>"
+    await page.set_content(f"{described}<ol><li>c</li></ol><input value='d'><input type='checkbox'>")
     await page.fill("input", "typed")
     before = await page.content()
     await told(page)
@@ -106,7 +107,7 @@ async def test_what_is_not_there_is_said_in_browsergyms_words(page: Page, bid: s
 
 
 async def test_a_bid_that_is_no_text_is_said_in_browsergyms_words(page: Page) -> None:
-    with pytest.raises(ValueError, match="^expected a string, got 12$"):
+    with pytest.raises(ValueError, match=r"^expected a string, got 12$"):
         await find(page, cast(str, 12))
 
 
