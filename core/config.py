@@ -104,6 +104,9 @@ class SandboxSettings(_Section):
     max_file_mb: int | None = Field(default=None, ge=1)
     """The longest file that a command may write."""
 
+    plugins: Names = ("vscode",)
+    """What the sandbox can do beyond shell and files, each started when it is first needed; those of other packages by
+    their names, too."""
     init_git_in_empty_workspace: bool = False
     """Make an empty workspace a git repository where none is cloned into it."""
     run_repository_scripts: Literal["isolated", "always", "never"] = "isolated"

@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -29,11 +29,12 @@ from core.agent.registry import check_agent, create_agent
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.delegation import MAX_LEVEL
-from core.errors import UsageError
+from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.places import Places
+from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Runtime
 from core.repository import Repository
 from core.secrets import Masker, from_environment
@@ -79,10 +80,13 @@ class ConversationManager:
         """The conversations that somebody has looked at and nobody looks at now."""
         self._places = Places(settings.conversations.max_concurrent, self._sessions)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.plugins: Sequence[PluginRequirement] = ()
+        """What the sandboxes of this manager can do beyond shell and files."""
         self._ending = asyncio.Event()
         self._cleaner: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        self.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
         await self.store.__aenter__()
         collector.spare()
         if self.settings.conversations.close_delay_s:
@@ -229,7 +233,7 @@ class ConversationManager:
             runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=lambda llm: create_agent(agent or agent_settings.name, llm),
+            make_agent=lambda llm: create_agent(agent or agent_settings.name, llm, self.plugins),
             limits=limits or _limits(agent_settings),
             day_limits=_limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
@@ -335,6 +339,17 @@ class ConversationManager:
         if not delay_s or detached_at is None or session is None or not session.rests:
             return False
         return self._clock() - max(detached_at, session.rests_since) >= delay_s
+
+
+def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
+    """What the sandboxes are to have; the events of plugins are known from here on. Raises ConfigurationError."""
+    try:
+        plugins = required(names)
+        for plugin in plugins:
+            load_events(plugin)
+    except PluginError as error:
+        raise ConfigurationError(f"{error}. Correct sandbox.plugins in config.toml.") from error
+    return plugins
 
 
 def _limits(settings: AgentSettings | DaySettings) -> Limits:

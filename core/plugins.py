@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from typing import Any
 
 ENTRY_POINTS = "handloom.plugins"
 
@@ -30,6 +32,13 @@ class PluginRequirement:
     """`module:NAME` of a sequence of `core.agent.tools.Tool`, which the agent gets. Empty: none."""
     cards: str = ""
     """`module:NAME` of a mapping from its event classes to how they are shown. Empty: as JSON."""
+
+
+OURS: tuple[PluginRequirement, ...] = (
+    PluginRequirement("browser", "runtime.plugins.browser.plugin:BrowserPlugin"),
+    PluginRequirement("vscode", "runtime.plugins.vscode:VSCodePlugin"),
+)
+"""The plugins that Handloom brings."""
 
 
 class PluginError(ValueError):
@@ -55,6 +64,35 @@ def installed() -> dict[str, PluginRequirement]:
             raise PluginError(f"two packages bring a plugin called {requirement.name!r}")
         found[requirement.name] = requirement
     return found
+
+
+def required(names: Iterable[str]) -> list[PluginRequirement]:
+    """The plugins of these names and those that they need, in the order in which they start. Raises PluginError.
+
+    The metadata of packages is read only for names that are not ours.
+    """
+    wanted, ours = list(dict.fromkeys(names)), {plugin.name: plugin for plugin in OURS}
+    known = ours if ours.keys() >= set(wanted) else {**installed(), **ours}
+    return in_order(wanted, known)
+
+
+def load_events(plugin: PluginRequirement) -> None:
+    """Make its actions and observations known. Raises PluginError."""
+    try:
+        if plugin.events:
+            import_module(plugin.events)
+    except Exception as error:  # the boundary to foreign code
+        raise PluginError(f"the plugin {plugin.name!r} cannot be had: {type(error).__name__}: {error}") from error
+
+
+def load(plugin: PluginRequirement, part: str) -> Any:
+    """What stands at `module:NAME`, one of its parts; its events are known then. Raises PluginError."""
+    load_events(plugin)
+    module, _, name = part.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except Exception as error:  # the boundary to foreign code
+        raise PluginError(f"the plugin {plugin.name!r} cannot be had: {type(error).__name__}: {error}") from error
 
 
 def in_order(names: Iterable[str], known: Mapping[str, PluginRequirement]) -> list[PluginRequirement]:

@@ -70,6 +70,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT
         """,
     ),
+    (
+        """
+        CREATE TABLE blobs (  -- the pictures of events, which refer to them by digest
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            digest TEXT NOT NULL,
+            media_type TEXT NOT NULL,
+            width INTEGER NOT NULL,
+            height INTEGER NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (conversation, digest)
+        ) STRICT
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 

@@ -45,6 +45,7 @@ from core.events import (
     Status,
 )
 from core.live import Frames
+from core.llm.pictures import IllustratedLLM
 from core.memory.memory import recall
 from core.places import Places
 from core.ports import LLM, Agent, Runtime
@@ -178,7 +179,7 @@ class AgentSession:
             state = reduce(evolve, page, state)
             collector.spare()
         await self._tasks.open()
-        agent = self._make_agent(self._llm)
+        agent = self._agent_with(self._llm)
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
@@ -350,7 +351,7 @@ class AgentSession:
             llm = await self._make_llm(self._llm.name)
             self._refuse_if_closed()
             self._llm = llm
-            self._controller.agent = self._make_agent(self._llm)
+            self._controller.agent = self._agent_with(llm)
         except BaseException:
             self._places.give(self.info.id)
             raise
@@ -497,10 +498,13 @@ class AgentSession:
         assert self._controller is not None
         llm = await self._make_llm(name)
         old, self._llm = self._llm, llm
-        self._controller.agent = self._make_agent(llm)
+        self._controller.agent = self._agent_with(llm)
         await self._store.update_conversation(self._lease, model=name)
         self.info = replace(self.info, model=name)
         await old.aclose()
+
+    def _agent_with(self, llm: LLM) -> Agent:
+        return self._make_agent(IllustratedLLM(llm, self.stream.blob))
 
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""

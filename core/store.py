@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from core import schema
+from core.blobs import Blob, BlobRef
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope, EventSource, envelope_from_dict
 from core.locks import FileLock, ProcessMark
@@ -284,6 +285,16 @@ class EventStore:
             conversation_id, after=after, before=before, limit=limit, newest=newest, where=where
         )
         return [envelope_from_dict(json.loads(body), conversation_id) for body in bodies]
+
+    async def blob(self, conversation_id: str, ref: BlobRef) -> Blob | None:
+        """The picture that an event of that conversation refers to; None where it is not there."""
+        rows = await self._read.execute_fetchall(
+            "SELECT b.data FROM blobs b JOIN conversations c ON c.key = b.conversation WHERE c.id = ? AND b.digest = ?",
+            (conversation_id, ref.digest),
+        )
+        for (data,) in rows:
+            return Blob(ref, data)
+        return None
 
     async def read_json(
         self,

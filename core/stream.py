@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
+from core.blobs import Blob, BlobRef, take_out
 from core.errors import UsageError
 from core.events import (
     Action,
@@ -94,9 +95,8 @@ class EventStream:
 
     async def append(self, event: Event, source: EventSource, cause: int | None = None) -> Envelope:
         """Add one event; it is durable when this returns. See `append_all`."""
-        if self._masker:
-            event = self._masked(event)
-        (envelope,) = await self._store.append(self._lease, (Draft(event, source, cause),), self._deliver)
+        draft = self._prepared(Draft(event, source, cause))
+        (envelope,) = await self._store.append(self._lease, (draft,), self._deliver)
         return envelope
 
     async def append_all(self, drafts: Sequence[Draft]) -> Sequence[Envelope]:
@@ -104,9 +104,14 @@ class EventStream:
 
         Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
         """
+        return await self._store.append(self._lease, [self._prepared(draft) for draft in drafts], self._deliver)
+
+    def _prepared(self, draft: Draft) -> Draft:
+        """Pictures beside the event, secrets masked: as it is stored, and as subscribers see it."""
+        event, blobs = take_out(draft.event) if draft.event.pictures else (draft.event, ())
         if self._masker:
-            drafts = [replace(draft, event=self._masked(draft.event)) for draft in drafts]
-        return await self._store.append(self._lease, drafts, self._deliver)
+            event = self._masked(event)
+        return draft if event is draft.event else replace(draft, event=event, blobs=blobs)
 
     def _masked(self, event: Event) -> Event:
         data = event_to_dict(event, derived=False)
@@ -205,6 +210,10 @@ class EventStream:
     ) -> list[Envelope]:
         """Events with `after` < id < `before`, oldest first, `limit` of them at most."""
         return await self._store.read(self.conversation_id, after=after, before=before, limit=limit, where=where)
+
+    async def blob(self, ref: BlobRef) -> Blob | None:
+        """The picture that an event of this conversation refers to; None where it is not there."""
+        return await self._store.blob(self.conversation_id, ref)
 
     async def page(
         self, *, before: int | None = None, limit: int = 100, where: EventFilter | None = None

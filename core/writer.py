@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from core import schema
+from core.blobs import Blob
 from core.errors import LeaseLostError, StoreError
 from core.events import (
     Action,
@@ -39,6 +40,13 @@ ADD_SPENDING = (
     " ON CONFLICT (day) DO UPDATE SET calls = calls + excluded.calls, cost = cost + excluded.cost,"
     " unpriced = unpriced + excluded.unpriced, tokens = tokens + excluded.tokens,"
     " seconds = seconds + excluded.seconds"
+)
+
+ADD_EVENT = (
+    "INSERT INTO events (conversation, id, timestamp, source, cause, kind, lease, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+ADD_BLOB = (
+    "INSERT OR IGNORE INTO blobs (conversation, digest, media_type, width, height, data) VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 Deliver = Callable[[Sequence[Envelope]], None]
@@ -81,6 +89,8 @@ class Draft:
     cause: int | None = None
     spent: Spent | None = None
     """What it cost; added to the day's spending in the same transaction."""
+    blobs: tuple[Blob, ...] = ()
+    """The pictures that it refers to; stored in the same transaction."""
 
 
 @dataclass(slots=True)
@@ -198,7 +208,7 @@ class EventWriter:
             async with self.writing("The event could not be stored"):
                 try:
                     await self._take_back([request.lease for request in batch if request.lease.in_doubt])
-                    await self._insert([row for request in batch for row in request.rows], _spending(batch))
+                    await self._insert(batch)
                 except sqlite3.IntegrityError as error:
                     raise LeaseLostError(
                         f"Another Handloom owns the conversation now; nothing was stored: {error}"
@@ -268,20 +278,20 @@ class EventWriter:
             )
             lease.in_doubt = False
 
-    async def _insert(self, rows: list[tuple[Any, ...]], spending: list[tuple[Any, ...]]) -> None:
+    async def _insert(self, batch: Iterable[_Request]) -> None:
         """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
-        sql = (
-            "INSERT INTO events (conversation, id, timestamp, source, cause, kind, lease, body)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        )
-        if len(rows) == 1 and not spending:
-            await self.connection.execute(sql, rows[0])
+        rows = [row for request in batch for row in request.rows]
+        spending, blobs = _spending(batch), _blobs(batch)
+        if len(rows) == 1 and not spending and not blobs:
+            await self.connection.execute(ADD_EVENT, rows[0])
             return
         await self.connection.execute("BEGIN IMMEDIATE")
         try:
-            await self.connection.executemany(sql, rows)
+            await self.connection.executemany(ADD_EVENT, rows)
             for row in spending:
                 await self.connection.execute(ADD_SPENDING, row)
+            if blobs:
+                await self.connection.executemany(ADD_BLOB, blobs)
             await self.connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
@@ -313,6 +323,16 @@ def _spending(batch: Iterable[_Request]) -> list[tuple[Any, ...]]:
             if draft.spent is not None:
                 spent, day = spent + draft.spent, envelope.timestamp.date().isoformat()
     return [(day, *astuple(spent))] if day else []
+
+
+def _blobs(batch: Iterable[_Request]) -> list[tuple[Any, ...]]:
+    """The rows of a batch's pictures."""
+    return [
+        (request.lease.key, blob.ref.digest, blob.ref.media_type, blob.ref.width, blob.ref.height, blob.data)
+        for request in batch
+        for draft in request.drafts
+        for blob in draft.blobs
+    ]
 
 
 def _deliver(request: _Request) -> None:

@@ -61,7 +61,8 @@ def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
         protected_paths=PROTECTED if settings.protected_paths is None else settings.protected_paths,
         limits=limits,
     )
-    return LocalRuntime(workspace, isolation=isolation)
+    options = ("--lazy-plugins", "--plugins", ",".join(settings.plugins)) if settings.plugins else ()
+    return LocalRuntime(workspace, isolation=isolation, options=options)
 
 
 def _plain(options: argparse.Namespace) -> int:
@@ -143,7 +144,12 @@ async def connect(options: StartOptions) -> ConversationManager:
     settings = await asyncio.to_thread(load, home, os.environ, model=options.model, runtime=options.runtime)
     runtimes = partial(make_runtime, settings.sandbox)
     manager = ConversationManager(home, settings, make_runtime=runtimes, environ=os.environ)
-    return await manager.__aenter__()
+    await manager.__aenter__()
+    if any(plugin.cards for plugin in manager.plugins):
+        from tui.panes.chat.calls import use_cards
+
+        await asyncio.to_thread(use_cards, manager.plugins)
+    return manager
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
 from core.memory.texts import last_observation_text
 from core.memory.view import View, condense_window
+from core.plugins import PluginRequirement, load
 from core.ports import LLM, FrameSink, LLMRequest
 
 _PROMPT = resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
@@ -38,14 +39,17 @@ def _forgotten(history: Sequence[Envelope], view: View) -> int:
 
 
 class CodeActAgent:
-    """The agent for work with code."""
+    """The agent for work with code. Its tools are those that the sandbox's plugins can carry out."""
 
     name = "CodeActAgent"
 
-    def __init__(self, llm: LLM) -> None:
+    def __init__(self, llm: LLM, plugins: Sequence[PluginRequirement] = ()) -> None:
+        names = {plugin.name for plugin in plugins}
+        ours = [tool for tool in CODEACT_TOOLS if not tool.plugin or tool.plugin in names]
+        tools = [*ours, *(tool for plugin in plugins if plugin.tools for tool in load(plugin, plugin.tools))]
         self._llm = llm
-        self._tools = {tool.name: tool for tool in CODEACT_TOOLS}
-        self._schemas = [tool.schema() for tool in CODEACT_TOOLS]
+        self._tools = {tool.name: tool for tool in tools}
+        self._schemas = [tool.schema() for tool in tools]
 
     def system_message(self) -> SystemMessageAction:
         """What a conversation begins with: instructions, and the tools as the model is told of them."""

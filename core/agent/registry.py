@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from core.agent.codeact import CodeActAgent
 from core.errors import ConfigurationError
+from core.plugins import PluginRequirement
 from core.ports import LLM, Agent
 
-AGENTS: dict[str, Callable[[LLM], Agent]] = {"CodeActAgent": CodeActAgent}
+AGENTS: dict[str, Callable[[LLM, Sequence[PluginRequirement]], Agent]] = {"CodeActAgent": CodeActAgent}
 
 DEFAULT_AGENT = "CodeActAgent"
 
@@ -19,7 +20,7 @@ def check_agent(name: str) -> None:
         raise ConfigurationError(f"There is no agent {name!r}. Choose one of: {', '.join(sorted(AGENTS))}.")
 
 
-def create_agent(name: str, llm: LLM) -> Agent:
-    """The agent of that class name. Raises ConfigurationError as `check_agent`."""
+def create_agent(name: str, llm: LLM, plugins: Sequence[PluginRequirement] = ()) -> Agent:
+    """The agent of that class name, for a sandbox with those plugins. Raises ConfigurationError as `check_agent`."""
     check_agent(name)
-    return AGENTS[name](llm)
+    return AGENTS[name](llm, plugins)

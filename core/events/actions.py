@@ -87,6 +87,7 @@ class MessageAction(Action):
     """Something said, by the user or by the agent."""
 
     kind: ClassVar[str] = "message"
+    pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
     ours: ClassVar[frozenset[str]] = frozenset({"queued"})
 
     content: str

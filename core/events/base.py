@@ -74,6 +74,8 @@ class Event(BaseModel):
     """The name in the stored form: the value of `action` or `observation`."""
     kinds: ClassVar[dict[str, type[Any]]]
     """Every kind of this branch of the vocabulary, by name."""
+    pictures: ClassVar[tuple[str, ...]] = ()
+    """The fields that hold a picture's URL, or a list of them; kept beside the event (`core.blobs`)."""
 
     tool_call_metadata: ToolCallMetadata | None = None
     llm_metrics: LLMMetrics | None = None

@@ -90,6 +90,7 @@ class IPythonRunCellObservation(Observation):
     """What a cell printed and showed."""
 
     kind: ClassVar[str] = "run_ipython"
+    pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
 
     code: str
     image_urls: list[str] | None = None
@@ -107,6 +108,7 @@ class BrowserOutputObservation(Observation):
     """A page after a step."""
 
     kind: ClassVar[str] = "browse"
+    pictures: ClassVar[tuple[str, ...]] = ("screenshot", "set_of_marks", "goal_image_urls")
 
     url: str
     trigger_by_action: str

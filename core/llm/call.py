@@ -14,6 +14,7 @@ from typing import Any
 
 from core.errors import ModelErrorKind
 from core.llm.failures import BadAnswer
+from core.llm.pictures import without_pictures
 from core.llm.providers import provider_of
 from core.llm.wire import Line
 
@@ -85,7 +86,7 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
     answer, stream, begun = _Answer(), None, False
     try:
         async with asyncio.timeout_at(min(end_at, clock() + settings["first_token_timeout_s"])) as limit:
-            stream = await litellm.acompletion(**_arguments(order))
+            stream = await litellm.acompletion(**_arguments(litellm, order))
             async for chunk in stream:
                 begun = True
                 limit.reschedule(min(end_at, clock() + settings["idle_timeout_s"]))
@@ -99,14 +100,22 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
     return _done(litellm, order["model"], answer)
 
 
-def _arguments(order: Line) -> dict[str, Any]:
+def _sees(litellm: Any, model: str, settings: Line) -> bool:
+    """Whether the model is to be shown pictures."""
+    if settings["vision"] != "auto":
+        return bool(settings["vision"] == "yes")
+    entry = price_of(litellm.model_cost, model)
+    return bool(entry and entry.get("supports_vision"))
+
+
+def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
     import httpx
 
     settings, model = order["settings"], order["model"]
     timeout = httpx.Timeout(settings["total_timeout_s"], connect=settings["connect_timeout_s"])
     arguments: dict[str, Any] = {
         "model": model,
-        "messages": order["messages"],
+        "messages": order["messages"] if _sees(litellm, model, settings) else without_pictures(order["messages"]),
         "stream": True,
         "stream_options": {"include_usage": True},
         "timeout": timeout,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -16,6 +18,8 @@ class LLMSettings(BaseModel):
     """A cheap model that names new conversations; empty names them by the first line that was said."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """How freely the model chooses words; None leaves it to the provider, and some models take no other."""
+    vision: Literal["auto", "yes", "no"] = "auto"
+    """Whether the model is shown pictures; auto goes by litellm's table, in which models of your own are missing."""
     connect_timeout_s: float = Field(default=15.0, gt=0)
     """Until a connection to the provider stands."""
     first_token_timeout_s: float = Field(default=180.0, gt=0)

@@ -40,11 +40,12 @@ from core.events import (
     UnknownAction,
     UnknownObservation,
 )
-from core.memory.texts import observation_text
+from core.memory.texts import observation_text, seen_pictures
 
 Message = dict[str, Any]
 
 NOT_EXECUTED = "This tool call was not executed: it was interrupted, or given up, before it ran."
+PICTURES = "What the results above show:"
 FINISHED = "The user has been told that the task is done."
 
 _UNSEEN: frozenset[type[Event]] = frozenset(
@@ -99,6 +100,8 @@ class _Builder:
         """By the id of an action, the call that it carries out. Its arguments are known to be sound."""
         self._results: dict[str, str] = {}
         """By call."""
+        self._pictures: dict[str, list[str]] = {}
+        """URLs by call, for results that have some."""
 
     def add(self, envelope: Envelope) -> None:
         event = envelope.event
@@ -138,6 +141,8 @@ class _Builder:
         call = (metadata and self._call(metadata)) or self._call_of.get(envelope.cause)
         if call:
             self._results.setdefault(call, observation_text(event))
+            if pictures := seen_pictures(event):
+                self._pictures.setdefault(call, pictures)
         if call or metadata:
             return
         if getattr(event, "hidden", False):
@@ -145,7 +150,7 @@ class _Builder:
         text = observation_text(event)
         if isinstance(event, CmdOutputObservation):
             text = f"Observed result of command executed by user:\n{text}"
-        self._say("user", text)
+        self._say("user", text, seen_pictures(event))
 
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
         self._say("assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ())
@@ -166,8 +171,7 @@ class _Builder:
             return
         content: str | list[Message] = text
         if image_urls:
-            content = [{"type": "text", "text": text}] if text else []
-            content += [{"type": "image_url", "image_url": {"url": url}} for url in image_urls]
+            content = _illustrated(text, image_urls)
         last = self._items[-1] if self._items else None
         if role == "user" and isinstance(last, dict) and last["role"] == "user":
             last["content"] = _joined(last["content"], content)
@@ -175,11 +179,14 @@ class _Builder:
             self._items.append({"role": role, "content": content})
 
     def messages(self) -> list[Message]:
-        """All of it, each answer followed by its results."""
+        """All of it, each answer followed by its results and what they show."""
         messages: list[Message] = []
         understood = set(self._call_of.values())
         for item in self._items:
-            if isinstance(item, dict):
+            last = messages[-1] if messages else None
+            if isinstance(item, dict) and last and item["role"] == last["role"] == "user":  # pictures of a result
+                messages[-1] = {**last, "content": _joined(last["content"], item["content"])}
+            elif isinstance(item, dict):
                 messages.append(item)
             else:
                 messages.extend(self._answer_messages(item, understood))
@@ -192,6 +199,7 @@ class _Builder:
         """
         calls: list[Message] = []
         results: list[Message] = []
+        pictures: list[str] = []
         for call in answer.calls:
             match call:
                 case {"id": str() as call_id, "function": {"name": str() as name, "arguments": arguments}}:
@@ -200,10 +208,19 @@ class _Builder:
                     calls.append(call if sound else _without_arguments(call_id, name))
                     text = self._results.get(key, NOT_EXECUTED)
                     results.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": text})
+                    pictures += self._pictures.get(key, ())
+        if pictures:  # some providers refuse them in the results themselves
+            results.append({"role": "user", "content": _illustrated(PICTURES, pictures)})
         message: Message = {"role": "assistant", "content": answer.text}
         if calls:
             message["tool_calls"] = calls
         return [message, *results]
+
+
+def _illustrated(text: str, image_urls: Sequence[str]) -> list[Message]:
+    """A content of parts: the text, where there is one, and the pictures."""
+    said = [{"type": "text", "text": text}] if text else []
+    return [*said, *({"type": "image_url", "image_url": {"url": url}} for url in image_urls)]
 
 
 def _key(answer_id: str, call_id: str) -> str:

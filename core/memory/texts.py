@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.blobs import pictures_of
 from core.events import (
     MAX_CMD_OUTPUT_CHARS,
     AgentStateChangedObservation,
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
     CmdOutputObservation,
     Envelope,
     ErrorObservation,
@@ -40,6 +43,18 @@ def observation_text(observation: Observation) -> str:
             return truncate_middle(_recall_text(observation), MAX_OBSERVATION_CHARS)
         case _:
             return truncate_middle(observation.content, MAX_OBSERVATION_CHARS)
+
+
+def seen_pictures(observation: Observation) -> list[str]:
+    """The URLs of the pictures that the model is shown with an observation.
+
+    Of a page that is what it acts on, with marks where there are some; who only opened it reads its text.
+    """
+    if isinstance(observation, BrowserOutputObservation):
+        acted = observation.trigger_by_action == BrowseInteractiveAction.kind
+        page = observation.set_of_marks or observation.screenshot
+        return [page] if acted and page else []
+    return pictures_of(observation)
 
 
 def _recall_text(found: RecallObservation) -> str:

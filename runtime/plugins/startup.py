@@ -15,8 +15,7 @@ from itertools import chain
 from aiohttp import web
 
 from core.events import Action, ErrorObservation, Observation, Status
-from core.plugins import PluginRequirement
-from runtime.plugins import make
+from core.plugins import PluginRequirement, load
 from runtime.plugins.base import Place, Plugin
 from runtime.server.executor import Emit, Handler, Table
 
@@ -36,7 +35,7 @@ class PluginStartup:
         self._starts: dict[str, asyncio.Task[None]] = {}
         for requirement in requirements:
             needed = {name: self.plugins[name] for name in requirement.needs}
-            self.plugins[requirement.name] = make(requirement, replace(place, plugins=needed))
+            self.plugins[requirement.name] = load(requirement, requirement.make)(replace(place, plugins=needed))
 
     @property
     def tables(self) -> list[Table]:

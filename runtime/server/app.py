@@ -29,6 +29,8 @@ from runtime.server.guard import Guard, Handler
 from runtime.server.requests import RefusedError, json_body, json_value
 from runtime.server.transfer_routes import TransferRoutes
 
+EDITOR_PATH = "/vscode/connection_token"
+"""Answers without an editor, too."""
 MCP_NOT_RUN = "MCP servers are kept, and not started: this server has no proxy."
 
 
@@ -56,6 +58,9 @@ class ActionServer:
             except RefusedError as refused:
                 return refused.answer()
 
+        routes = list(routes)
+        if not any(route.path == EDITOR_PATH for route in routes):
+            routes.append(web.get(EDITOR_PATH, _no_editor))
         self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[admit])
         self.app.add_routes(
             [
@@ -63,7 +68,6 @@ class ActionServer:
                 web.get("/server_info", self._server_info),
                 web.post("/execute_action", self._execute_action),
                 web.post("/update_mcp_server", self._update_mcp_server),
-                web.get("/vscode/connection_token", self._vscode_token),
                 *TransferRoutes(working_dir, umask).table,
                 *routes,
             ]
@@ -112,8 +116,9 @@ class ActionServer:
         said = MCP_NOT_RUN if servers else ""
         return web.json_response({"detail": "MCP server updated successfully", "router_error_log": said})
 
-    async def _vscode_token(self, request: web.Request) -> web.Response:
-        return web.json_response({"token": None})
+
+async def _no_editor(request: web.Request) -> web.Response:
+    return web.json_response({"token": None})
 
 
 async def _discard(frame: Frame) -> None:

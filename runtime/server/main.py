@@ -21,7 +21,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from runtime.plugins import required
+from core.plugins import required
 from runtime.plugins.base import Place
 from runtime.plugins.startup import PluginStartup
 from runtime.server import processes

@@ -11,7 +11,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 
-from runtime.server import images
+from core import images
 from runtime.server.beneath import FileError, Place
 
 MAX_FILE_BYTES = 10 * 1024 * 1024

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from core.events import (
     TokenDelta,
 )
 from core.llm.scripted import ScriptedLLM
+from core.plugins import PluginRequirement
 from core.ports import Agent, FrameSink, LLMRequest, LLMResponse
 
 SCRIPT = """
@@ -136,3 +138,15 @@ def test_every_agent_is_known_by_its_own_name(llm: RecordingLLM) -> None:
     for name in AGENTS:
         agent: Agent = create_agent(name, llm)
         assert agent.name == name
+
+
+def test_the_tools_are_those_that_the_sandboxs_plugins_can_carry_out(llm: RecordingLLM) -> None:
+    def names(*plugins: str) -> set[str]:
+        agent = create_agent("CodeActAgent", llm, [PluginRequirement(name, "m:f") for name in plugins])
+        tools: Any = getattr(agent.system_message(), "tools", None)
+        return {tool["function"]["name"] for tool in tools}
+
+    plain = {"execute_bash", "think", "finish", "str_replace_editor", "delegate"}
+    assert names() == plain
+    assert names("jupyter") == plain | {"execute_ipython_cell"}
+    assert names("browser", "vscode") == plain | {"browser"}

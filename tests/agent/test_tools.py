@@ -30,6 +30,8 @@ def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
     }
     assert shape == {
         "execute_bash": (["command", "is_input", "security_risk", "timeout"], ["command", "security_risk"]),
+        "execute_ipython_cell": (["code", "security_risk"], ["code", "security_risk"]),
+        "browser": (["code", "security_risk"], ["code", "security_risk"]),
         "think": (["thought"], ["thought"]),
         "finish": (["message"], ["message"]),
         "delegate": (["agent", "task"], ["task"]),

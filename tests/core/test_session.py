@@ -344,13 +344,13 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         )
         real, failures = session._store._writer._insert, [3]
 
-        async def insert(rows: list[tuple[Any, ...]], spending: list[tuple[Any, ...]]) -> None:
-            if failures[0] and any('"observation":"run"' in row[-1] for row in rows):
+        async def insert(batch: list[Any]) -> None:
+            if failures[0] and any('"observation":"run"' in row[-1] for request in batch for row in request.rows):
                 failures[0] -= 1
                 from core.sqlite import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
-            await real(rows, spending)
+            await real(batch)
 
         monkeypatch.setattr(session._store._writer, "_insert", insert)
         events = await said_and_settled(session)
@@ -368,12 +368,12 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
         session.frames.watch(lambda f: full.set() if isinstance(f, Status) and f.id == STORE_STATUS else None)
         real, id = session._store._writer._insert, session.info.id
 
-        async def insert(rows: list[tuple[Any, ...]], spending: list[tuple[Any, ...]]) -> None:
-            if any('"observation":"run"' in row[-1] for row in rows):
+        async def insert(batch: list[Any]) -> None:
+            if any('"observation":"run"' in row[-1] for request in batch for row in request.rows):
                 from core.sqlite import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
-            await real(rows, spending)
+            await real(batch)
 
         monkeypatch.setattr(session._store._writer, "_insert", insert)
         await session.send("go")
@@ -393,7 +393,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
         await session.stream.settle()
         before = await session.stream.read()
 
-        async def insert(rows: object, spending: object) -> None:
+        async def insert(batch: object) -> None:
             from core.sqlite import sqlite3
 
             raise sqlite3.OperationalError("database or disk is full")

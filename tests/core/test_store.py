@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -343,8 +344,8 @@ async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(
     lease = await conversation(store)
     insert = store._writer._insert
 
-    async def insert_and_fail(rows: list[tuple[object, ...]], spending: list[tuple[object, ...]]) -> None:
-        await insert(rows, spending)
+    async def insert_and_fail(batch: list[Any]) -> None:
+        await insert(batch)
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:

@@ -22,6 +22,7 @@ from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import create_llm
 from core.llm.settings import LLMSettings
 from core.ports import LLMRequest, LLMResponse, ToolCall
+from tests.core.test_blobs import png, url
 from tests.openai_server import (
     KEY,
     Behaviour,
@@ -127,6 +128,15 @@ async def test_the_provider_gets_messages_tools_and_key(host: ModelHost, server:
     assert exchange.body["tools"] == [TOOL]
     assert exchange.body["temperature"] == 0.5
     assert exchange.body["model"] == "test"
+
+
+@pytest.mark.parametrize(("vision", "seen"), [("yes", True), ("no", False), ("auto", False)])
+async def test_pictures_go_to_a_model_that_sees(host: ModelHost, server: OpenAIServer, vision: str, seen: bool) -> None:
+    picture = {"type": "image_url", "image_url": {"url": url(png())}}
+    request = LLMRequest([{"role": "user", "content": [{"type": "text", "text": "look"}, picture]}])
+    await model(host, server, vision=vision).complete(request, lambda frame: None, 7)
+    content = server.exchanges[-1].body["messages"][0]["content"]
+    assert (picture in content) is seen, "auto does not know the model of a test"
 
 
 async def test_an_unknown_price_is_not_nothing(host: ModelHost, server: OpenAIServer) -> None:

@@ -13,6 +13,7 @@ from core.events import (
     AgentFinishAction,
     AgentState,
     AgentStateChangedObservation,
+    BrowserOutputObservation,
     ChangeAgentStateAction,
     CmdOutputMetadata,
     CmdOutputObservation,
@@ -21,6 +22,7 @@ from core.events import (
     ErrorObservation,
     Event,
     EventSource,
+    IPythonRunCellObservation,
     MessageAction,
     NullObservation,
     RecallAction,
@@ -30,8 +32,8 @@ from core.events import (
     ToolCallMetadata,
     UserRejectObservation,
 )
-from core.memory.prompt import FINISHED, NOT_EXECUTED, build_messages
-from core.memory.texts import MAX_OBSERVATION_CHARS, last_observation_text
+from core.memory.prompt import FINISHED, NOT_EXECUTED, PICTURES, build_messages
+from core.memory.texts import MAX_OBSERVATION_CHARS, last_observation_text, seen_pictures
 
 AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
 SYSTEM = (AGENT, SystemMessageAction(content="You are an agent."), None)
@@ -233,6 +235,31 @@ def test_pictures_are_parts_of_the_users_message() -> None:
             ],
         }
     ]
+
+
+def test_what_a_result_shows_follows_the_results_and_joins_what_the_user_says() -> None:
+    plot = IPythonRunCellObservation(
+        code="plot()", content="done", image_urls=["blob:a"], tool_call_metadata=metadata("1", "a")
+    )
+    messages = build_messages(
+        history(user("plot"), run("plot()", metadata("1", "a", {"a": "{}"})), (AGENT, plot, 1), user("Thanks."))
+    )
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user"]
+    assert messages[-1]["content"] == [
+        {"type": "text", "text": PICTURES},
+        {"type": "image_url", "image_url": {"url": "blob:a"}},
+        {"type": "text", "text": "Thanks."},
+    ]
+
+
+def test_of_a_page_the_model_sees_what_it_acts_on() -> None:
+    page = BrowserOutputObservation(
+        url="http://a", trigger_by_action="browse", screenshot="blob:a", set_of_marks="blob:b"
+    )
+    assert seen_pictures(page) == []
+    acted = page.model_copy(update={"trigger_by_action": "browse_interactive"})
+    assert seen_pictures(acted) == ["blob:b"]
+    assert seen_pictures(acted.model_copy(update={"set_of_marks": ""})) == ["blob:a"]
 
 
 def test_a_command_of_the_users_own_is_told() -> None:

@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
+from core.plugins import OURS, required
 from runtime.client import ActionExecutionClient
 from runtime.local import LocalRuntime
-from runtime.plugins import PLUGINS, required
 from runtime.plugins.base import Place
 from runtime.plugins.startup import PluginStartup
 from runtime.server.app import ActionServer
@@ -85,7 +85,7 @@ def place(folder: Path, **fields: Any) -> Place:
 
 def every_plugin(folder: Path) -> PluginStartup:
     """Ours, none of them started."""
-    return PluginStartup(required(plugin.name for plugin in PLUGINS), place(folder))
+    return PluginStartup(required(plugin.name for plugin in OURS), place(folder))
 
 
 @pytest.fixture

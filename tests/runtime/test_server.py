@@ -189,4 +189,9 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
     packages = {name.split(".")[0] for name in loaded.split()}
     assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
     ours = {name for name in loaded.split() if name.startswith("core.")}
-    assert {".".join(name.split(".")[:2]) for name in ours} == {"core.events", "core.plugins", "core.usage"}
+    assert {".".join(name.split(".")[:2]) for name in ours} == {
+        "core.events",
+        "core.images",
+        "core.plugins",
+        "core.usage",
+    }

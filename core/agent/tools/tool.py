@@ -45,6 +45,8 @@ class Tool:
     """The classes of action that a call can become."""
     to_action: Callable[[Arguments], Action]
     """Makes the action from checked arguments. May raise InvalidCall for what a schema cannot say."""
+    plugin: str = ""
+    """The plugin of the sandbox that carries it out; empty for what every sandbox can do."""
 
     def schema(self) -> dict[str, Any]:
         """The tool as a model is told of it, in the form of OpenAI's chat completions."""

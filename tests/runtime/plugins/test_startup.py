@@ -11,8 +11,7 @@ import pytest
 from aiohttp import web
 
 from core.events import BrowseURLAction, ErrorObservation, IPythonRunCellAction, NullObservation, Observation, Status
-from core.plugins import PluginError, PluginRequirement, in_order
-from runtime.plugins import required
+from core.plugins import PluginError, PluginRequirement, in_order, required
 from runtime.plugins.base import Place
 from runtime.plugins.startup import STARTING, PluginStartup
 from runtime.server.executor import ActionExecutor, Emit, Table

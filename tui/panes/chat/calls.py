@@ -6,6 +6,7 @@ Pure functions from events to a Call or a Result; what they return is clean and 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ from core.events import (
     TaskTrackingObservation,
     UserRejectObservation,
 )
+from core.plugins import PluginRequirement, load
 from tui.panes.chat.blocks import Mark
 from tui.panes.chat.pieces import PieceKind
 from tui.text import sanitize, without_colours
@@ -74,12 +76,27 @@ def output(text: str) -> str:
     return clean(without_colours(text)).rstrip()
 
 
+Card = Callable[[Any], str]
+"""How a plugin shows one of its events: an action's title, or an observation's text."""
+CARDS: dict[type[Action | Observation], Card] = {}
+"""Of plugins of other packages, by class; filled once they are known."""
+
+
+def use_cards(plugins: Iterable[PluginRequirement]) -> None:
+    """Show the events of these plugins as they say. Raises PluginError."""
+    for plugin in plugins:
+        if plugin.cards:
+            CARDS.update(load(plugin, plugin.cards))
+
+
 def call_title(action: Action) -> str:
     """What is being done, in the words of a shell or an editor."""
     return clean(_title(action), TITLE_LIMIT).strip()
 
 
 def _title(action: Action) -> str:
+    if (card := CARDS.get(type(action))) is not None:
+        return card(action)
     match action:
         case CmdRunAction():
             return f"{'>' if action.is_input else '$'} {action.command}"
@@ -148,7 +165,8 @@ def result_of(observation: Observation) -> Result:
 
 
 def _any_result(observation: Observation) -> Result:
-    text = output(observation.content)
+    card = CARDS.get(type(observation))
+    text = output(card(observation) if card else observation.content)
     if observation.success is False:
         return Result(Mark.FAILED, text, shown=FAILED_LINES)
     return Result(Mark.OK, text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.server.images import described
+from core.images import described
 from runtime.server.textfile import BinaryFileError, decode
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + struct.pack(">II", 640, 480)

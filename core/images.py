@@ -13,14 +13,19 @@ _JPEG_SIZES = frozenset({0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0
 
 def described(head: bytes) -> str | None:
     """`a PNG image, 640 x 480 pixels` for the first bytes of one; None for what is no picture that is known."""
-    try:
-        found = _measured(head)
-    except struct.error:  # cut off
-        return None
+    found = measured(head)
     if found is None:
         return None
     kind, width, height = found
     return f"a {kind} image, {width} x {height} pixels"
+
+
+def measured(head: bytes) -> tuple[str, int, int] | None:
+    """Kind (`PNG`, `JPEG`, `GIF`, `WebP`, `BMP`), width and height in pixels; None for what is no such picture."""
+    try:
+        return _measured(head)
+    except struct.error:  # cut off
+        return None
 
 
 def _measured(head: bytes) -> tuple[str, int, int] | None:

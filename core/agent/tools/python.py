@@ -1,0 +1,24 @@
+"""execute_ipython_cell: Python in a kernel, which stays from call to call."""
+
+from __future__ import annotations
+
+from core.agent.tools.tool import RISK_PARAMETER, Tool, risk_of
+from core.events import IPythonRunCellAction
+
+EXECUTE_IPYTHON_CELL = Tool(
+    name="execute_ipython_cell",
+    description=(
+        "Run a cell of Python in an IPython kernel. Names that a cell defines and what it imports last from call to "
+        "call; the kernel works in the folder in which the shell is. What a cell prints, its last value and its "
+        "figures come back; you see the figures where you can see pictures. `%pip install` adds packages. Use it to "
+        "compute, to look at data and to plot; use the shell for programs."
+    ),
+    parameters={
+        "code": {"type": "string", "description": "The cell; magic commands are understood."},
+        "security_risk": RISK_PARAMETER,
+    },
+    required=("code", "security_risk"),
+    actions=(IPythonRunCellAction,),
+    to_action=lambda arguments: IPythonRunCellAction(code=arguments["code"], security_risk=risk_of(arguments)),
+    plugin="jupyter",
+)

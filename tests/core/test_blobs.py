@@ -1,0 +1,90 @@
+"""Pictures are kept beside their events, byte for byte, and go with their conversation."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from core.blobs import MAX_BYTES, TOO_LARGE, BlobRef, blob_of, pictures_of, put_in, take_out
+from core.events import BrowserOutputObservation, EventSource, IPythonRunCellObservation, MessageAction
+from core.store import EventStore
+from core.stream import EventStream
+
+
+def png(width: int = 3, height: int = 2, colour: str = "red") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), colour).save(file, "PNG")
+    return file.getvalue()
+
+
+def url(data: bytes, kind: str = "png") -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def test_a_picture_is_taken_out_and_put_in_again() -> None:
+    page = BrowserOutputObservation(url="http://a", trigger_by_action="browse", screenshot=url(png()))
+    bare, (blob,) = take_out(page)
+    assert isinstance(bare, BrowserOutputObservation)
+    ref = BlobRef.parse(bare.screenshot)
+    assert ref == blob.ref
+    assert (blob.ref.media_type, blob.ref.width, blob.ref.height, blob.ref.size) == ("image/png", 3, 2, len(png()))
+    assert put_in(bare, {blob.ref.digest: blob}) == page
+
+
+def test_the_type_is_what_the_bytes_are_and_not_what_the_url_says() -> None:
+    blob = blob_of(url(png(), "jpeg"))
+    assert blob is not None
+    assert blob.ref.media_type == "image/png"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://example.org/a.png", "data:image/png;base64,####", "data:image/png;base64,AAAA", "data:text/html,x"],
+)
+def test_what_is_no_picture_stays_as_it_is(text: str) -> None:
+    said = MessageAction(content="look", image_urls=[text])
+    assert take_out(said) == (said, ())
+
+
+def test_a_picture_without_end_is_left_out() -> None:
+    cell = IPythonRunCellObservation(code="", image_urls=["data:image/png;base64," + "A" * (2 * MAX_BYTES)])
+    bare, blobs = take_out(cell)
+    assert (pictures_of(bare), blobs) == ([TOO_LARGE], ())
+
+
+@pytest.mark.parametrize("text", ["blob:image/png;1x1;1;zz", "blob:text/html;1x1;1;" + "0" * 64, ""])
+def test_what_is_no_reference_is_none(text: str) -> None:
+    assert BlobRef.parse(text) is None
+
+
+async def test_the_log_has_the_reference_and_the_store_the_bytes(tmp_path: Path) -> None:
+    async with EventStore(tmp_path) as store:
+        lease = await store.create_conversation("c", title="", workspace="/", model="m")
+        stream = EventStream(store, lease)
+        pictures = [png(), png(colour="blue"), png()]
+        envelope = await stream.append(
+            IPythonRunCellObservation(code="plot()", image_urls=list(map(url, pictures))), EventSource.AGENT
+        )
+        assert [stored.event for stored in await stream.read()] == [envelope.event]
+        (body,) = await store.read_json("c")
+        assert "base64" not in body
+        refs = [BlobRef.parse(text) for text in pictures_of(envelope.event)]
+        blobs = [await stream.blob(ref) for ref in refs if ref]
+        assert [blob.data for blob in blobs if blob] == pictures
+        assert refs[0] == refs[2], "one picture is kept once"
+        await stream.aclose()
+
+
+async def test_a_picture_of_another_conversation_is_not_given(tmp_path: Path) -> None:
+    async with EventStore(tmp_path) as store:
+        stream = EventStream(store, await store.create_conversation("a", title="", workspace="/", model="m"))
+        await store.create_conversation("b", title="", workspace="/", model="m")
+        envelope = await stream.append(MessageAction(content="", image_urls=[url(png())]), EventSource.USER)
+        ref = BlobRef.parse(pictures_of(envelope.event)[0])
+        assert ref is not None
+        assert await store.blob("b", ref) is None
+        await stream.aclose()

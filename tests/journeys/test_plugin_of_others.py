@@ -1,0 +1,75 @@
+"""A plugin that another package brings: installed, named in the settings, and used, shown and remembered like ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles import FINISH, write_script
+from tests.program import ROOT, Handloom
+
+SAMPLE = ROOT / "tests" / "sample_plugin"
+SCRIPT: list[dict[str, Any]] = [
+    {"tool_calls": [{"name": "tell_time", "arguments": {"zone": "Europe/Berlin"}}]},
+    {"expect": "T..:..:", "tool_calls": [{"name": "tell_time", "arguments": {"zone": "Nowhere"}}]},
+    {"expect": "There is no time zone 'Nowhere'", **FINISH},
+]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the package is installed, from its own pyproject.toml."""
+    folder = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--target", folder, SAMPLE], check=True)
+    return folder
+
+
+def handloom_with(site: Path, folder: Path, plugins: str) -> Handloom:
+    return Handloom(folder, PYTHONPATH=f"{ROOT}{os.pathsep}{site}", HANDLOOM__SANDBOX__PLUGINS=plugins)
+
+
+def test_its_tool_is_offered_its_action_carried_out_and_its_events_kept(site: Path, tmp_path: Path) -> None:
+    handloom = handloom_with(site, tmp_path, "clock")
+    done = handloom("run", "what time is it?", "--model", write_script(tmp_path, SCRIPT), "--json")
+    assert done.status == 0, done.err
+    system = next(event for event in done.events if event.get("action") == "system")
+    assert "tell_time" in [tool["function"]["name"] for tool in system["args"]["tools"]]
+    (time,) = [event for event in done.events if event.get("observation") == "time"]
+    assert time["extras"] == {"zone": "Europe/Berlin"}
+    shown = handloom("show", done.conversation)
+    assert shown.status == 0, shown.err
+
+
+def test_without_the_plugin_its_events_are_kept_and_shown_as_they_are(site: Path, tmp_path: Path) -> None:
+    done = handloom_with(site, tmp_path, "clock")("run", "?", "--model", write_script(tmp_path, SCRIPT), "--json")
+    exported = handloom_with(site, tmp_path, "")("export", done.conversation)
+    assert exported.status == 0, exported.err
+    assert '"observation": "time"' in exported.out or '"observation":"time"' in exported.out
+
+
+def test_its_events_look_as_it_says(site: Path) -> None:
+    program = (
+        "from core.plugins import required\n"
+        "from tui.panes.chat.calls import call_title, result_of, use_cards\n"
+        "use_cards(required(['clock']))\n"
+        "from handloom_clock.events import TellTimeAction, TimeObservation\n"
+        "print(call_title(TellTimeAction(zone='Asia/Tokyo')))\n"
+        "print(result_of(TimeObservation(zone='Asia/Tokyo', content='09:00')).text)\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    said = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == ["clock Asia/Tokyo", "Asia/Tokyo: 09:00"]
+
+
+def test_a_plugin_that_is_not_installed_is_named_with_what_to_do(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__PLUGINS="clock")
+    done = handloom("run", "?", "--model", write_script(tmp_path, SCRIPT), "--json")
+    assert done.status == 2
+    assert "no plugin is called 'clock'; known: " in done.err
+    assert "Correct sandbox.plugins" in done.err

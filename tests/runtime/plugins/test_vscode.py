@@ -1,0 +1,126 @@
+"""An editor where one is installed; where none is, it is said what is missing.
+
+The editors themselves are too large for a test's machine. In their place stands a program that takes the options of
+theirs that matter, listens where it was told to, and says so as they do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from runtime.plugins.vscode import VSCodePlugin
+from tests.runtime.conftest import place
+
+EDITOR = f"""#!{sys.executable}
+import http.server, os, pathlib, sys
+options = dict(zip(sys.argv[1:], sys.argv[2:]))
+assert "secret" not in " ".join(sys.argv)
+host, port = options["--host"], int(options["--port"])
+token = pathlib.Path(options["--connection-token-file"]).read_text()
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if f"tkn={{token}}" in self.path else 403)
+        self.end_headers()
+    def log_message(self, *args): pass
+server = http.server.HTTPServer((host, port), Answer)
+print("Extension host agent started.", flush=True)
+print(f"Web UI available at http://{{host}}:{{port}}?tkn={{token}}", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+async def made(tmp_path: Path) -> AsyncIterator[VSCodePlugin]:
+    (tmp_path / "bin").mkdir()
+    path = f"{tmp_path / 'bin'}{os.pathsep}{Path(sys.executable).parent}"
+    plugin = VSCodePlugin(place(tmp_path, environ={"PATH": path}))
+    yield plugin
+    await plugin.aclose()
+
+
+def install(folder: Path, name: str, text: str) -> None:
+    program = folder / "bin" / name
+    program.write_text(text)
+    program.chmod(0o755)
+
+
+async def told(plugin: VSCodePlugin) -> dict[str, str | None]:
+    """What `GET /vscode/connection_token` answers."""
+    app = web.Application()
+    app.add_routes(plugin.routes)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        url = f"http://127.0.0.1:{port}/vscode/connection_token"
+        async with aiohttp.ClientSession() as session, session.get(url) as response:
+            said: dict[str, str | None] = await response.json()
+            return said
+    finally:
+        await runner.cleanup()
+
+
+async def status_of(url: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status
+
+
+@pytest.mark.parametrize("name", ["openvscode-server", "code"])
+async def test_the_editor_listens_on_loopback_behind_the_token_that_is_told(
+    made: VSCodePlugin, tmp_path: Path, name: str
+) -> None:
+    install(tmp_path, name, EDITOR)
+    await made.start()
+    said = await told(made)
+    url = said["url"] or ""
+    assert urlsplit(url).hostname == "127.0.0.1"
+    assert parse_qs(urlsplit(url).query)["tkn"] == [said["token"]]
+    assert await status_of(url) == 200
+    assert await status_of(url.replace(said["token"] or "", "0" * 64)) == 403
+
+
+async def test_it_is_started_by_who_asks_for_its_token_and_again_when_it_died(
+    made: VSCodePlugin, tmp_path: Path
+) -> None:
+    install(tmp_path, "openvscode-server", EDITOR)
+    first = await told(made)
+    process = made._process
+    assert process is not None
+    process.kill()
+    await process.wait()
+    second = await told(made)
+    assert first["token"] != second["token"]
+    assert await status_of(second["url"] or "") == 200
+
+
+async def test_it_ends_with_the_plugin(made: VSCodePlugin, tmp_path: Path) -> None:
+    install(tmp_path, "openvscode-server", EDITOR)
+    await made.start()
+    process = made._process
+    assert process is not None
+    await made.aclose()
+    assert process.returncode is not None
+
+
+async def test_where_no_editor_is_installed_it_is_said_what_is_missing(made: VSCodePlugin) -> None:
+    with pytest.raises(OSError, match="no editor is installed here: put openvscode-server, code-server or"):
+        await made.start()
+    said = await told(made)
+    assert said["token"] is None
+    assert "no editor is installed" in (said["detail"] or "")
+
+
+async def test_an_editor_that_ends_at_once_is_told_with_its_last_words(made: VSCodePlugin, tmp_path: Path) -> None:
+    install(tmp_path, "openvscode-server", "#!/bin/sh\necho no glibc for this\nexit 1\n")
+    with pytest.raises(OSError, match="openvscode-server did not start: no glibc for this"):
+        await made.start()
