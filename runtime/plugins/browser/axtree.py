@@ -26,11 +26,19 @@ _FLAGS = frozenset({"required", "focused", "atomic"})
 
 
 def name_bids(nodes: list[Node], bids: Mapping[int, str], mark: str) -> None:
-    """Give each node its `browsergym_id`, by the backend id of its element, and take off the mark."""
+    """Give each node its `browsergym_id`, by the backend id of its element, and take off the mark.
+
+    The parts of a date field have the description of the field, and so its bid.
+    """
+    by_id = {node["nodeId"]: node for node in nodes}
     for node in nodes:
+        bid = bids.get(node.get("backendDOMNodeId", -1))
         if node.get("description", {}).get("value") == mark:
             del node["description"]
-        bid = bids.get(node.get("backendDOMNodeId", -1))
+            above = node
+            while bid is None and (parent := by_id.get(above.get("parentId", ""))):
+                above = parent
+                bid = bids.get(above.get("backendDOMNodeId", -1))
         if bid is not None:
             node["browsergym_id"] = bid
 

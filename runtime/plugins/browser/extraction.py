@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,7 @@ MARK = "handloom: marked"
 TRIES = 5
 """A page may change while it is read."""
 
+_MARKING, _UNMARKING = (Path(__file__).with_name(name).read_text() for name in ("marking.js", "unmarking.js"))
 _CHANGED_MEANWHILE = (
     "Frame was detached",
     "Frame has been detached",
@@ -111,12 +111,12 @@ def _compose(
     nodes = axtree.merge(trees, holders)
     kept = axtree.cut(nodes)
     properties = {}
-    for bid, (visibility, marked) in marking.elements.items():
-        of = known.get(bid)
+    for bid, of in known.items():
+        visibility, marked = marking.elements[bid]
         properties[bid] = {
             "visibility": visibility,
-            "bbox": list(of.bbox) if of and of.bbox else None,
-            "clickable": bool(of and of.clickable),
+            "bbox": None if of.bbox is None else list(of.bbox),
+            "clickable": of.clickable,
             "set_of_marks": marked,
         }
     return Extraction(
@@ -175,7 +175,7 @@ async def _marked(page: Page) -> AsyncIterator[Marking]:
 async def _mark(frame: Frame, bid: str, marking: Marking, done: list[Frame]) -> None:
     done.append(frame)
     asked = {"prefix": bid, "limit": MOST_ELEMENTS, "patience_ms": VISIBILITY_PATIENCE_MS, "description": MARK}
-    told = await frame.evaluate(_script("marking.js"), asked)
+    told = await frame.evaluate(_MARKING, asked)
     marking.elements |= {bid: (float(share), marked) for bid, share, marked in told["elements"]}
     marking.focus[bid] = told["focused"]
     marking.left_out += told["total"] - len(told["elements"])
@@ -198,7 +198,7 @@ async def _holder(frame: Frame) -> str:
 
 
 async def _unmark(frame: Frame) -> None:
-    await frame.evaluate(_script("unmarking.js"))
+    await frame.evaluate(_UNMARKING)
 
 
 async def find(page: Page, bid: str) -> Locator:
@@ -230,8 +230,3 @@ def _frames_on_the_way(bid: str) -> list[str]:
         if bid[:at] != bid:
             frames.append(bid[:at])
     return frames
-
-
-@cache
-def _script(name: str) -> str:
-    return Path(__file__).with_name(name).read_text()
