@@ -36,6 +36,7 @@ class PluginRequirement:
 
 OURS = (
     PluginRequirement("agent_skills", "runtime.plugins.agent_skills.plugin:AgentSkillsPlugin", needs=("jupyter",)),
+    PluginRequirement("browser", "runtime.plugins.browser.plugin:BrowserPlugin"),
     PluginRequirement("jupyter", "runtime.plugins.jupyter.plugin:JupyterPlugin"),
     PluginRequirement("vscode", "runtime.plugins.vscode:VSCodePlugin"),
 )

@@ -8,14 +8,14 @@ action ends by its own, in the sandbox.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiohttp
 
 from core.errors import RuntimeUnavailableError, UsageError
-from core.events import Action, Frame, Observation
+from core.events import Action, Frame, Observation, PageShown
 from core.usage import Job, SandboxUsage
 from runtime.protocol import (
     INSTANCE_HEADER,
@@ -162,6 +162,27 @@ class ActionExecutionClient:
             self._session.headers[INSTANCE_HEADER] = instance
         if instance != self._instance:
             raise RuntimeUnavailableError(_GONE.format(reason=_ANOTHER))
+
+    async def watch_page(self) -> AsyncGenerator[PageShown, None]:
+        """The page in the browser as it changes, at most five times a second, until the server ends.
+
+        A reader who is slow skips pictures. Pictures are made for as long as somebody reads: close the generator, or
+        cancel its reader. Raises UsageError where there is no browser, RuntimeUnavailableError.
+        """
+        lines = LineSplitter()
+        try:
+            async with self._session.get(f"{self._url}/browser/stream") as response:
+                self._recognise(response)
+                if response.status == 404:
+                    raise UsageError("This sandbox has no browser. Start it with the plugin `browser`.")
+                if response.status != 200:
+                    raise RuntimeUnavailableError(await _refusal(response))
+                async for data in response.content.iter_any():
+                    for line in lines.feed(data):
+                        if isinstance(said := decode_line(line), PageShown):
+                            yield said
+        except (aiohttp.ClientError, ProtocolError) as error:
+            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
 
     async def aclose(self) -> None:
         """Let go of the connections; who waits for an observation gets RuntimeUnavailableError. May be called twice."""

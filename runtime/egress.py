@@ -89,13 +89,13 @@ class Egress:
                 raise RefusedError("too many connections at once")
             async with asyncio.timeout(HEAD_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-            host, port, first = _destination(head)
+            host, port, first = destination(head)
             far_reader, far_writer = await self.connect(host, port)
         except asyncio.LimitOverrunError:
-            writer.write(_answer(431, "the header is too long"))
+            writer.write(refusal(431, "the header is too long"))
             return
         except RefusedError as error:
-            writer.write(_answer(403, str(error)))
+            writer.write(refusal(403, str(error)))
             await writer.drain()
             return
         if first:
@@ -154,7 +154,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _destination(head: bytes) -> tuple[str, int, bytes]:
+def destination(head: bytes) -> tuple[str, int, bytes]:
     """Host, port, and what to send first: nothing for CONNECT, the request without its host for a plain one."""
     line, _, rest = head.partition(b"\r\n")
     try:
@@ -181,7 +181,7 @@ def _is_of_the_hop(field: bytes) -> bool:
     return name in (b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive")
 
 
-def _answer(status: int, why: str) -> bytes:
+def refusal(status: int, why: str) -> bytes:
     body = f"{why}\n".encode()
     head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body

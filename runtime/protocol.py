@@ -21,6 +21,7 @@ from core.events import (
     EventFormatError,
     Frame,
     Observation,
+    PageShown,
     Status,
     TerminalOutput,
     TokenDelta,
@@ -89,6 +90,10 @@ def encode_frame(frame: Frame) -> bytes:
             return _encode({"frame": "status", "level": level, "id": id_, "message": message})
         case TokenDelta(cause, text, channel):
             return _encode({"frame": "token_delta", "cause": cause, "text": text, "channel": channel})
+        case PageShown(cause, url, title, data, width, height):
+            text = base64.b64encode(data).decode("ascii")
+            seen = {"url": url, "title": title, "width": width, "height": height}
+            return _encode({"frame": "page_shown", "cause": cause, **seen, "data": text})
 
 
 def decode_line(line: bytes) -> Frame | Observation:
@@ -107,9 +112,22 @@ def decode_line(line: bytes) -> Frame | Observation:
             case "token_delta":
                 is_reasoning = data.get("channel") == "reasoning"
                 return TokenDelta(int(data["cause"]), str(data["text"]), "reasoning" if is_reasoning else "answer")
+            case "page_shown":
+                return _page_shown(data)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"a frame is incomplete or of the wrong shape: {error!r}") from error
     raise ProtocolError(f"no frame is called {data['frame']!r}")
+
+
+def _page_shown(data: Mapping[str, Any]) -> PageShown:
+    return PageShown(
+        cause=int(data["cause"]),
+        url=str(data["url"]),
+        title=str(data["title"]),
+        data=base64.b64decode(data["data"], validate=True),
+        width=int(data["width"]),
+        height=int(data["height"]),
+    )
 
 
 def decode_observation(data: Mapping[str, Any]) -> Observation:

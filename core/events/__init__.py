@@ -51,7 +51,7 @@ from core.events.codec import (
     event_to_dict,
     to_json,
 )
-from core.events.frames import CONVERSATION_TITLE, Frame, Status, TerminalOutput, TokenDelta
+from core.events.frames import CONVERSATION_TITLE, Frame, PageShown, Status, TerminalOutput, TokenDelta
 from core.events.observations import (
     MAX_CMD_OUTPUT_CHARS,
     AgentCondensationObservation,
@@ -130,6 +130,7 @@ __all__ = [
     "NullAction",
     "NullObservation",
     "Observation",
+    "PageShown",
     "RecallAction",
     "RecallObservation",
     "RecallType",

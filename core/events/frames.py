@@ -1,4 +1,4 @@
-"""What is live and never stored one by one: tokens as they come, terminal bytes, notices.
+"""What is live and never stored one by one: tokens as they come, terminal bytes, pages, notices.
 
 Frames and events are disjoint: what has to survive is an event, and the type checker is the persistence policy.
 Plain dataclasses, so that a screen can import them before anything heavy is loaded.
@@ -45,4 +45,19 @@ class Status:
     """For people; empty takes the notice of this id away."""
 
 
-Frame = TokenDelta | TerminalOutput | Status
+@dataclass(frozen=True, slots=True)
+class PageShown:
+    """The page in the browser as it looks at this moment. Its title and address are the page's own words."""
+
+    cause: int
+    """The id of the action that is or was at work on it; -1 before the first."""
+    url: str
+    title: str
+    data: bytes
+    """A JPEG."""
+    width: int
+    """Of the page's view in pixels, as BrowserGym's coordinates count them; so is the height."""
+    height: int
+
+
+Frame = TokenDelta | TerminalOutput | Status | PageShown

@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,9 @@ millisecond."""
 
 _awaited: set[int] = set()
 """Children whose end somebody here waits for: their exit status is his."""
+
+of_the_server: set[Callable[[], set[int]]] = set()
+"""What tells the processes below the server that are its own, and no command's: a plugin adds its own."""
 
 
 class _Entry(NamedTuple):
@@ -51,8 +54,8 @@ def session_members(session: int) -> set[int]:
 
 
 def commands_below(root: int) -> set[int]:
-    """Every living process below `root` but those that are waited for here: the shells."""
-    return descendants(root) - _awaited
+    """Every living process below `root` but those that are waited for here, the shells, and the server's own."""
+    return descendants(root).difference(_awaited, *(own() for own in of_the_server))
 
 
 def group_members(group: int) -> set[int]:

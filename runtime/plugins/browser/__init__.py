@@ -1,0 +1,26 @@
+"""BrowserPlugin: one Chromium that the agent drives and the user can watch.
+
+The server supervises one worker process, `python -m runtime.plugins.browser`, which owns playwright and Chromium and
+speaks JSON lines over its standard input and output. So a page of 100 MB, a crash or a hang never reaches the server:
+what does not answer in time is killed with everything below it, and the next action starts another.
+
+In the server:
+
+    plugin      the actions, their deadlines, the live view's route
+    link        the worker process: start, requests, frames, end
+    family      which processes belong to a worker, and their end
+    text        what the agent reads of a page, in V0's words
+
+In the worker:
+
+    worker      requests in, answers and pictures out
+    chromium    which browser, with which flags
+    tabs        the open pages, and what happens on them by itself
+    calls       the text of a step as calls, never executed
+    functions   BrowserGym's functions
+    observing   what is seen of a page after a step
+    gate        the proxy that all of Chromium's traffic goes through
+    screencast  pictures while somebody watches
+
+Follows `openhands/runtime/browser/` of OpenHands V0 and the action grammar of BrowserGym.
+"""

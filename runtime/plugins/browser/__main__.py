@@ -1,0 +1,51 @@
+"""`python -m runtime.plugins.browser`: the worker as a process, started by BrowserPlugin alone.
+
+Lines come in on standard input and go out on what was standard output; nothing else in here can write there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Error
+
+from runtime.plugins.browser import chromium, worker
+
+
+def main() -> int:
+    """Work until standard input ends. Exit status 1: Chromium could not be started, or has ended."""
+    parser = argparse.ArgumentParser(prog="python -m runtime.plugins.browser")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--workspace", type=Path, required=True)
+    options = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    why_unconfined = chromium.why_unconfined()
+
+    def say(message: dict[str, Any]) -> None:
+        line = memoryview(json.dumps(message).encode() + b"\n")
+        while line:  # a pipe takes what fits
+            line = line[answers.write(line) :]
+
+    try:
+        asyncio.run(_serve(options, why_unconfined, say))
+    except (chromium.NoChromiumError, Error) as error:
+        say({"failed": str(error)})
+        return 1
+    return 0
+
+
+async def _serve(options: argparse.Namespace, why_unconfined: str, say: worker.Say) -> None:
+    lines = asyncio.StreamReader(limit=worker.MAX_REQUEST_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
+    await worker.serve(options.folder, options.workspace, why_unconfined, lines, say)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""What an agent is told of a page: the accessibility tree with the bids of its elements, and what is known of each.
+
+Once a step, in as few round trips as can be: the elements are marked, the trees are read at the same time, and the
+marks in ARIA attributes are taken off again, whatever happens. Names and meaning are BrowserGym's; the fields are those
+of its observation. Everything that comes back is the page's own text and as such hostile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runtime.plugins.browser import axtree, snapshot
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Frame, Locator, Page, Playwright
+
+BID = "bid"
+"""The attribute that holds an element's bid."""
+MOST_ELEMENTS = 20_000
+"""Of one frame; those after them get no bid."""
+VISIBILITY_PATIENCE_MS = 1_000
+"""The browser tells what is in view with its next picture; a page that draws none is not waited for any longer."""
+MARK = "handloom: marked"
+"""The description of an element while it is read, unless the page gives it one."""
+TRIES = 5
+"""A page may change while it is read."""
+
+_MARKING, _UNMARKING = (Path(__file__).with_name(name).read_text() for name in ("marking.js", "unmarking.js"))
+_CHANGED_MEANWHILE = (
+    "Frame was detached",
+    "Frame has been detached",
+    "Frame with the given frameId is not found",
+    "Execution context was destroyed",
+    "Cannot find context with specified id",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """A page as an agent reads it. Fields that BrowserGym has carry its names."""
+
+    axtree_object: dict[str, Any]
+    """`{"nodes": [...]}`, the frames merged, each node with its `browsergym_id` where it has one."""
+    extra_element_properties: dict[str, dict[str, Any]]
+    """By bid: visibility (0 to 1), bbox ([left, top, width, height] in pixels of the view, or None), clickable and
+    set_of_marks."""
+    focused_element_bid: str
+    """Empty where nothing is focused."""
+    dom_object: dict[str, Any] = field(default_factory=dict)
+    """The DOM snapshot; empty unless asked for."""
+    nodes_left_out: int = 0
+    """Of the accessibility tree, by the cap."""
+    elements_left_out: int = 0
+    """Without a bid, by the cap."""
+
+    def text(self, *, visible_only: bool = False) -> str:
+        """The tree as OpenHands V0 shows it to its agents."""
+        style = axtree.Style(with_clickable=True, skip_generic=False, filter_visible_only=visible_only)
+        return axtree.flatten(self.axtree_object, self.extra_element_properties, style)
+
+
+def use_bids(playwright: Playwright) -> None:
+    """Let playwright find elements by bid, as BrowserGym does; its error texts then read the same. Once a process."""
+    playwright.selectors.set_test_id_attribute(BID)
+
+
+async def extract(page: Page, session: CDPSession, *, with_dom: bool = False) -> Extraction:
+    """Mark the page and read it. `session` is a DevTools session of this page, which may be used for many steps.
+
+    Raises playwright's errors where the page is gone or keeps changing. Cancelled, it takes its marks off first.
+    """
+    from playwright.async_api import Error
+
+    for _ in range(TRIES - 1):
+        try:
+            return await _extract(page, session, with_dom)
+        except Error as error:
+            if not any(said in error.message for said in _CHANGED_MEANWHILE):
+                raise
+    return await _extract(page, session, with_dom)
+
+
+async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extraction:
+    async with _marked(page) as marking:
+        shot, main = await asyncio.gather(
+            session.send(
+                "DOMSnapshot.captureSnapshot",
+                {"computedStyles": [], "includeDOMRects": with_dom, "includePaintOrder": with_dom},
+            ),
+            session.send("Accessibility.getFullAXTree"),
+        )
+        holders = snapshot.frames(shot)
+        trees = {"": main["nodes"]}
+        within = await asyncio.gather(*(_tree_of(session, frame) for frame in holders.values()))
+        trees |= {frame: nodes for frame, nodes in zip(holders.values(), within, strict=True) if nodes}
+    return _compose(marking, shot, trees, holders, with_dom)
+
+
+def _compose(
+    marking: Marking, shot: dict[str, Any], trees: dict[str, list[axtree.Node]], holders: dict[int, str], with_dom: bool
+) -> Extraction:
+    known = {bid: of for bid, of in snapshot.elements(shot).items() if bid in marking.elements}
+    bids = {of.node: bid for bid, of in known.items()}
+    for nodes in trees.values():
+        axtree.name_bids(nodes, bids, MARK)
+    nodes = axtree.merge(trees, holders)
+    kept = axtree.cut(nodes)
+    properties = {}
+    for bid, of in known.items():
+        visibility, marked = marking.elements[bid]
+        properties[bid] = {
+            "visibility": visibility,
+            "bbox": None if of.bbox is None else list(of.bbox),
+            "clickable": of.clickable,
+            "set_of_marks": marked,
+        }
+    return Extraction(
+        axtree_object={"nodes": kept},
+        extra_element_properties=properties,
+        focused_element_bid=marking.focused,
+        dom_object=snapshot.without_mark(shot, MARK) if with_dom else {},
+        nodes_left_out=len(nodes) - len(kept),
+        elements_left_out=marking.left_out,
+    )
+
+
+async def _tree_of(session: CDPSession, frame: str) -> list[axtree.Node]:
+    """The nodes of one frame; none where it is gone or lives in a process of its own, as in BrowserGym."""
+    from playwright.async_api import Error
+
+    try:
+        answer = await session.send("Accessibility.getFullAXTree", {"frameId": frame})
+    except Error:
+        return []
+    nodes: list[axtree.Node] = answer["nodes"]
+    return nodes
+
+
+@dataclass(slots=True)
+class Marking:
+    """What marking told, over all frames."""
+
+    elements: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    """Visibility and membership of the set of marks, by bid."""
+    focus: dict[str, str] = field(default_factory=dict)
+    """The focused element of each frame, by the bid of the frame."""
+    left_out: int = 0
+
+    @property
+    def focused(self) -> str:
+        """The focused element of the page: where it is a frame, the one in there."""
+        bid = self.focus.get("", "")
+        while self.focus.get(bid):
+            bid = self.focus[bid]
+        return bid
+
+
+@asynccontextmanager
+async def _marked(page: Page) -> AsyncIterator[Marking]:
+    """Every element of every frame has its bid, in its attribute and, inside, in the accessibility tree too."""
+    frames: list[Frame] = []
+    try:
+        marking = Marking()
+        await _mark(page.main_frame, "", marking, frames)
+        yield marking
+    finally:
+        await asyncio.shield(asyncio.gather(*map(_unmark, frames), return_exceptions=True))
+
+
+async def _mark(frame: Frame, bid: str, marking: Marking, done: list[Frame]) -> None:
+    done.append(frame)
+    asked = {"prefix": bid, "limit": MOST_ELEMENTS, "patience_ms": VISIBILITY_PATIENCE_MS, "description": MARK}
+    told = await frame.evaluate(_MARKING, asked)
+    marking.elements |= {bid: (float(share), marked) for bid, share, marked in told["elements"]}
+    marking.focus[bid] = told["focused"]
+    marking.left_out += told["total"] - len(told["elements"])
+    inner = frame.child_frames
+    holders = await asyncio.gather(*map(_holder, inner))
+    await asyncio.gather(
+        *(_mark(child, held, marking, done) for child, held in zip(inner, holders, strict=True) if held)
+    )
+
+
+async def _holder(frame: Frame) -> str:
+    """The bid of the element that holds the frame; empty where the frame is not to be marked."""
+    element = await frame.frame_element()
+    tag, bid, sandbox = await element.evaluate(
+        "element => [element.tagName, element.getAttribute('bid'), element.getAttribute('sandbox')]"
+    )
+    await element.dispose()
+    runs_scripts = sandbox is None or "allow-scripts" in sandbox.split()
+    return bid if bid and runs_scripts and tag.upper() in ("IFRAME", "FRAME") else ""
+
+
+async def _unmark(frame: Frame) -> None:
+    await frame.evaluate(_UNMARKING)
+
+
+async def find(page: Page, bid: str) -> Locator:
+    """The element with this bid, through the frames that its letters name. Raises ValueError in BrowserGym's words."""
+    if not isinstance(bid, str):
+        raise ValueError(f"expected a string, got {bid!r}")
+    within: Any = page
+    for frame in _frames_on_the_way(bid):
+        holder = within.get_by_test_id(frame)
+        if not await holder.count():
+            raise ValueError(f'Could not find element with bid "{bid}"')
+        within = holder.frame_locator(":scope")
+    element: Locator = within.get_by_test_id(bid)
+    if not await element.count():
+        raise ValueError(f'Could not find element with bid "{bid}"')
+    return element
+
+
+def _frames_on_the_way(bid: str) -> list[str]:
+    """The bids of the frames around an element: of `abC12` these are `a` and `abC`.
+
+    A frame's letters begin with a small one and go on with capitals.
+    """
+    frames, at = [], 0
+    while bid[at:] and not bid[at:].isnumeric():
+        at += 1
+        while bid[at:] and bid[at].isalpha() and bid[at].isupper():
+            at += 1
+        if bid[:at] != bid:
+            frames.append(bid[:at])
+    return frames

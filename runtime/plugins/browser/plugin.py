@@ -1,0 +1,131 @@
+"""BrowserPlugin: each action one step of the worker, with a deadline and exactly one observation.
+
+One step at a time. A step that takes too long costs the worker its life, and so does a browser that hangs; whatever
+ended it, the observation says so and the next action starts another. Cancelling an action stops its step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any, Literal
+
+from core.events import (
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
+    BrowseURLAction,
+    FileDownloadObservation,
+    Observation,
+)
+from runtime.plugins.base import Place
+from runtime.plugins.browser import text
+from runtime.plugins.browser.link import Message, WorkerGoneError, WorkerLink
+from runtime.plugins.browser.stream import PageStream
+from runtime.server.executor import Emit, Table
+
+log = logging.getLogger(__name__)
+
+STEP_TIMEOUT_S = 120.0
+"""V0's, for an action that names none."""
+START_TIMEOUT_S = 30.0
+"""Chromium takes one to two seconds, on a machine that swaps many times that."""
+_LOST = "Its pages and cookies are lost. The next action starts a fresh browser."
+
+Trigger = Literal["browse", "browse_interactive"]
+Link = Callable[..., WorkerLink]
+
+
+class BrowserPlugin:
+    """Supervises one worker and carries out its actions."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._stream = PageStream(self._watch)
+        self._worker: WorkerLink | None = None
+        self._numbers = itertools.count(1)
+        self._turn = asyncio.Lock()
+        self.table: Table = {BrowseURLAction: self._browse, BrowseInteractiveAction: self._interact}
+        self.routes = self._stream.routes
+
+    @property
+    def worker(self) -> WorkerLink | None:
+        """The worker that was started last; it may be gone."""
+        return self._worker
+
+    async def start(self) -> None:
+        """Start a worker unless one lives. Raises WorkerGoneError, TimeoutError."""
+        if self._worker is not None and not self._worker.is_gone:
+            return
+        worker = WorkerLink(self._place.folder / f"browser{next(self._numbers)}", self._on_message)
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await worker.begin(self._place.working_dir, self._place.environ)
+        self._worker = worker
+        if why := worker.about.get("why_unconfined"):
+            log.warning("Chromium runs without its own sandbox: %s", why)
+        if self._stream.is_watched:
+            self._watch(True)
+
+    async def aclose(self) -> None:
+        self._stream.close()
+        if self._worker is not None:
+            await self._worker.aclose()
+
+    async def _browse(self, action: BrowseURLAction, action_id: int, emit: Emit) -> Observation:
+        return await self._carry_out(action, "browse", action_id, {"url": action.url})
+
+    async def _interact(self, action: BrowseInteractiveAction, action_id: int, emit: Emit) -> Observation:
+        return await self._carry_out(action, "browse_interactive", action_id, {"calls": action.browser_actions})
+
+    async def _carry_out(
+        self, action: BrowseURLAction | BrowseInteractiveAction, trigger: Trigger, action_id: int, what: Message
+    ) -> Observation:
+        limit_s = STEP_TIMEOUT_S if action.timeout is None else action.timeout
+        request = {"do": "step", "trigger": trigger, "cause": action_id, "limit_s": limit_s, "cwd": self._place.cwd()}
+        async with self._turn:
+            try:
+                await self.start()
+                assert self._worker is not None
+                async with asyncio.timeout(limit_s):
+                    answer = await self._worker.ask({**request, **what, "return_axtree": action.return_axtree})
+            except TimeoutError:
+                await self._end_worker()
+                return _failed(
+                    action, trigger, f"The browser did not finish within {limit_s:g} s and was ended. {_LOST}"
+                )
+            except WorkerGoneError as error:
+                return _failed(action, trigger, f"The browser is gone: {error}. {_LOST}")
+        return _observation(answer)
+
+    async def _end_worker(self) -> None:
+        if self._worker is not None:
+            await self._worker.kill()
+
+    def _watch(self, is_watched: bool) -> None:
+        if self._worker is not None:
+            self._worker.tell({"do": "watch", "on": is_watched})
+
+    def _on_message(self, message: Message) -> None:
+        if "page" in message:
+            self._stream.show(message["page"])
+
+
+def _observation(answer: dict[str, Any]) -> Observation:
+    if "download" in answer:
+        return FileDownloadObservation(**answer["download"])
+    return BrowserOutputObservation(**answer["observation"])
+
+
+def _failed(
+    action: BrowseURLAction | BrowseInteractiveAction, trigger: Trigger, error: str
+) -> BrowserOutputObservation:
+    url = action.url if isinstance(action, BrowseURLAction) else ""
+    return BrowserOutputObservation(
+        content=text.of_failure(trigger, url, error),
+        url=url,
+        trigger_by_action=trigger,
+        error=True,
+        last_browser_action=action.browser_actions if isinstance(action, BrowseInteractiveAction) else f'goto("{url}")',
+        last_browser_action_error=error,
+    )

@@ -1,0 +1,82 @@
+"""Screencast: pictures of the active page while somebody watches, at most five a second.
+
+Chromium sends a picture when the page was drawn anew, and the next one only after the last was acknowledged: so a page
+that stands still costs nothing, and one that moves no more than it may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from playwright.async_api import CDPSession, Error
+
+from runtime.plugins.browser.tabs import Tabs
+
+PERIOD_S = 0.2
+JPEG_QUALITY = 60
+
+
+class Screencast:
+    """Follows the active page. `show` gets `url`, `title`, `data` (JPEG in base64), `width` and `height`."""
+
+    def __init__(self, tabs: Tabs, show: Callable[[dict[str, Any]], None]) -> None:
+        self._tabs = tabs
+        self._show = show
+        self._wanted = asyncio.Event()
+        self._unwanted = asyncio.Event()
+
+    def switch(self, is_on: bool) -> None:
+        """Begin or stop. Never waits."""
+        (self._wanted if is_on else self._unwanted).set()
+        (self._unwanted if is_on else self._wanted).clear()
+
+    async def run(self) -> None:
+        """Cast whenever that is wanted, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._tabs.changed.clear()
+            with suppress(Error):
+                await self._cast()
+            await asyncio.sleep(PERIOD_S)  # a page that breaks at once is not asked again at once
+
+    async def _cast(self) -> None:
+        """Cast one page, until another is active or nobody watches."""
+        page = self._tabs.active
+        session = await self._tabs.context.new_cdp_session(page)
+        frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(1)
+
+        def take(frame: dict[str, Any]) -> None:  # a method has no room for what playwright writes on it
+            frames.put_nowait(frame)
+
+        session.on("Page.screencastFrame", take)
+        await session.send("Page.startScreencast", {"format": "jpeg", "quality": JPEG_QUALITY})
+        ends = [asyncio.create_task(self._tabs.changed.wait()), asyncio.create_task(self._unwanted.wait())]
+        showing = asyncio.create_task(self._show_all(session, frames))
+        try:
+            await asyncio.wait([*ends, showing], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*ends, showing):
+                task.cancel()
+            await asyncio.gather(*ends, showing, return_exceptions=True)
+            with suppress(Error):
+                await session.detach()
+
+    async def _show_all(self, session: CDPSession, frames: asyncio.Queue[dict[str, Any]]) -> None:
+        while True:
+            frame = await frames.get()
+            page = self._tabs.active
+            seen = frame["metadata"]
+            self._show(
+                {
+                    "url": page.url,
+                    "title": await page.title(),
+                    "data": frame["data"],
+                    "width": round(seen["deviceWidth"]),
+                    "height": round(seen["deviceHeight"]),
+                }
+            )
+            await asyncio.sleep(PERIOD_S)
+            await session.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})

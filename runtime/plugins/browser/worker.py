@@ -1,0 +1,147 @@
+"""The worker: requests in, one answer each, in order; pictures in between while somebody watches.
+
+It ends when its standard input ends, and at once when Chromium does: whoever waits for an answer learns by that end
+that there will be none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.async_api import Error, async_playwright
+
+from runtime.plugins.browser import addresses, calls, chromium, downloads, functions, observing, text
+from runtime.plugins.browser.gate import Gate, upstream_of
+from runtime.plugins.browser.screencast import Screencast
+from runtime.plugins.browser.tabs import HangError, Notes, Tabs
+
+NAVIGATION_MS = 30_000
+SHARE_OF_LIMIT = 0.7
+"""Of an action's time that a navigation may take: what is left is for looking at what is there."""
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+
+Message = dict[str, Any]
+Say = Callable[[Message], None]
+
+
+class Worker:
+    """Carries out requests on one Chromium."""
+
+    def __init__(self, tabs: Tabs, gate: Gate, notes: Notes, workspace: Path, say: Say) -> None:
+        self._tabs, self._gate, self._notes, self._workspace, self._say = tabs, gate, notes, workspace, say
+        self._cause = -1
+        self._requests: asyncio.Queue[Message] = asyncio.Queue()
+        self._current: tuple[int, asyncio.Task[Message]] | None = None
+        self._screencast = Screencast(tabs, lambda page: say({"page": {**page, "cause": self._cause}}))
+
+    async def run(self, lines: asyncio.StreamReader) -> None:
+        """Work until `lines` end or Chromium does."""
+        ends = [
+            asyncio.create_task(self._take_all(lines)),
+            asyncio.create_task(self._work()),
+            asyncio.create_task(self._screencast.run()),
+            asyncio.create_task(self._tabs.closed.wait()),
+        ]
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in ends:
+                task.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+
+    async def _take_all(self, lines: asyncio.StreamReader) -> None:
+        while line := await lines.readline():
+            request = json.loads(line)
+            match request["do"]:
+                case "step":
+                    self._requests.put_nowait(request)
+                case "watch":
+                    self._screencast.switch(request["on"])
+                case "cancel" if self._current is not None and self._current[0] == request["id"]:
+                    self._current[1].cancel()
+
+    async def _work(self) -> None:
+        while True:
+            request = await self._requests.get()
+            self._cause = request["cause"]
+            step = asyncio.create_task(self._step(request))
+            self._current = (request["id"], step)
+            try:
+                await asyncio.wait([step])
+            finally:
+                step.cancel()
+            self._current = None
+            if not step.cancelled() and not self._tabs.closed.is_set():
+                self._say({**step.result(), "id": request["id"]})
+
+    async def _step(self, request: Message) -> Message:
+        """Carry out what is asked, wait until the page has settled, and look at it."""
+        tabs, error, said = self._tabs, "", list[str]()
+        request["calls"] = request.get("calls") or f'goto("{addresses.completed(request["url"])}")'
+        tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
+        self._gate.refused.clear()
+        os.chdir(request["cwd"])  # where relative paths of files to upload begin
+        try:
+            await functions.perform(tabs, calls.parse(request["calls"]), said.append)
+        except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote; BrowserGym's form
+            error = f"{type(failure).__name__}: {failure}"
+        if error or request["trigger"] != "browse":
+            await tabs.settle()
+        if tabs.downloads:
+            return await self._downloaded(request["calls"])
+        if broken := await tabs.mend():
+            error = f"{error}\n{broken}" if error else broken
+        error = error or self._gate.refused.get(urlsplit(tabs.active.url).hostname or "", "")
+        return {"observation": await self._seen(request, error, said)}
+
+    async def _seen(self, request: Message, error: str, said: list[str]) -> Message:
+        notes = [*(f"Message to the user: {message}" for message in said), *self._notes.take()]
+        try:
+            return await observing.observe(self._tabs, request, self._workspace, error, notes)
+        except (HangError, Error) as failure:
+            broken = await self._tabs.mend(hangs=isinstance(failure, HangError)) or str(failure)
+            error = f"{error}\n{broken}" if error else broken
+            fields = observing.about(self._tabs, request, error)
+            return {**fields, "content": text.of_failure(request["trigger"], fields["url"], error)}
+
+    async def _downloaded(self, what: str) -> Message:
+        begun, self._tabs.downloads[:] = list(self._tabs.downloads), []
+        kept, lost = list[str](), list[str]()
+        for download in begun:
+            try:
+                kept.append(await downloads.keep(download, self._workspace))
+            except downloads.DownloadError as failure:
+                lost.append(f"[{failure}]")
+        content = f"Execution of the previous action {what} resulted in a file download. "
+        content += f"The downloaded file is saved at location: {', '.join(kept)}" if kept else "No file was kept."
+        content = "\n".join([content, *lost, *(f"[{note}]" for note in self._notes.take())])
+        return {"download": {"content": content, "file_path": kept[0] if kept else ""}}
+
+
+async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: asyncio.StreamReader, say: Say) -> None:
+    """Start Chromium, say so, and work until the end of `lines` or of Chromium. Raises NoChromiumError, Error."""
+    notes = Notes()
+    gate = Gate(upstream_of(os.environ), notes.add)
+    await gate.start()
+    async with async_playwright() as playwright:
+        try:
+            context = await chromium.launch(playwright, folder, gate.address, is_confined=not why_unconfined)
+        except Error as error:
+            if why_unconfined:
+                raise
+            why_unconfined = error.message.strip().partition("\n")[0]
+            context = await chromium.launch(playwright, folder, gate.address, is_confined=False)
+        say({"ready": {"why_unconfined": why_unconfined}})
+        try:
+            await Worker(Tabs(context, notes), gate, notes, workspace, say).run(lines)
+        finally:
+            await context.close()
+    gate.close()

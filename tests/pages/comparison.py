@@ -1,0 +1,94 @@
+"""What differs between BrowserGym's side and ours, and which of it is meant."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+State = dict[str, Any]
+
+MEANT = (
+    (
+        "labels",
+        r"\[34\]|\[35\]|'Submit'|'Reset'",
+        "BrowserGym writes `value` into the page, which empties the label of a submit or reset button that has none of "
+        "its own. We leave the page's values alone; a form can still be reset to what it was.",
+    ),
+    (
+        "unicode",
+        r"ListMarker",
+        "For the same reason list items keep their numbers, where BrowserGym makes each a 0.",
+    ),
+)
+"""Page, what the difference is about, and why we differ."""
+
+_ELEMENT = re.compile(r"<(\w+)([^<>]*)>")
+
+
+def kept(read: dict[str, Any]) -> dict[str, Any]:
+    """One side of a page in the form that is kept: without boxes, which depend on the fonts of the machine."""
+    return {"chromium": read["chromium"], "states": list(map(_kept, read["states"]))}
+
+
+def _kept(state: State) -> State:
+    elements = {
+        bid: " | ".join([words.rstrip(), *_said(state["properties"].get(bid))]).rstrip(" |")
+        for bid, words in sorted(state["elements"].items())
+    }
+    return {**{field: state[field] for field in ("step", "error", "focused", "text")}, "elements": elements}
+
+
+def _said(known: dict[str, Any] | None) -> Iterator[str]:
+    if known is None:
+        yield "not in the snapshot"
+        return
+    holds = {
+        "visible": known["visibility"] >= 0.5,
+        "drawn": known["bbox"] is not None,
+        "clickable": known["clickable"],
+        "marked": known["set_of_marks"],
+    }
+    yield " ".join(word for word, held in holds.items() if held)
+
+
+def differences(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    """A line for each difference that is not meant, and for each that is meant and does not show."""
+    found = list(chain.from_iterable(map(_of_states, theirs["states"], ours["states"])))
+    for page, about, _ in MEANT:
+        if page == name:
+            others = [line for line in found if not re.search(about, line)]
+            found = others if len(others) < len(found) else [*others, f"nothing differs in {about}, which was expected"]
+    return found
+
+
+def _of_states(theirs: State, ours: State) -> Iterator[str]:
+    step = "opened" if theirs["step"] is None else json.dumps(theirs["step"], ensure_ascii=False)
+    if _gist(theirs["error"]) != _gist(ours["error"]):
+        yield f"{step}: error {theirs['error']!r} / {ours['error']!r}"
+    if theirs["focused"] != ours["focused"]:
+        yield f"{step}: focused {theirs['focused']!r} / {ours['focused']!r}"
+    for field in ("text", "visible_text"):
+        for line in difflib.unified_diff(theirs.get(field, []), ours.get(field, []), lineterm="", n=0):
+            if not line.startswith(("---", "+++", "@@")):
+                yield f"{step}: {field} {line}"
+    for field in ("elements", "properties"):
+        left, right = theirs.get(field, {}), ours.get(field, {})
+        for bid in sorted(left.keys() | right.keys()):
+            if left.get(bid) != right.get(bid):
+                yield f"{step}: {field} [{bid}] {left.get(bid)} / {right.get(bid)}"
+
+
+def _gist(error: str) -> list[str]:
+    """What an error says, once each: how often playwright tried depends on the machine, and which attributes an element
+    has on who has read the page."""
+    lines = (re.sub(r"\d+ × ", "", line).strip() for line in _ELEMENT.sub(_bare, error).split("\n"))
+    return list(dict.fromkeys(line for line in lines if not re.fullmatch(r"- waiting \d+ms", line)))
+
+
+def _bare(element: re.Match[str]) -> str:
+    bid = re.search(r' bid="\w+"', element[2])
+    return f"<{element[1]}{bid[0] if bid else ''}>"

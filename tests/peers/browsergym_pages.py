@@ -1,0 +1,98 @@
+"""BrowserGym itself, as it is, on the pages of `tests/pages`: what it tells of each.
+
+Runs where `browsergym-core` is installed, and imports nothing of ours.
+Arguments: the folder of the pages, the folder for what it told (one JSON file a page), the program of the browser.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from browsergym.core.action.base import execute_python_code
+from browsergym.core.action.highlevel import HighLevelActionSet
+from browsergym.core.observation import (
+    _post_extract,
+    _pre_extract,
+    extract_dom_extra_properties,
+    extract_dom_snapshot,
+    extract_focused_element_bid,
+    extract_merged_axtree,
+)
+from browsergym.utils.obs import flatten_axtree_to_str
+from playwright.sync_api import Browser, Page, Route, ViewportSize, sync_playwright
+
+ADDRESS = "http://pages.test/"
+"""Where the pages are: the same on every machine, answered from the folder and never asked for by name."""
+VIEW: ViewportSize = {"width": 1280, "height": 720}
+
+
+def told(page: Page, elements: str) -> dict[str, Any]:
+    """One observation, by the functions that BrowserGym's environment calls for it, in its order."""
+    _pre_extract(page, tags_to_mark="all")
+    snapshot = extract_dom_snapshot(page)
+    tree = extract_merged_axtree(page)
+    focused = extract_focused_element_bid(page)
+    properties = extract_dom_extra_properties(snapshot)
+    _post_extract(page)
+    named: dict[str, str] = {}
+    for frame in page.frames:
+        named |= frame.evaluate(elements)
+    shown = {"extra_properties": properties, "with_clickable": True, "skip_generic": False}
+    return {
+        "focused": focused or "",
+        "text": flatten_axtree_to_str(tree, **shown).split("\n"),
+        "visible_text": flatten_axtree_to_str(tree, filter_visible_only=True, **shown).split("\n"),
+        "elements": named,
+        "properties": properties,
+    }
+
+
+def do(page: Page, step: list[Any]) -> str:
+    """Carry out one action as BrowserGym's environment does; the answer is its error, empty where there is none."""
+    name, *arguments = step
+    actions = HighLevelActionSet(subsets=["bid", "nav"])
+    try:
+        code = actions.to_python_code(f"{name}({', '.join(map(repr, arguments))})")
+        execute_python_code(code, page, send_message_to_user=print, report_infeasible_instructions=print)
+    except Exception as error:  # noqa: BLE001  # where BrowserGym makes a text of it
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def read(browser: Browser, folder: Path, name: str, steps: list[list[Any]], elements: str) -> dict[str, Any]:
+    """The page as it is opened, and after each step."""
+    context = browser.new_context(viewport=VIEW)
+    context.set_default_timeout(5000)
+
+    def answer(route: Route) -> None:
+        route.fulfill(path=folder / route.request.url.removeprefix(ADDRESS).partition("#")[0])
+
+    context.route(f"{ADDRESS}**", answer)
+    page = context.new_page()
+    page.goto(f"{ADDRESS}{name}.html")
+    states = [{"step": None, "error": "", **told(page, elements)}]
+    for step in steps:
+        error = do(page, step)
+        states.append({"step": step, "error": error, **told(page, elements)})
+    context.close()
+    return {"chromium": browser.version, "states": states}
+
+
+def main(arguments: list[str]) -> None:
+    folder, output, program = Path(arguments[0]), Path(arguments[1]), arguments[2]
+    steps = json.loads((folder / "steps.json").read_text())
+    elements = (folder / "elements.js").read_text()
+    with sync_playwright() as playwright:
+        playwright.selectors.set_test_id_attribute("bid")
+        browser = playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
+        for page in sorted(folder.glob("*.html")):
+            answer = read(browser, folder, page.stem, steps.get(page.stem, []), elements)
+            (output / f"{page.stem}.json").write_text(json.dumps(answer))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

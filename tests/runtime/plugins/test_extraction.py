@@ -1,0 +1,145 @@
+"""Twenty pages are told to the agent as BrowserGym tells them; and what BrowserGym does not have to bear is borne."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page
+
+from runtime.plugins.browser.extraction import Extraction, extract, find
+from tests.pages import comparison, reading
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with reading.browser() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    opened = await browser.new_page(viewport=reading.VIEW)
+    yield opened
+    await opened.close()
+
+
+async def told(page: Page) -> Extraction:
+    session = await page.context.new_cdp_session(page)
+    try:
+        return await extract(page, session)
+    finally:
+        await session.detach()
+
+
+@pytest.mark.parametrize("name", reading.NAMES)
+async def test_a_page_is_told_as_browsergym_tells_it(browser: Browser, name: str) -> None:
+    golden: dict[str, Any] = json.loads((reading.FOLDER / f"{name}.json").read_text())
+    if golden["chromium"].partition(".")[0] != browser.version.partition(".")[0]:
+        pytest.skip(f"BrowserGym's answers were kept with Chromium {golden['chromium']}; this is {browser.version}")
+    ours = comparison.kept(await reading.read(browser, name))
+    assert comparison.differences(name, golden, ours) == []
+
+
+async def test_bids_stay_with_their_elements_and_new_elements_get_new_ones(page: Page) -> None:
+    await page.set_content("<p>one</p><p>two</p>")
+    before = await told(page)
+    await page.evaluate(
+        "document.body.insertAdjacentHTML('afterbegin', '<b>new</b>'); document.querySelector('p').remove()"
+    )
+    after = await told(page)
+    assert list(before.extra_element_properties) == ["0", "1", "2", "3", "4"]
+    assert list(after.extra_element_properties) == ["0", "1", "2", "5", "4"]
+
+
+async def test_an_element_that_was_copied_gets_a_bid_of_its_own(page: Page) -> None:
+    await page.set_content("<button>one</button>")
+    await told(page)
+    await page.evaluate("document.body.append(document.querySelector('button').cloneNode(true))")
+    after = await told(page)
+    assert list(after.extra_element_properties) == ["0", "1", "2", "3", "4"]
+
+
+async def test_bids_that_a_page_wrote_itself_are_not_believed(page: Page) -> None:
+    await page.set_content(
+        "<button bid='4'>first</button><button bid='a'>second</button><button bid='x\"y'>third</button>"
+    )
+    assert [await words(page, bid) for bid in ("3", "4", "5")] == ["first", "second", "third"]
+    await page.evaluate("document.querySelector('button').setAttribute('bid', '77')")
+    assert await words(page, "6") == "first"
+
+
+async def words(page: Page, bid: str) -> str | None:
+    await told(page)
+    return await (await find(page, bid)).text_content()
+
+
+async def test_a_page_is_left_as_it_was_but_for_the_bids(page: Page) -> None:
+    described = "<p aria-description=''>a</p><p aria-description='own'>b</p>"
+    await page.set_content(f"{described}<ol><li>c</li></ol><input value='d'><input type='checkbox'>")
+    await page.fill("input", "typed")
+    before = await page.content()
+    await told(page)
+    after = await page.content()
+    assert after != before
+    assert re.sub(r' bid="\w+"', "", after) == before
+
+
+async def test_a_frame_is_an_element_too(page: Page) -> None:
+    await page.set_content("<iframe srcdoc='<iframe></iframe>'></iframe>")
+    await told(page)
+    assert await (await find(page, "a")).evaluate("element => element.tagName") == "IFRAME"
+    assert await (await find(page, "aa")).evaluate("element => element.tagName") == "IFRAME"
+
+
+@pytest.mark.parametrize("bid", ["99", "a1", "", 'x"]', "aA3"])
+async def test_what_is_not_there_is_said_in_browsergyms_words(page: Page, bid: str) -> None:
+    await page.set_content("<p>one</p>")
+    await told(page)
+    with pytest.raises(ValueError, match=f'^Could not find element with bid "{re.escape(bid)}"$'):
+        await find(page, bid)
+
+
+async def test_a_bid_that_is_no_text_is_said_in_browsergyms_words(page: Page) -> None:
+    with pytest.raises(ValueError, match=r"^expected a string, got 12$"):
+        await find(page, cast(str, 12))
+
+
+async def test_the_document_comes_only_when_asked_for_and_without_our_marks(page: Page) -> None:
+    await page.set_content("<p>one</p>")
+    session = await page.context.new_cdp_session(page)
+    assert (await extract(page, session)).dom_object == {}
+    document = (await extract(page, session, with_dom=True)).dom_object
+    assert "P" in document["strings"]
+    nodes = document["documents"][0]["nodes"]
+    names = {document["strings"][name] for attributes in nodes["attributes"] for name in attributes[::2]}
+    assert names == {"bid"}
+
+
+async def test_a_page_that_is_deeper_than_calls_nest_is_told(page: Page) -> None:
+    await page.evaluate(
+        "let at = document.body; for (let i = 0; i < 400; i++) at = at.appendChild(document.createElement('div'));"
+        "at.textContent = 'the bottom'"
+    )
+    assert "the bottom" in (await told(page)).text()
+
+
+async def test_a_page_that_changes_its_own_scripts_world_is_told_all_the_same(page: Page) -> None:
+    await page.set_content("<button>one</button><script>Array.prototype.forEach = null; window.Set = 7</script>")
+    assert "button 'one'" in (await told(page)).text()
+
+
+async def test_a_large_tree_is_cut_and_says_so(page: Page) -> None:
+    await page.evaluate("document.body.innerHTML = '<p>word</p>'.repeat(3000)")
+    extraction = await told(page)
+    nodes = extraction.axtree_object["nodes"]
+    ids = {node["nodeId"] for node in nodes}
+    assert len(nodes) == 5_000
+    assert extraction.nodes_left_out > 3_000
+    assert all(child in ids for node in nodes for child in node["childIds"])
