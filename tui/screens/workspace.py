@@ -52,6 +52,7 @@ class Workspace(Screen[None]):
             padding: 0 0 0 1;
         }
         #events, #terminal, #browser { border-left: solid $panel; }
+        #side > #browser { height: 2fr; }
         #chat:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }

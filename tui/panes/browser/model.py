@@ -85,6 +85,6 @@ def _page_of(envelope: Envelope) -> PageSeen | None:
         url=sanitize_line(event.url, URL_CELLS),
         at=envelope.timestamp,
         picture=event.screenshot or event.set_of_marks,
-        action=sanitize_line(event.last_browser_action, URL_CELLS),
-        error=sanitize_line(event.last_browser_action_error, URL_CELLS),
+        action=sanitize_line("; ".join(event.last_browser_action.split("\n")), URL_CELLS),
+        error=sanitize_line(event.last_browser_action_error.partition("\n")[0], URL_CELLS),
     )
