@@ -58,8 +58,20 @@ class BoundedSession(Session):
             content["evalue"] = bounded(str(content["evalue"]), PIECE_CHARS)
         elif isinstance(content, dict) and msg.get("msg_type") in _CONTENT:
             content["data"] = {kind: of for kind, value in content["data"].items() if (of := fitting(kind, value))}
-        serialized: list[bytes] = super().serialize(msg, ident)
+        try:
+            serialized: list[bytes] = super().serialize(msg, ident)
+        except UnicodeEncodeError:
+            serialized = super().serialize({**msg, "content": encodable(content)}, ident)
         return serialized
+
+
+def encodable(value: Any) -> Any:
+    """The same without halves of characters, which are in no encoding."""
+    if isinstance(value, dict):
+        return {encodable(key): encodable(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [encodable(part) for part in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def bounded(text: str, limit: int = TEXT_CHARS) -> str:
@@ -119,8 +131,9 @@ class FaithfulStream(OutStream):
         assert self._fid is not None
         poll = select.poll()
         poll.register(self._fid, select.POLLIN)
-        while self._should_watch:
-            poll.poll()
+        is_open = True
+        while self._should_watch and is_open:
+            is_open = any(event & select.POLLIN for _, event in poll.poll())  # a cell can close its descriptors
             self._take_written()
 
     def _take_written(self) -> None:
