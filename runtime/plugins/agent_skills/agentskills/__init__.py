@@ -14,22 +14,22 @@ from .file_reader import can_ask_openai, parse_docx, parse_latex, parse_pdf, par
 from .media import parse_audio, parse_image, parse_video
 from .repo_ops import explore_tree_structure, get_entity_contents, search_code_snippets
 
-__all__ = [
-    "explore_tree_structure",
-    "file_editor",
-    "find_file",
-    "get_entity_contents",
-    "goto_line",
+__all__ = [  # noqa: RUF022  # in the order in which V0 documents them
     "open_file",
-    "parse_docx",
-    "parse_latex",
-    "parse_pdf",
-    "parse_pptx",
+    "goto_line",
     "scroll_down",
     "scroll_up",
-    "search_code_snippets",
     "search_dir",
     "search_file",
+    "find_file",
+    "parse_pdf",
+    "parse_docx",
+    "parse_latex",
+    "parse_pptx",
+    "get_entity_contents",
+    "search_code_snippets",
+    "explore_tree_structure",
+    "file_editor",
 ]
 if can_ask_openai():
     __all__ += ["parse_audio", "parse_image", "parse_video"]
