@@ -43,6 +43,8 @@ async def _cells(place: Path) -> Figure:
     await client.wait_for_ready(timeout=60)
     plugin = _plugin(place, "cells")
     await plugin.start()
+    await _cell(plugin, "1+1")
+    await plugin.spare_is_ready()  # whose start takes a processor
     ours, bare = [], []
     try:
         for _ in range(ROUNDS):

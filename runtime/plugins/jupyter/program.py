@@ -58,8 +58,20 @@ class BoundedSession(Session):
             content["evalue"] = bounded(str(content["evalue"]), PIECE_CHARS)
         elif isinstance(content, dict) and msg.get("msg_type") in _CONTENT:
             content["data"] = {kind: of for kind, value in content["data"].items() if (of := fitting(kind, value))}
-        serialized: list[bytes] = super().serialize(msg, ident)
+        try:
+            serialized: list[bytes] = super().serialize(msg, ident)
+        except UnicodeEncodeError:
+            serialized = super().serialize({**msg, "content": encodable(content)}, ident)
         return serialized
+
+
+def encodable(value: Any) -> Any:
+    """The same without halves of characters, which are in no encoding."""
+    if isinstance(value, dict):
+        return {encodable(key): encodable(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [encodable(part) for part in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def bounded(text: str, limit: int = TEXT_CHARS) -> str:
@@ -102,21 +114,26 @@ class PatientThread(IOPubThread):
 
 
 class FaithfulStream(OutStream):
-    """Standard output or error, with what programs write to the descriptor in its place among what Python prints."""
+    """Standard output or error, each in its place, and what programs write to the descriptor among Python's own."""
+
+    _last: FaithfulStream | None = None
+    """The one that was written to last."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._taking = threading.Lock()
         self._fid: int | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._waiting_bytes = array.array("i", [0])
         self._waiting_chars = 0
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{**kwargs, "watchfd": "force"})  # under pytest too, if that is what runs us
 
     def _watch_pipe_fd(self) -> None:
         assert self._fid is not None
         poll = select.poll()
         poll.register(self._fid, select.POLLIN)
-        while self._should_watch:
-            poll.poll()
+        is_open = True
+        while self._should_watch and is_open:
+            is_open = any(event & select.POLLIN for _, event in poll.poll())  # a cell can close its descriptors
             self._take_written()
 
     def _take_written(self) -> None:
@@ -124,15 +141,16 @@ class FaithfulStream(OutStream):
         if self._fid is None or not self._is_master_process():
             return
         with self._taking:
-            waiting = array.array("i", [0])
-            fcntl.ioctl(self._fid, termios.FIONREAD, waiting)
-            data = os.read(self._fid, waiting[0]) if waiting[0] > 0 else b""
-            if text := self._decoder.decode(data):
+            fcntl.ioctl(self._fid, termios.FIONREAD, self._waiting_bytes)
+            if (count := self._waiting_bytes[0]) and (text := self._decoder.decode(os.read(self._fid, count))):
                 self._write(text)
 
     def write(self, string: str) -> int:
         if isinstance(string, str):
             self._take_written()
+            last, FaithfulStream._last = FaithfulStream._last, self
+            if last is not None and last is not self and last._waiting_chars:
+                last.flush()
         return self._write(string)
 
     def _write(self, string: str) -> int:
@@ -206,6 +224,7 @@ def main(connection_file: str, ready_fd: int) -> None:
     faulthandler.enable(os.dup(2), all_threads=False)
     application = KernelProgram.instance(config=settings())
     application.initialize(["-f", connection_file])
+    sys.path.insert(0, "")  # what `-P` keeps away from the start belongs to cells
     os.write(ready_fd, b"r")
     os.close(ready_fd)
     application.start()
