@@ -121,19 +121,7 @@ def _marked(picture: bytes, extraction: Extraction) -> bytes:
 
 async def _text(page: Page) -> tuple[str, bool]:
     read = await page.evaluate(_script("serialising.js"), MAX_HTML_CHARS)
-    return await asyncio.to_thread(_as_text, str(read["html"])), bool(read["truncated"])
-
-
-def _as_text(html: str) -> str:
-    """With the settings of V0's BrowserEnv."""
-    import html2text  # a tenth of a second, for the first page only
-
-    converter = html2text.HTML2Text()
-    converter.ignore_links = False
-    converter.ignore_images = True
-    converter.images_to_alt = True
-    converter.body_width = 0
-    return converter.handle(html)
+    return await asyncio.to_thread(text.of_html, str(read["html"])), bool(read["truncated"])
 
 
 def _keep(picture: bytes, workspace: Path) -> str | None:

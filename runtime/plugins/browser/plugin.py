@@ -20,7 +20,7 @@ from core.events import (
     Observation,
 )
 from runtime.plugins.base import Place
-from runtime.plugins.browser import text
+from runtime.plugins.browser import evaluation, text
 from runtime.plugins.browser.link import Message, WorkerGoneError, WorkerLink
 from runtime.plugins.browser.stream import PageStream
 from runtime.server.executor import Emit, Table
@@ -55,11 +55,13 @@ class BrowserPlugin:
         return self._worker
 
     async def start(self) -> None:
-        """Start a worker unless one lives. Raises WorkerGoneError, TimeoutError."""
+        """Start a worker unless one lives. Raises WorkerGoneError, EvaluationError, TimeoutError."""
         if self._worker is not None and not self._worker.is_gone:
             return
-        worker = WorkerLink(self._place.folder / f"browser{next(self._numbers)}", self._on_message)
-        async with asyncio.timeout(START_TIMEOUT_S):
+        mode = evaluation.asked_for(self._place.environ)
+        command = mode.command(self._place.working_dir) if mode else ()
+        worker = WorkerLink(self._place.folder / f"browser{next(self._numbers)}", self._on_message, command)
+        async with asyncio.timeout(evaluation.START_TIMEOUT_S if mode else START_TIMEOUT_S):
             await worker.begin(self._place.working_dir, self._place.environ)
         self._worker = worker
         if why := worker.about.get("why_unconfined"):
@@ -94,8 +96,12 @@ class BrowserPlugin:
                 return _failed(
                     action, trigger, f"The browser did not finish within {limit_s:g} s and was ended. {_LOST}"
                 )
+            except evaluation.EvaluationError as error:
+                return _failed(action, trigger, str(error))
             except WorkerGoneError as error:
                 return _failed(action, trigger, f"The browser is gone: {error}. {_LOST}")
+        if "evaluated" in answer:
+            return await evaluation.observation(answer["evaluated"], trigger)
         return _observation(answer)
 
     async def _end_worker(self) -> None:
