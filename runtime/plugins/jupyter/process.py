@@ -53,7 +53,7 @@ class KernelProcess:
         connection_file = folder / "connection.json"
         connection_file.touch(0o600)
         connection_file.write_text(json.dumps(self.connection))
-        self._ready_fd, ready = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+        self._ready_fd, ready = os.pipe()
         try:
             with self._said.open("wb") as said:
                 self._child = subprocess.Popen(
