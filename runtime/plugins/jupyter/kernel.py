@@ -21,7 +21,10 @@ from runtime.server.executor import Emit
 if TYPE_CHECKING:
     from runtime.plugins.jupyter.channels import Channels
 
+ALONE_OBEYS_WITHIN_S = 0.5
+"""An interrupt is for the kernel at first, so that what cells before have left running goes on."""
 OBEYS_WITHIN_S = 2.0
+"""In all. A program that the kernel waits for in C gets the interrupt too, after the time above."""
 BEGINS_WITHIN_S = 0.5
 """What is asked of the kernel before that cannot be interrupted, for the kernel has not begun with it."""
 REST_WITHIN_S = 0.2
@@ -188,11 +191,11 @@ class Kernel:
         if cell is not None:
             cell.stop_listening()
             await self._until(running, asyncio.create_task(cell.begun.wait()), BEGINS_WITHIN_S)
-        for _ in range(2):
+        for with_all, within_s in ((False, ALONE_OBEYS_WITHIN_S), (True, OBEYS_WITHIN_S - ALONE_OBEYS_WITHIN_S)):
             if running.done() or self._process.has_ended:
                 return
-            self._process.interrupt()
-            await self._until(running, None, OBEYS_WITHIN_S / 2)
+            self._process.interrupt(with_all=with_all)
+            await self._until(running, None, within_s)
         if not running.done() and not self._process.has_ended:
             self._disobeyed = True
             await self.end()
