@@ -60,6 +60,10 @@ class TestText:
         )
         assert (await kernel.says(code)).split() == [f"{sign}{i}" for i in range(30) for sign in ("", "-", "e")]
 
+    async def test_what_programs_are_told_to_print_here_is_here(self, kernel: Cells) -> None:
+        code = "import subprocess, sys; print('a'); _ = subprocess.run(['echo', 'b'], stdout=sys.stdout)"
+        assert await kernel.says(code) == "a\nb"
+
     async def test_what_is_printed_after_a_cell_is_told_with_the_next(self, kernel: Cells) -> None:
         for name in ("go", "told"):
             os.mkfifo(kernel.folder / name)
