@@ -51,7 +51,7 @@ peers: setup ## OpenHands' published client against our action server; installs 
 pictures: setup ## the pictures in docs/, made from the running program
 	@$(BIN)/python -m tests.pictures
 
-documents: setup ## the README's table of keys, docs/vocabulary.md and docs/weaknesses.md, made from program and tests
+documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,threats}.md, made from program and tests
 	@$(BIN)/python -m tests.documents
 
 lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week

@@ -17,6 +17,7 @@ AREAS = (
     "gigabyte",
     "edits",
     "server",
+    "kernels",
     "steps",
     "stalls",
     "many",

@@ -24,7 +24,7 @@ from core.events import (
 )
 from core.sqlite import sqlite3
 from runtime.server import hints
-from tests.campaign import edits, interleavings, kills, owners, shells, stored, swaps, syscalls, trajectories
+from tests.campaign import edits, interleavings, kernels, kills, owners, shells, stored, swaps, syscalls, trajectories
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
@@ -146,6 +146,11 @@ class TestShells:
 
         with pytest.raises(Violation, match=r"HANDLOOM_SEED=5: .*is NOT executed"):
             await shells.is_usable(busy, "HANDLOOM_SEED=5", Facts())
+
+
+class TestKernels:
+    def test_a_kernel_that_dies_is_told_once_and_replaced(self, seed: int) -> None:
+        holds(kernels.run(kernels.CHUNK, seed), kernels.CHUNK)
 
 
 class TestTrajectories:

@@ -17,7 +17,7 @@ MAX_CALLS = 100
 MAX_BRACKETS = 100
 """Closing brackets that are tried as the end of one call: its texts may hold some."""
 
-_BEGIN = re.compile(r"(?P<comment>#[^\n]*)|(?<![\w.])(?P<name>[A-Za-z_]\w*)[ \t]*\(")
+_BEGIN = re.compile(r"(?P<comment>#[^\n]*)|(?<!\w)(?P<name>[A-Za-z_]\w*)[ \t]*\(")
 
 
 class Call(NamedTuple):

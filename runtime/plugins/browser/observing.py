@@ -25,7 +25,7 @@ SCREENSHOTS = ".browser_screenshots"
 MAX_HTML_CHARS = 1_000_000
 """Of a page that becomes text; html2text takes a second for it."""
 PICTURE_TRIES = 5
-NOT_DRAWN = "Unable to capture screenshot"
+NOT_DRAWN = ("Unable to capture screenshot", "Not attached to an active page")
 """What Chromium says of a page that has just taken the place of another."""
 NOTHING = Extraction({"nodes": []}, {}, "")
 
@@ -107,7 +107,7 @@ async def _picture(tabs: Tabs, page: Page) -> bytes:
         try:
             shot = await session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
         except Error as error:
-            if NOT_DRAWN not in error.message:
+            if not any(said in error.message for said in NOT_DRAWN):
                 raise
             await tabs.drawn()
         else:

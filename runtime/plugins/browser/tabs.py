@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -26,6 +26,8 @@ ANSWER_S = 8.0
 """A page that does not answer a question for so long hangs. With a navigation of 30 s before, a step ends in 40."""
 LOADED_WITHIN_MS = 3_000
 """BrowserGym's patience with pages that load, after a step."""
+ABORTED = "net::ERR_ABORTED"
+DOWNLOAD_BEGINS_S = 0.5
 _FRAME = "() => new Promise(done => { requestAnimationFrame(() => setTimeout(done)); setTimeout(done, 100); })"
 """Resolves once what was handed to the page was handled and drawn; a tab that is out of sight draws nothing."""
 
@@ -73,6 +75,7 @@ class Tabs:
         self._sessions: dict[Page, CDPSession] = {}
         self._navigating: dict[Page, Request] = {}
         self._moved = asyncio.Event()
+        self._aborted = False
         self._broken: set[Page] = set()
         self._closing: set[asyncio.Task[None]] = set()
         context.on("page", self._opened)
@@ -126,13 +129,20 @@ class Tabs:
     async def settle(self) -> None:
         """Wait until the page has handled what it was given, and until what it navigates to is there."""
         await self.drawn()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOADED_WITHIN_MS / 1000):
-                while self._active in self._navigating and self._active not in self._broken:
-                    self._moved.clear()
-                    await self._moved.wait()
+        await self._until(lambda: self._active not in self._navigating or self._active in self._broken)
+        if self._aborted:  # by the server's own wish, or because what came is a file, which is told a little later
+            self._aborted = False
+            await self._until(lambda: bool(self.downloads), DOWNLOAD_BEGINS_S)
         with suppress(Error):
             await self._active.wait_for_load_state("domcontentloaded", timeout=LOADED_WITHIN_MS)
+
+    async def _until(self, is_so: Callable[[], bool], within_s: float = LOADED_WITHIN_MS / 1000) -> None:
+        """Wait until that is so, or for so long: looked at whenever a navigation or a download moves on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while not is_so():
+                    self._moved.clear()
+                    await self._moved.wait()
 
     async def drawn(self) -> None:
         """Wait until the page has drawn what it knows of; what is wrong with it shows when it is looked at."""
@@ -161,7 +171,7 @@ class Tabs:
         page.on("close", self._forget)
         page.on("download", self._downloads)
         page.on("request", self._requested)
-        page.on("requestfailed", self._arrived)
+        page.on("requestfailed", self._failed)
         page.on("framenavigated", self._navigated)
 
     def _opened(self, page: Page) -> None:
@@ -206,11 +216,13 @@ class Tabs:
             if request.is_navigation_request() and request.frame.parent_frame is None:
                 self._navigating[request.frame.page] = request
 
-    def _arrived(self, request: Request) -> None:
-        for page, navigation in list(self._navigating.items()):
-            if navigation is request:
-                del self._navigating[page]
-                self._moved.set()
+    def _failed(self, request: Request) -> None:
+        """One that was aborted leads nowhere; after any other failure Chromium navigates to a page that says so."""
+        page = next((page for page, navigation in self._navigating.items() if navigation is request), None)
+        if page is not None and request.failure == ABORTED:
+            del self._navigating[page]
+            self._aborted = True
+            self._moved.set()
 
     def _navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None:

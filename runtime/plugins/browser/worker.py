@@ -91,10 +91,10 @@ class Worker:
         os.chdir(request["cwd"])  # where relative paths of files to upload begin
         try:
             await functions.perform(tabs, calls.parse(request["calls"]), said.append)
-            if request["trigger"] != "browse":
-                await tabs.settle()
         except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote; BrowserGym's form
             error = f"{type(failure).__name__}: {failure}"
+        if error or request["trigger"] != "browse":
+            await tabs.settle()
         if tabs.downloads:
             return await self._downloaded(request["calls"])
         if broken := await tabs.mend():
