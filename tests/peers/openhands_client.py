@@ -211,7 +211,8 @@ def tools(peer: Peer, folder: Path) -> Rows:
     yield "get_current_branch", repr(branch), branch == "trunk"
 
 
-PAGE = b"""<!doctype html><title>Peer</title><h1>Peer's page</h1><a href="/next">a link</a> <input id="name" aria-label="Name">
+PAGE = b"""<!doctype html><title>Peer</title>
+<h1>Peer's page</h1><a href="/next">a link</a> <input id="name" aria-label="Name">
 <button onclick="document.querySelector('h1').textContent = 'Hello ' + document.all.name.value">Greet</button>
 """
 
