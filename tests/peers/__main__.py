@@ -22,6 +22,8 @@ from tests.peers.installing import OPENHANDS, install
 SCRIPT = Path(__file__).with_name("openhands_client.py")
 ROOT = Path(__file__).parents[2]
 RUN_TIMEOUT_S = 300
+PLUGINS = "agent_skills,browser,jupyter"
+"""Those that the client's actions need."""
 
 
 def main() -> int:
@@ -64,7 +66,7 @@ def run(python: Path, folder: Path, outcome: Path) -> int:
     key_file.write_text(key)
     taken.write_text(key)
     server = [sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline", "--port", "0"]
-    server += ["--working-dir", str(workspace), "--key-file", str(taken)]
+    server += ["--working-dir", str(workspace), "--key-file", str(taken), "--plugins", PLUGINS]
     # The client writes into the shell's ~/.bashrc, which is not to be the user's.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(workspace)}
     with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as serving:

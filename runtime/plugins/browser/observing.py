@@ -96,7 +96,10 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
     if extraction.nodes_left_out:
         cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
     if extraction.elements_left_out:
-        cuts.append(f"The page is truncated: {extraction.elements_left_out} elements got no bid")
+        cuts.append(
+            "The page is too large for an accessibility tree: this is an outline of what is in view, and "
+            f"{extraction.elements_left_out} elements are left out. Scroll to see others"
+        )
     return _Seen(picture, read, extraction, with_marks, cuts)
 
 

@@ -1,4 +1,4 @@
-"""A `browsergym/*` environment takes the place of the browser: goal, rewards, pages as in V0, or a clear word why not."""
+"""A `browsergym/*` environment takes the place of the browser: goal, rewards, pages as in V0, or a word why not."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import os
 import re
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,11 +52,14 @@ class Agent:
 
 @asynccontextmanager
 async def evaluating(folder: Path, environ: Mapping[str, str]) -> AsyncIterator[Agent]:
-    plugin = BrowserPlugin(place(folder, environ={**os.environ, **environ}))
-    try:
-        yield Agent(plugin)
-    finally:
-        await plugin.aclose()
+    # The server's own folder is short, for sockets; that of a test is not.
+    with tempfile.TemporaryDirectory(prefix="handloom-") as private:
+        where = replace(place(folder, environ={**os.environ, **environ}), folder=Path(private))
+        plugin = BrowserPlugin(where)
+        try:
+            yield Agent(plugin)
+        finally:
+            await plugin.aclose()
 
 
 def chosen(seed: int) -> dict[str, str]:
