@@ -99,6 +99,8 @@ class Confinement:
 
     def left_behind(self) -> list[str]:
         """What is there now, and was not when the conversation began, that the host would carry out. Blocks."""
+        if self._baseline is None and self.is_closed and (kept := self._kept_beginning) is not None and kept.exists():
+            self._baseline = self._first_look()
         return [] if self._baseline is None else self._baseline.new()
 
     def _why_not(self) -> str:
@@ -177,10 +179,14 @@ class Confinement:
             options += ("--proxy", str(await self._open_a_way_out(folder, walls.user, stack)))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
 
+    @property
+    def _kept_beginning(self) -> Path | None:
+        """Beside what the sandbox may keep, where it sees nothing."""
+        return None if self.state is None else self.state.with_name(f"{self.state.name}.before")
+
     def _first_look(self) -> Baseline:
-        kept = None if self.state is None else self.state.with_name(f"{self.state.name}.before")
         before = self._baseline.before if self._baseline is not None else None
-        return Baseline(self._workspace, self._isolation.protected_paths, kept, before)
+        return Baseline(self._workspace, self._isolation.protected_paths, self._kept_beginning, before)
 
     async def _open_a_way_out(self, folder: Path, user: tuple[int, int] | None, stack: AsyncExitStack) -> Path:
         socket = folder / "way-out"

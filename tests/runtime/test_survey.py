@@ -165,3 +165,38 @@ async def test_what_is_made_inside_is_found_from_outside_also_after_the_end(tmp_
         during = await runtime.left_behind()
     assert during == await runtime.left_behind()
     assert [line.partition(":")[0] for line in during] == ["new/.git/config", "sub/.envrc"]
+
+
+def _written(name: str) -> str:
+    """A command that writes a file of this name, or a file in a folder of it."""
+    file = name if "." in name[1:] or name.endswith("rc") else f"{name}/file"
+    return f"mkdir -p $(dirname {file}) && echo x > {file}"
+
+
+WRITES = {f"{folder}{name}": _written(f"{folder}{name}") for folder in ("", "new/") for name in PROTECTED}
+WRITES |= {
+    f"{folder}.git: {what}": f"{make} && {command}"
+    for folder, make in (("", "cd ."), ("new/", "mkdir -p new && cd new && git init -q ."))
+    for what, command in {
+        "a hook": "echo x > .git/hooks/pre-push",
+        "a setting": "git config core.pager /x",
+        "a filter": "git config filter.x.clean /x",
+        "settings of a worktree": "echo '[core]pager=x' > .git/config.worktree",
+        "a module": "cd .git && mkdir -p modules/m && cd modules/m && touch HEAD && echo '[core]pager=x' > config",
+    }.items()
+}
+
+
+@pytest.mark.bubblewrap
+async def test_every_path_is_blocked_or_told(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    outcomes, told_before = dict[str, str](), set[str]()
+    async with walled(workspace) as runtime:
+        for name, write in WRITES.items():
+            done = await run(runtime, f"({write}) 2>/dev/null")
+            told = set(await runtime.left_behind())
+            outcomes[name] = "blocked" if done.exit_code else "told" if told - told_before else "missed"
+            told_before = told
+    assert [name for name, outcome in outcomes.items() if outcome == "missed"] == []
+    assert {outcome for name, outcome in outcomes.items() if not name.startswith("new/")} == {"blocked"}
+    assert len(outcomes) >= 40
