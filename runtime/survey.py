@@ -140,7 +140,7 @@ class _Walk:
         self._found.folders += 1
         entries = self._entries(fd, only=self._names | _OF_A_REPOSITORY | {".git"})
         if entries.keys() >= _OF_A_REPOSITORY:
-            self._repository(fd, path, path)
+            self._repository(fd, path)
             return
         for name, kind in entries.items():
             below = os.path.join(path, name)
@@ -158,7 +158,7 @@ class _Walk:
             self._found.places.append(path)
             with _opened(".git", _FOLDER, fd) as inner:
                 if inner is not None:
-                    self._repository(inner, path, path)
+                    self._repository(inner, path)
         elif kind == stat.S_IFREG:
             target = (_read(".git", fd) or b"").decode("utf-8", "replace").removeprefix("gitdir:").strip()
             if os.path.isabs(target) or ".." in target.split("/"):
@@ -166,16 +166,16 @@ class _Walk:
         else:
             self._add(path, "a link or no file, by which git takes its settings and hooks from elsewhere", "")
 
-    def _repository(self, fd: int, path: str, shown: str) -> None:
+    def _repository(self, fd: int, shown: str) -> None:
         """Settings and hooks, and those of modules and worktrees."""
         for name in _CONFIGS:
             self._config(fd, name, os.path.join(shown, name))
         self._hooks(fd, os.path.join(shown, "hooks"))
-        for group, inner_kind in (("modules", True), ("worktrees", False)):
+        for group in ("modules", "worktrees"):
             with _opened(group, _FOLDER, fd) as folder:
                 for name, kind in self._entries(folder).items() if folder is not None else ():
                     if kind == stat.S_IFDIR:
-                        self._part(folder, name, os.path.join(shown, group, name), inner_kind)
+                        self._part(folder, name, os.path.join(shown, group, name), group == "modules")
 
     def _part(self, group: int | None, name: str, shown: str, is_module: bool) -> None:
         if self._found.folders >= self._most or shown.count("/") > MAX_DEPTH:
@@ -186,7 +186,7 @@ class _Walk:
             if inner is None:
                 return
             if self._entries(inner).keys() & {"HEAD", "config"} or not is_module:
-                self._repository(inner, shown, shown)
+                self._repository(inner, shown)
             else:  # a module's name may have parts
                 for below, kind in self._entries(inner).items():
                     if kind == stat.S_IFDIR:
