@@ -106,7 +106,9 @@ async def _in_the_middle(kernels: _Kernels, pid: int, rng: random.Random) -> str
     """While a cell runs, whatever it does."""
     begun = asyncio.Event()
     running = asyncio.create_task(kernels.says(f"print('begun', flush=True)\n{rng.choice(LONG)}", begun))
-    await begun.wait()
+    waiting = asyncio.create_task(begun.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
     await asyncio.sleep(rng.random() * 0.05)
     _kill(*({pid} | (kernels.pids() if rng.random() < 0.3 else set())))
     return await running
