@@ -39,6 +39,7 @@ class WorkerLink:
         self._on_message = on_message
         self._asked: dict[int, asyncio.Future[Message]] = {}
         self._number = 0
+        self._has_ended = False
         self._ready: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._life: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,7 +47,8 @@ class WorkerLink:
 
     @property
     def is_gone(self) -> bool:
-        return self._life is None or self._life.done()
+        """Whether nothing can be asked of it any more; what it left behind may still be cleared away."""
+        return self._life is None or self._has_ended
 
     @property
     def pid(self) -> int | None:
@@ -119,6 +121,7 @@ class WorkerLink:
         except ValueError:
             why = "the browser's worker said what makes no sense"
         finally:
+            self._has_ended = True
             await asyncio.to_thread(family.end, process.pid, self.folder)
             status = await ended
             came.close()

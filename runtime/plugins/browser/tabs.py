@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -24,9 +24,12 @@ MAX_NOTES = 20
 MAX_NOTE_CHARS = 300
 ANSWER_S = 8.0
 """A page that does not answer a question for so long hangs. With a navigation of 30 s before, a step ends in 40."""
+ALIVE_S = 2.0
+"""Chromium itself is never as busy as its pages."""
 LOADED_WITHIN_MS = 3_000
 """BrowserGym's patience with pages that load, after a step."""
 ABORTED = "net::ERR_ABORTED"
+ANY_ADDRESS = "http://localhost/"
 DOWNLOAD_BEGINS_S = 0.5
 _FRAME = "() => new Promise(done => { requestAnimationFrame(() => setTimeout(done)); setTimeout(done, 100); })"
 """Resolves once what was handed to the page was handled and drawn; a tab that is out of sight draws nothing."""
@@ -49,6 +52,10 @@ class Notes:
             self._counts[text] += 1
         else:
             self._left_out += 1
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.add(text)
 
     def take(self) -> list[str]:
         """All of them, and begin anew."""
@@ -104,6 +111,14 @@ class Tabs:
     def active_index(self) -> int:
         pages = self.context.pages
         return pages.index(self._active) if self._active in pages else -1
+
+    async def is_alive(self) -> bool:
+        """Whether Chromium itself answers, whatever its pages do."""
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(ALIVE_S):
+                await self.context.cookies(ANY_ADDRESS)
+                return True
+        return False
 
     async def session(self, page: Page) -> CDPSession:
         """The page's own line to Chromium. Raises playwright's Error."""
