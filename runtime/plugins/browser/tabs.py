@@ -126,13 +126,13 @@ class Tabs:
             self._sessions[page] = await self.context.new_cdp_session(page)
         return self._sessions[page]
 
-    async def answered(self, question: Awaitable[T]) -> T:
+    async def answered(self, question: Awaitable[T], within_s: float = ANSWER_S) -> T:
         """What the active page answers. Raises HangError where it does not in time, and playwright's Error."""
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(within_s):
                 return await question
         except TimeoutError:
-            raise HangError(f"the page does not respond after {ANSWER_S:.0f} s") from None
+            raise HangError from None
 
     async def open(self) -> Page:
         """A new page, which becomes the active one. Raises ValueError where there are MAX_TABS."""
@@ -142,7 +142,10 @@ class Tabs:
         return self._active
 
     async def settle(self) -> None:
-        """Wait until the page has handled what it was given, and until what it navigates to is there."""
+        """Wait until the page has handled what it was given, and until what it navigates to is there.
+
+        Raises HangError.
+        """
         await self.drawn()
         await self._until(lambda: self._active not in self._navigating or self._active in self._broken)
         if self._aborted:  # by the server's own wish, or because what came is a file, which is told a little later
@@ -160,13 +163,13 @@ class Tabs:
                     await self._moved.wait()
 
     async def drawn(self) -> None:
-        """Wait until the page has drawn what it knows of; what is wrong with it shows when it is looked at."""
-        with suppress(Error, HangError):
+        """Wait until the page has drawn what it knows of. Raises HangError; an error shows when it is looked at."""
+        with suppress(Error):
             await self.answered(self._active.evaluate(_FRAME))
 
     async def mend(self, *, hangs: bool = False) -> str:
         """Put a blank page in the place of the active one where that is closed, broken, or `hangs`; the answer says
-        why, and is empty where it is well."""
+        why, and is empty where it is well. Raises TimeoutError and playwright's Error where Chromium opens none."""
         page, why = self._active, ""
         if hangs:
             why = "The page did not respond and was closed"
@@ -176,10 +179,14 @@ class Tabs:
             why = f"The page was closed: {why_not}" if not _is_inner(page.url) else ""
         if why or page.is_closed():
             others = [other for other in self.context.pages if other not in self._broken and other is not page]
-            self.active = others[-1] if others and not why else await self.context.new_page()
+            self.active = others[-1] if others and not why else await self._blank()
         if why:
             self._close(page)
         return why
+
+    async def _blank(self) -> Page:
+        async with asyncio.timeout(ANSWER_S):
+            return await self.context.new_page()
 
     def _follow(self, page: Page) -> None:
         page.on("crash", self._crashed)

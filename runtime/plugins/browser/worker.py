@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,10 +21,12 @@ from playwright.async_api import Error, async_playwright
 from runtime.plugins.browser import addresses, calls, chromium, downloads, functions, observing, text
 from runtime.plugins.browser.gate import Gate, upstream_of
 from runtime.plugins.browser.screencast import Screencast
-from runtime.plugins.browser.tabs import HangError, Notes, Tabs
+from runtime.plugins.browser.tabs import ANSWER_S, HangError, Notes, Tabs
 from runtime.server import processes
 
 NAVIGATION_MS = 30_000
+STEP_S = 36.0
+"""That a step takes, with a page of any size: what a navigation leaves of it is for looking at the page."""
 SHARE_OF_LIMIT = 0.7
 """Of an action's time that a navigation may take: what is left is for looking at what is there."""
 CUT_OFF = ("net::ERR_ABORTED", "net::ERR_FAILED", "net::ERR_NETWORK_CHANGED", "is interrupted by another navigation")
@@ -92,7 +96,7 @@ class Worker:
 
     async def _step(self, request: Message) -> Message:
         """Carry out what is asked, wait until the page has settled, and look at it."""
-        tabs, said = self._tabs, list[str]()
+        tabs, said, began = self._tabs, list[str](), time.monotonic()
         request["calls"] = request.get("calls") or f'goto("{addresses.completed(request["url"])}")'
         tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
         self._gate.refused.clear()
@@ -111,7 +115,8 @@ class Worker:
         error = "\n".join(filter(None, [error, broken])) or self._gate.refused.get(
             urlsplit(tabs.active.url).hostname or "", ""
         )
-        return {"observation": await self._seen(request, error, said)}
+        patience_s = max(ANSWER_S, STEP_S - (time.monotonic() - began))
+        return {"observation": await self._seen(request, error, said, patience_s)}
 
     async def _performed(self, request: Message, said: list[str]) -> str:
         """Carry out the calls and let the page settle; the answer is what went wrong, in BrowserGym's form."""
@@ -120,14 +125,17 @@ class Worker:
             await functions.perform(self._tabs, calls.parse(request["calls"]), said.append)
         except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote
             error = f"{type(failure).__name__}: {failure}"
-        if error or request["trigger"] != "browse":
-            await self._tabs.settle()
+        if "Timeout" not in error and (error or request["trigger"] != "browse"):
+            with suppress(HangError):  # which shows again when the page is looked at
+                await self._tabs.settle()
         return error
 
-    async def _seen(self, request: Message, error: str, said: list[str]) -> Message:
+    async def _seen(self, request: Message, error: str, said: list[str], patience_s: float) -> Message:
         notes = [*(f"Message to the user: {message}" for message in said), *self._notes.take()]
         try:
-            return await observing.observe(self._tabs, request, self._workspace, error, notes)
+            return await observing.observe(
+                self._tabs, request, self._workspace, error=error, notes=notes, patience_s=patience_s
+            )
         except (HangError, Error) as failure:
             broken = await self._tabs.mend(hangs=isinstance(failure, HangError)) or str(failure)
             error = f"{error}\n{broken}" if error else broken
@@ -168,5 +176,7 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
             context = await chromium.launch(playwright, folder, gate.address, is_confined=False)
         worker = Worker(Tabs(context, notes), gate, notes, workspace, say)
         say({"ready": {"why_unconfined": why_unconfined}})
-        await worker.run(lines, drivers)
-        os._exit(0)
+        try:
+            await worker.run(lines, drivers)
+        finally:
+            os._exit(0)
