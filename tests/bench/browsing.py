@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import http.server
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -63,7 +63,7 @@ async def _measure(url: str) -> list[Figure]:
 
 
 async def _ours(runtime: LocalRuntime, url: str) -> tuple[list[float], list[float]]:
-    gotos, clicks = [], []
+    gotos, clicks = list[float](), list[float]()
     seen = await _act(runtime, f"goto('{url}')")
     button = next(line for line in seen.content.splitlines() if "] button" in line).strip()[1:].partition("]")[0]
     for samples, calls in ((gotos, f"goto('{url}')"), (clicks, f"click('{button}')")):
@@ -75,13 +75,15 @@ async def _ours(runtime: LocalRuntime, url: str) -> tuple[list[float], list[floa
 
 
 async def _least(page: Any, url: str) -> tuple[list[float], list[float]]:
-    gotos, clicks = [], []
+    gotos, clicks = list[float](), list[float]()
     session = await page.context.new_cdp_session(page)
     await page.goto(url)
-    for samples, call in ((gotos, lambda: page.goto(url)), (clicks, lambda: page.click("#b"))):
+    steps: list[tuple[list[float], Callable[[], Awaitable[object]]]]
+    steps = [(gotos, lambda: page.goto(url)), (clicks, lambda: page.click("#b"))]
+    for samples, step in steps:
         for _ in range(ROUNDS):
             began = perf_counter()
-            await call()
+            await step()
             await page.screenshot()
             await session.send("Accessibility.getFullAXTree")
             samples.append(milliseconds_since(began))
@@ -142,7 +144,8 @@ def _served() -> Iterator[str]:
             self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(PAGE)))
             self.end_headers()
-            self.wfile.write(PAGE.encode())
+            with suppress(OSError):  # a browser that ends does not wait for its icon
+                self.wfile.write(PAGE.encode())
 
         def log_message(self, format: str, *args: object) -> None:
             """Nothing: the figures are the report."""
