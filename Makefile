@@ -45,13 +45,13 @@ bench: setup ## every figure beside its limit and its target (BENCH_JSON=FILE ke
 campaign: setup ## the full counts of kills, faults and fuzzed inputs that the tests run in short form
 	@$(BIN)/python -m tests.campaign
 
-peers: setup ## OpenHands' published client against our action server; installs it at the first run, some minutes
+peers: setup ## OpenHands' published client and BrowserGym itself beside ours; installs them at the first run, some minutes
 	@$(BIN)/python -m tests.peers
 
 pictures: setup ## the pictures in docs/, made from the running program
 	@$(BIN)/python -m tests.pictures
 
-documents: setup ## the README's table of keys, docs/vocabulary.md and docs/weaknesses.md, made from program and tests
+documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,threats}.md, made from program and tests
 	@$(BIN)/python -m tests.documents
 
 lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week

@@ -104,7 +104,7 @@ class SandboxSettings(_Section):
     max_file_mb: int | None = Field(default=None, ge=1)
     """The longest file that a command may write."""
 
-    plugins: Names = ("vscode",)
+    plugins: Names = ("agent_skills", "browser", "jupyter", "vscode")
     """What the sandbox can do beyond shell and files, each started when it is first needed; those of other packages by
     their names, too."""
     init_git_in_empty_workspace: bool = False

@@ -34,8 +34,10 @@ class PluginRequirement:
     """`module:NAME` of a mapping from its event classes to how they are shown. Empty: as JSON."""
 
 
-OURS: tuple[PluginRequirement, ...] = (
+OURS = (
+    PluginRequirement("agent_skills", "runtime.plugins.agent_skills.plugin:AgentSkillsPlugin", needs=("jupyter",)),
     PluginRequirement("browser", "runtime.plugins.browser.plugin:BrowserPlugin"),
+    PluginRequirement("jupyter", "runtime.plugins.jupyter.plugin:JupyterPlugin"),
     PluginRequirement("vscode", "runtime.plugins.vscode:VSCodePlugin"),
 )
 """The plugins that Handloom brings."""

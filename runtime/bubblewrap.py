@@ -113,6 +113,7 @@ class Walls:
         opened = [*self.readable, *programs, *guards.opened, self.workspace, self.private]
         command = [_bwrap(), *_NAMESPACES, *_system()]
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108  # of the sandbox
+        command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/dev/shm"]  # noqa: S108
         command += ["--perms", "0755", "--dir", "/var"]
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/var/tmp"]  # noqa: S108
         command += _folders_above([self.home])

@@ -18,9 +18,12 @@ from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
 from core.usage import Job, SandboxUsage
 from runtime.protocol import (
+    INSTANCE_HEADER,
     JSON_TYPE,
     KEY_HEADER,
     NDJSON_TYPE,
+    PROTOCOL_VERSION,
+    VERSION_HEADER,
     LineSplitter,
     ProtocolError,
     decode_line,
@@ -36,6 +39,11 @@ ALIVE_TIMEOUT_S = 5.0
 """A server that is well answers within a millisecond, one on a machine that swaps within seconds."""
 _ASKED = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
 _GONE = "The sandbox is gone ({reason}). Send a message to start a new one; files in the workspace are kept."
+_ANOTHER = "another server answers in its place"
+_OTHER_VERSION = (
+    "The sandbox speaks version {theirs} of the protocol and this Handloom version {ours}. Use a sandbox of the same "
+    "Handloom: build its image again, or install the version that it was built with."
+)
 
 
 class ActionExecutionClient:
@@ -49,9 +57,11 @@ class ActionExecutionClient:
         self._url = url.rstrip("/")
         self._answers: set[aiohttp.ClientResponse] = set()
         """That are being read."""
+        self._instance: str | None = None
+        """The life of the server that answered first; None where none has yet, or it does not say."""
         self._session = aiohttp.ClientSession(
             connector=connector,
-            headers={KEY_HEADER: key},
+            headers={KEY_HEADER: key, VERSION_HEADER: str(PROTOCOL_VERSION)},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             trust_env=False,
         )
@@ -69,8 +79,9 @@ class ActionExecutionClient:
         timeout = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
         try:
             async with self._session.get(f"{self._url}/alive", timeout=timeout) as response:
+                self._recognise(response)
                 return response.status == 200
-        except (aiohttp.ClientError, TimeoutError):
+        except (aiohttp.ClientError, TimeoutError, RuntimeUnavailableError):
             return False
 
     async def server_info(self) -> dict[str, Any]:
@@ -89,6 +100,7 @@ class ActionExecutionClient:
         """End one and everything below it. Raises UsageError where there is none, RuntimeUnavailableError."""
         try:
             async with self._session.delete(f"{self._url}/jobs/{pid}") as response:
+                self._recognise(response)
                 if response.status == 404:
                     raise UsageError(f"There is no job {pid} any more.")
                 if response.status != 200:
@@ -99,7 +111,9 @@ class ActionExecutionClient:
     async def _asked(self, path: str, read: Callable[[Any], T]) -> T:
         """What an answer in JSON says. Raises RuntimeUnavailableError."""
         try:
-            async with self._session.get(self._url + path, raise_for_status=True, timeout=_ASKED) as response:
+            async with self._session.get(self._url + path, timeout=_ASKED) as response:
+                self._recognise(response)
+                response.raise_for_status()
                 return read(await response.json())
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
@@ -114,6 +128,7 @@ class ActionExecutionClient:
         lines = LineSplitter()
         try:
             async with self._session.post(f"{self._url}/execute_action", data=body, headers=headers) as response:
+                self._recognise(response)
                 if response.status != 200:
                     raise RuntimeUnavailableError(await _refusal(response))
                 self._answers.add(response)
@@ -133,6 +148,21 @@ class ActionExecutionClient:
             raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
         raise RuntimeUnavailableError(_GONE.format(reason="its answer ended without an observation"))
 
+    def _recognise(self, response: aiohttp.ClientResponse) -> None:
+        """Raise RuntimeUnavailableError for the answer of another server than the first, or of another version.
+
+        Requests name the server that they are meant for, so another one has carried out nothing.
+        """
+        theirs = response.headers.get(VERSION_HEADER, str(PROTOCOL_VERSION))
+        if theirs != str(PROTOCOL_VERSION):
+            raise RuntimeUnavailableError(_OTHER_VERSION.format(theirs=theirs[:20], ours=PROTOCOL_VERSION))
+        instance = response.headers.get(INSTANCE_HEADER)
+        if self._instance is None and instance is not None:
+            self._instance = instance
+            self._session.headers[INSTANCE_HEADER] = instance
+        if instance != self._instance:
+            raise RuntimeUnavailableError(_GONE.format(reason=_ANOTHER))
+
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
         """The page in the browser as it changes, at most five times a second, until the server ends.
 
@@ -142,6 +172,7 @@ class ActionExecutionClient:
         lines = LineSplitter()
         try:
             async with self._session.get(f"{self._url}/browser/stream") as response:
+                self._recognise(response)
                 if response.status == 404:
                     raise UsageError("This sandbox has no browser. Start it with the plugin `browser`.")
                 if response.status != 200:

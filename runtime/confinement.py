@@ -66,6 +66,8 @@ class Confinement:
         self.state: Path | None = None
         """Where the server keeps what shall outlast it."""
         self._held: protected.Held | None = None
+        self._group: ControlGroup | None = None
+        self._killed = 0
         self.why_open = "" if isolation.kind == "none" else self._why_not()
         """Why there are no walls although they are wished for; empty where there are, or nobody wishes."""
         self.is_closed = isolation.kind != "none" and not self.why_open
@@ -81,6 +83,17 @@ class Confinement:
         """Which wall fell since the opening, for the user; empty where they stand. Blocks for a moment."""
         replaced = self._held.replaced() if self._held is not None else None
         return "" if replaced is None else f"{replaced} was replaced on this machine, so it is not protected any more"
+
+    def starved(self) -> str:
+        """What to tell where processes were killed for want of memory since this was asked last; empty where none was.
+
+        Blocks for a moment.
+        """
+        before, self._killed = self._killed, self._group.killed_for_memory() if self._group is not None else 0
+        most = self._isolation.limits.memory_bytes
+        if self._killed <= before or most is None:
+            return ""
+        return f"The sandbox ran out of memory, so a process was killed: all together may use {most // MB} MB."
 
     def _why_not(self) -> str:
         try:
@@ -111,7 +124,8 @@ class Confinement:
         if self._isolation.kind == "bubblewrap" and self.why_open:
             raise RuntimeUnavailableError(f"There can be no isolation: {self.why_open}; or set sandbox.isolation.")
         async with AsyncExitStack() as stack:
-            group = ControlGroup(folder.name, self._isolation.limits)
+            group = self._group = ControlGroup(folder.name, self._isolation.limits)
+            self._killed = 0
             files = await asyncio.to_thread(group.make)
             stack.push_async_callback(asyncio.to_thread, group.remove)
             enter = ("/bin/sh", "-c", _ENTER, " ".join(map(str, files))) if files else ()

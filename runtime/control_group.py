@@ -55,6 +55,15 @@ class ControlGroup:
         self.applied = frozenset(applied)
         return [folder / "cgroup.procs" for folder in self._folders]
 
+    def killed_for_memory(self) -> int:
+        """How many of its processes the kernel has killed since the group was made, because memory ran out."""
+        for folder in self._folders:
+            for file in ("memory.events", "memory.oom_control"):
+                with suppress(OSError, ValueError):
+                    counts = dict(line.split() for line in (folder / file).read_text().splitlines())
+                    return int(counts.get("oom_kill", 0))
+        return 0
+
     def remove(self) -> None:
         """Take the group away, once its processes have ended."""
         for folder in self._folders:

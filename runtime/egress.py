@@ -131,16 +131,19 @@ class Egress:
 def is_public(address: str) -> bool:
     """Whether an address is of the internet, and of no network of ours, in whatever form it is written."""
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is None and ip in _NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None and not is_public(str(inner)):
-            return False
-    return ip.is_global and not ip.is_multicast
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip.is_global and not ip.is_multicast
+    inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+    if ip in _NAT64:
+        inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    if inner is not None and not is_public(str(inner)):
+        return False
+    return ip in _NAT64 or ip.ipv4_mapped is not None or (ip in _UNICAST and ip.is_global)
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that is given out of version 6. Python counts `::127.0.0.1`, `::ffff:0:127.0.0.1` and `fec0::1` as global."""
 
 
 def _is_address(host: str) -> bool:
@@ -167,13 +170,15 @@ def destination(head: bytes) -> tuple[str, int, bytes]:
     path = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
     fields = [field for field in rest.split(b"\r\n") if field and not _is_of_the_hop(field)]
     # One request a connection: the next may be for somebody else, and has to be looked at.
-    lines = [f"{method} {path} {version}".encode("ascii"), *fields, b"Connection: close", b"", b""]
+    lines = [f"{method} {path} {version}\r\nHost: {url.netloc.rpartition('@')[2]}".encode("ascii"), *fields]
+    lines += [b"Connection: close", b"", b""]
     return host, port or 80, b"\r\n".join(lines)
 
 
 def _is_of_the_hop(field: bytes) -> bool:
+    """Whether a field is not passed on; `Host` is written anew, since it must name whom the request names."""
     name = field.partition(b":")[0].strip().lower()
-    return name in (b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive")
+    return name in (b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive")
 
 
 def refusal(status: int, why: str) -> bytes:

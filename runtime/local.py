@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from core.errors import RuntimeUnavailableError
-from core.events import Action, Frame, Observation
+from core.events import Action, CmdOutputObservation, Frame, Observation
 from core.usage import Job, SandboxUsage
 from runtime.cancellation import seen_through
 from runtime.confinement import Confinement, Isolation, Launch
@@ -107,7 +107,14 @@ class LocalRuntime:
         if fallen := await asyncio.to_thread(self._confinement.fallen):
             await self.aclose()
             raise RuntimeUnavailableError(f"{fallen}. The sandbox was ended; the next action starts a new one.")
-        return await self._client.execute(action, action_id, on_frame)
+        observation = await self._client.execute(action, action_id, on_frame)
+        if isinstance(observation, CmdOutputObservation) and (
+            starved := await asyncio.to_thread(self._confinement.starved)
+        ):
+            metadata = observation.metadata
+            metadata = metadata.model_copy(update={"suffix": f"{metadata.suffix}\n[{starved}]"})
+            return observation.model_copy(update={"metadata": metadata})
+        return observation
 
     async def usage(self) -> SandboxUsage | None:
         """What the server and everything that it started use; None before the start. Raises RuntimeUnavailableError."""

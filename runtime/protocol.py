@@ -35,6 +35,10 @@ from core.usage import Job, SandboxUsage
 
 PROTOCOL_VERSION = 1
 KEY_HEADER = "X-Session-API-Key"
+VERSION_HEADER = "X-Handloom-Protocol"
+"""The version, in every request of ours and every answer; V0's clients and servers have none."""
+INSTANCE_HEADER = "X-Handloom-Instance"
+"""Which life of which server answers, and which one a request is meant for."""
 JSON_TYPE = "application/json"
 NDJSON_TYPE = "application/x-ndjson"
 

@@ -1,6 +1,6 @@
 """The parts of the documentation that are made from the program and its tests.
 
-The README's table of keys, docs/vocabulary.md and docs/weaknesses.md.
+The README's table of keys, docs/vocabulary.md, docs/weaknesses.md and docs/threats.md.
 
     python -m tests.documents     writes them
 
@@ -10,16 +10,20 @@ A test fails when they are not what this would write.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from core.events import Action, Observation
 from core.events.base import Event
+from tests import threats as threat_model
+from tests.threats import THREATS, Threat
 from tests.weaknesses import TITLES, WEAKNESSES, Weakness
 from tui.commands import markdown
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 VOCABULARY, WEAKNESS_PAGE = ROOT / "docs" / "vocabulary.md", ROOT / "docs" / "weaknesses.md"
+THREAT_PAGE = ROOT / "docs" / "threats.md"
 KEYS = re.compile(r"(<!-- keys: begin -->\n).*?(<!-- keys: end -->)", re.DOTALL)
 
 INTRODUCTION = """\
@@ -37,6 +41,15 @@ ABOUT_WEAKNESSES = """\
 Made by `make documents` from `tests/weaknesses.py`. The numbers and figures are those of a review of V0 at commit
 `d6fab190bfb5` (2025-11-15), the figures measured on 2 cores; each weakness of a room that is built here has a test that
 fails on V0's way of doing it.
+"""
+
+ABOUT_THREATS = """\
+# What threatens the sandbox, and the tests that show what is held against it
+
+Made by `make documents` from `tests/threats.py`. What runs in a sandbox is taken to be hostile, and so are a
+repository, its file names, other programs of this machine and pages in its browser. Rows in bold are blockers: nothing
+is released without them. Not defended against: a hole in the kernel, a sandbox without walls (which is said all the
+time), somebody who allows everything, and side channels.
 """
 
 
@@ -67,11 +80,29 @@ def weaknesses() -> str:
 
 
 def _row(weakness: Weakness) -> str:
-    tests = []
-    for node in weakness.tests:
-        path, *_, name = node.split("::")
-        tests.append(f"[{name}](../{path})")
-    return f"| {weakness.number} | {weakness.there} | {weakness.here} | {'<br>'.join(tests)} |"
+    return f"| {weakness.number} | {weakness.there} | {weakness.here} | {_links(weakness.tests)} |"
+
+
+def threats() -> str:
+    """The page about what is held against whom, and how that is known."""
+    lines = [ABOUT_THREATS]
+    for threat in THREATS:
+        if threat.number in threat_model.TITLES:
+            lines += [*([""] if len(lines) > 1 else []), f"## {threat_model.TITLES[threat.number]}", ""]
+            lines += ["| number | threat | what is held against it | our tests |", "|---|---|---|---|"]
+        lines.append(_threat_row(threat))
+    return "\n".join(lines) + "\n"
+
+
+def _threat_row(threat: Threat) -> str:
+    number = f"**{threat.number}**" if threat.is_blocker else threat.number
+    return f"| {number} | {threat.threat} | {threat.control} | {_links(threat.tests)} |"
+
+
+def _links(tests: Iterable[str]) -> str:
+    """Each test by its name, leading to its file."""
+    split = [node.split("::") for node in tests]
+    return "<br>".join(f"[{name}](../{path})" for path, *_, name in split)
 
 
 def readme(text: str) -> str:
@@ -82,6 +113,7 @@ def readme(text: str) -> str:
 def main() -> None:
     VOCABULARY.write_text(vocabulary(), "utf-8")
     WEAKNESS_PAGE.write_text(weaknesses(), "utf-8")
+    THREAT_PAGE.write_text(threats(), "utf-8")
     README.write_text(readme(README.read_text("utf-8")), "utf-8")
 
 

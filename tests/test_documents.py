@@ -8,7 +8,19 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from tests.documents import README, ROOT, VOCABULARY, WEAKNESS_PAGE, readme, vocabulary, weaknesses
+from tests import threats as threat_model
+from tests.documents import (
+    README,
+    ROOT,
+    THREAT_PAGE,
+    VOCABULARY,
+    WEAKNESS_PAGE,
+    readme,
+    threats,
+    vocabulary,
+    weaknesses,
+)
+from tests.threats import THREATS
 from tests.weaknesses import TITLES, WEAKNESSES
 
 
@@ -32,6 +44,24 @@ def test_every_test_that_answers_a_weakness_is_there() -> None:
         for node in weakness.tests:
             path, _, name = node.partition("::")
             assert name in names_of_tests(ROOT / path), f"weakness {weakness.number}: there is no test {node}"
+
+
+def test_the_page_of_threats_is_current() -> None:
+    assert THREAT_PAGE.read_text("utf-8") == threats(), "run: make documents"
+
+
+def test_every_test_that_answers_a_threat_is_there() -> None:
+    for threat in THREATS:
+        assert threat.tests
+        for node in threat.tests:
+            path, _, name = node.partition("::")
+            assert name in names_of_tests(ROOT / path), f"threat {threat.number}: there is no test {node}"
+
+
+def test_threats_stand_once_and_in_the_order_of_their_numbers() -> None:
+    numbers = [threat.number for threat in THREATS]
+    assert numbers == sorted(set(numbers))
+    assert set(threat_model.TITLES) <= set(numbers)
 
 
 def test_weaknesses_stand_once_and_in_the_order_of_their_numbers() -> None:

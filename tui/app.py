@@ -31,6 +31,7 @@ from tui.footer import Facts
 from tui.handlers import Handlers
 from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
+from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
@@ -310,7 +311,7 @@ class HandloomApp(Handlers, App[None]):
             case Scope.EMPTY_PROMPT:
                 return scope is Scope.PROMPT and not self.workspace.prompt.text
             case Scope.LIST:
-                return scope in (Scope.LIST, Scope.CHAT)
+                return scope in (Scope.LIST, Scope.CHAT, Scope.BROWSER)
             case _:
                 return scope is command.scope
 
@@ -403,6 +404,10 @@ class HandloomApp(Handlers, App[None]):
     def on_chat_view_copied(self, message: ChatView.Copied) -> None:
         """Say what went to the clipboard."""
         self.flash(f"Copied {len(message.text)} characters.")
+
+    def on_browser_view_copied(self, message: BrowserView.Copied) -> None:
+        """Say what went to the clipboard."""
+        self.flash(f"Copied {message.text}")
 
     def on_events_view_opened(self, message: EventsView.Opened) -> None:
         """Show an event in full."""

@@ -21,8 +21,9 @@ class Scope(StrEnum):
     GLOBAL = "everywhere"
     PROMPT = "prompt"
     EMPTY_PROMPT = "empty prompt"
-    LIST = "chat, events, terminal"
+    LIST = "panes"
     CHAT = "chat"
+    BROWSER = "browser"
     APPROVAL = "question"
     HALT = "halt"
 
@@ -96,6 +97,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE),
     Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE),
     Command("pane.terminal", ("f4",), "Terminal", "Go to the terminal; again fills the screen; then restores.", _PANE),
+    Command("pane.browser", ("f5",), "Browser", "Go to the pages that the agent saw; again fills the screen.", _PANE),
     Command("pane.next", ("f6",), "Next pane", "Move the focus on.", _PANE, hint="panes"),
     Command("pane.prev", ("shift+f6",), "Previous pane", "Move the focus back.", _PANE),
     Command("detail.toggle", ("ctrl+o",), "Fold or unfold output", "Show tool output in full, or folded.", _PANE),
@@ -154,6 +156,16 @@ COMMANDS: tuple[Command, ...] = (
     Command("chat.fold", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
+    Command("browser.prev", ("left", "h"), "Page before", "The picture of the step before.", _LIST, Scope.BROWSER,
+            hint="before", native=True),
+    Command("browser.next", ("right", "l"), "Page after", "The picture of the step after.", _LIST, Scope.BROWSER,
+            hint="after", native=True),
+    Command("browser.first", ("home", "g"), "First page", "The first picture that is loaded.", _LIST, Scope.BROWSER,
+            native=True),
+    Command("browser.last", ("end", "G"), "Newest page", "The newest picture, and follow it.", _LIST, Scope.BROWSER,
+            hint="newest", native=True),
+    Command("browser.copy_url", ("u",), "Copy the address", "The address of the page.", _LIST, Scope.BROWSER,
+            hint="copy address", native=True),
     Command("list.help", ("question_mark",), "Help", "Show every key.", _LIST, Scope.LIST),
 )  # fmt: skip
 

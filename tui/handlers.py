@@ -150,6 +150,9 @@ class Handlers(Answers, Conversations, _App):
     def do_pane_terminal(self) -> None:
         self.workspace.choose_pane("terminal")
 
+    def do_pane_browser(self) -> None:
+        self.workspace.choose_pane("browser")
+
     def do_pane_next(self) -> None:
         self.workspace.cycle(1)
 

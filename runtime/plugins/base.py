@@ -10,6 +10,7 @@ from typing import Protocol
 from aiohttp import web
 
 from runtime.server.executor import Table
+from runtime.server.outputs import Outputs
 
 
 class Plugin(Protocol):
@@ -50,5 +51,7 @@ class Place:
     """What programs of the agent are started with; names the proxy where there is one."""
     umask: int = 0o022
     """For what the agent's programs make."""
+    outputs: Outputs = field(default_factory=Outputs)
+    """Where what programs print is kept whole."""
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
     """Those that it needs, by name; ready when it is started."""

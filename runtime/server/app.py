@@ -26,6 +26,7 @@ from runtime.protocol import (
 from runtime.server import resources
 from runtime.server.executor import ActionExecutor
 from runtime.server.guard import Guard, Handler
+from runtime.server.identity import Identity
 from runtime.server.requests import RefusedError, json_body, json_value
 from runtime.server.transfer_routes import TransferRoutes
 
@@ -61,7 +62,9 @@ class ActionServer:
         routes = list(routes)
         if not any(route.path == EDITOR_PATH for route in routes):
             routes.append(web.get(EDITOR_PATH, _no_editor))
-        self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[admit])
+        identity = Identity()
+        self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[admit, identity.check])
+        self.app.on_response_prepare.append(identity.sign)
         self.app.add_routes(
             [
                 web.get("/alive", self._alive),

@@ -20,7 +20,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.server.syscalls import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, is_kernel_interface, openat2
+from runtime.server.syscalls import (
+    RESOLVE_BENEATH,
+    RESOLVE_NO_MAGICLINKS,
+    RESOLVE_NO_SYMLINKS,
+    is_kernel_interface,
+    openat2,
+)
 
 MAX_LINKS = 40
 """Symbolic links in one path, as the kernel has it."""
@@ -197,11 +203,15 @@ class Roots:
 
 def _by_kernel(root: _Root, names: list[str], path: str) -> Place | None:
     """The Place, or None where the walk has to find it, or to find out why there is none."""
-    folder = -1
+    folder, above = -1, "/".join(names[:-1]) or "."
     try:
-        folder = openat2(root.fd, "/".join(names[:-1]) or ".", _FOLDER, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+        try:
+            folder = openat2(root.fd, above, _FOLDER, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
+            real_folder = os.path.join(root.path, *names[:-1])  # asking procfs takes as long as all the rest
+        except OSError:
+            folder = openat2(root.fd, above, _FOLDER, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+            real_folder = os.readlink(f"/proc/self/fd/{folder}")
         name = names[-1] if names else "."
-        real_folder = os.readlink(f"/proc/self/fd/{folder}")
         with suppress(FileNotFoundError):
             if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 os.close(folder)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from runtime.server import textfile
 from runtime.server.beneath import FileError, Place, Roots
-from runtime.server.diffs import kept_lines
+from runtime.server.diffs import kept_lines, unified_diff
 from runtime.server.excerpts import RangeError, line_numbers_of, lines_of, numbered, shown, snippet
 from runtime.server.history import History, HistoryInMemory
 from runtime.server.listing import listing
@@ -48,6 +48,7 @@ class Edit:
     output: str
     old: str | None
     new: str
+    diff: str
 
 
 class Editor:
@@ -103,7 +104,7 @@ class Editor:
         with self._roots.locate(path, umask=self._umask) as place:
             _refuse_existing(place)
             replace(place, data, self._umask)
-        return Edit(f"File created successfully at: {path}", None, file_text)
+        return _edit(path, f"File created successfully at: {path}", None, file_text)
 
     def str_replace(self, path: str, old_str: str | None, new_str: str | None) -> Edit:
         """Replace the only occurrence of a text by another; None stands for nothing."""
@@ -117,12 +118,8 @@ class Editor:
             file = textfile.decode(path, data)
             at = _only_place(file.text, old_str, path)
             new_str = new_str or ""
-            text = file.text[:at] + new_str + file.text[at + len(old_str) :]
-            self._write(place, data, dataclasses.replace(file, text=text).encode())
-        line = file.text.count("\n", 0, at) + 1
-        part = snippet(text, line - SNIPPET_LINES, line + SNIPPET_LINES + new_str.count("\n"))
-        excerpt = numbered(part, f"a snippet of {path}", max(0, line - SNIPPET_LINES) + 1)
-        return Edit(f"The file {path} has been edited. {excerpt}{REVIEW}", file.text, text)
+            after = dataclasses.replace(file, text=file.text[:at] + new_str + file.text[at + len(old_str) :])
+            return self._write(place, data, after, lambda: _replaced(path, file.text, after.text, at, new_str))
 
     def insert(self, path: str, insert_line: int | None, new_str: str | None) -> Edit:
         """Put whole lines behind line `insert_line`; 0 is before the first."""
@@ -133,12 +130,8 @@ class Editor:
                 raise _missing("insert", "new_str")
             data = textfile.read_bytes(place)
             file = textfile.decode(path, data)
-            text = _inserted(file.text, insert_line, new_str)
-            self._write(place, data, dataclasses.replace(file, text=text).encode())
-        last = insert_line + SNIPPET_LINES + new_str.count("\n") + 1
-        part = snippet(text, insert_line - SNIPPET_LINES, last)
-        excerpt = numbered(part, "a snippet of the edited file", max(1, insert_line - SNIPPET_LINES + 1))
-        return Edit(f"The file {path} has been edited. {excerpt}{REVIEW_INSERTED}", file.text, text)
+            after = dataclasses.replace(file, text=_inserted(file.text, insert_line, new_str))
+            return self._write(place, data, after, lambda: _put_in(path, file.text, after.text, insert_line, new_str))
 
     def undo_edit(self, path: str) -> Edit:
         """Take back the last edit of a file, also one that somebody else has changed since."""
@@ -153,14 +146,21 @@ class Editor:
         before = textfile.decode(path, step.before)
         excerpt = numbered("\n".join(lines_of(before.text)), path)
         note = "" if step.is_followed_by(data) else UNCHANGED if data == step.before else CHANGED_SINCE
-        return Edit(f"Last edit to {path} undone successfully. {excerpt}{note}", _text_of(path, data), before.text)
+        said = f"Last edit to {path} undone successfully. {excerpt}{note}"
+        return _edit(path, said, _text_of(path, data), before.text)
 
-    def _write(self, place: Place, before: bytes, after: bytes) -> None:
-        """Replace a file's content, once its way back is kept. Both are written at once: each waits for the disk."""
+    def _write(self, place: Place, before: bytes, file: TextFile, told: Callable[[], Edit]) -> Edit:
+        """Replace a file's content, once its way back is kept; the answer is what is `told` of it.
+
+        File and way back are written at once, since each waits for the disk; what is told is made while the second of
+        them does.
+        """
+        after = file.encode()
         replacement = Replacement(place, after, self._umask)
         keeping = self._beside.submit(self._history.push, place.real_path, before, after)
         try:
             replacement.flush()
+            edit = told()
             keeping.result()
             replacement.commit()
         except BaseException:
@@ -169,6 +169,7 @@ class Editor:
             replacement.close()
             raise
         self._beside.submit(replacement.close)
+        return edit
 
     @contextmanager
     def _there(self, path: str) -> Iterator[tuple[Place, bool]]:
@@ -216,6 +217,25 @@ def _inserted(text: str, insert_line: int, new: str) -> str:
     if before and not before.endswith("\n"):
         before += "\n"
     return f"{before}{new}\n{after}"
+
+
+def _replaced(path: str, old: str, new: str, at: int, part: str) -> Edit:
+    """What is told of a part that was put in place of another."""
+    line = old.count("\n", 0, at) + 1
+    lines = snippet(new, line - SNIPPET_LINES, line + SNIPPET_LINES + part.count("\n"))
+    excerpt = numbered(lines, f"a snippet of {path}", max(0, line - SNIPPET_LINES) + 1)
+    return _edit(path, f"The file {path} has been edited. {excerpt}{REVIEW}", old, new)
+
+
+def _put_in(path: str, old: str, new: str, line: int, part: str) -> Edit:
+    """What is told of lines that were put behind a line."""
+    lines = snippet(new, line - SNIPPET_LINES, line + SNIPPET_LINES + part.count("\n") + 1)
+    excerpt = numbered(lines, "a snippet of the edited file", max(1, line - SNIPPET_LINES + 1))
+    return _edit(path, f"The file {path} has been edited. {excerpt}{REVIEW_INSERTED}", old, new)
+
+
+def _edit(path: str, output: str, old: str | None, new: str) -> Edit:
+    return Edit(output, old, new, unified_diff(old or "", new, path))
 
 
 def _text_of(path: str, data: bytes) -> str:

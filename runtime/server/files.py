@@ -26,7 +26,6 @@ from core.events import (
 )
 from runtime.server import documents, textfile
 from runtime.server.beneath import FileError, Place, Roots
-from runtime.server.diffs import unified_diff
 from runtime.server.documents import ExtraMissingError
 from runtime.server.editor import Edit, Editor, EditorError
 from runtime.server.executor import Emit, Table
@@ -181,7 +180,7 @@ class Files:
             old_content=edit.old if is_small else None,
             new_content=edit.new if is_small else None,
             impl_source=FileEditSource.OH_ACI,
-            diff=unified_diff(edit.old or "", edit.new, action.path),
+            diff=edit.diff,
         )
 
     def _command(self, action: FileEditAction) -> Edit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import logging
 import os
 import resource
@@ -87,7 +88,8 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.uds.parent if options.uds else None))
-    plugins = PluginStartup(options.plugins, Place(working_dir, private, lambda: bash.cwd, environ, umask))
+    place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs)
+    plugins = PluginStartup(options.plugins, place)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables])
     routes = [*TerminalRoutes(bash).table, *plugins.routes]
     runner = web.AppRunner(
@@ -144,8 +146,10 @@ def _end_signals(has_lifeline: bool) -> asyncio.Event:
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:
-    """The bound socket; on a path only its owner can use it. Raises OSError."""
+    """The bound socket; on a path only its owner can use it. Raises OSError; ValueError for what others could reach."""
     if options.uds is None:
+        if not ipaddress.ip_address(options.host).is_loopback:
+            raise ValueError(f"{options.host} is no address of this machine's loopback, and others could call it")
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         return socket.create_server((options.host, options.port), family=family)
     listener = socket.socket(socket.AF_UNIX)
@@ -178,7 +182,9 @@ def _parser() -> argparse.ArgumentParser:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--uds", type=Path, help="listen on this Unix socket")
     where.add_argument("--port", type=int, help="listen on this port; 0 takes a free one")
-    parser.add_argument("--host", default="127.0.0.1", help="with --port: the address (default: %(default)s)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="with --port: the address, one of loopback (default: %(default)s)"
+    )
     parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")
     parser.add_argument("--plugins", default="", help="names, with commas between them")
     parser.add_argument("--lazy-plugins", action="store_true", help="start a plugin when an action first needs it")

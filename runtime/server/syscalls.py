@@ -13,6 +13,7 @@ import struct
 import sys
 
 RESOLVE_NO_MAGICLINKS = 0x02
+RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 _OPENAT2 = 437
 """The number on every architecture that Python runs on but Alpha."""

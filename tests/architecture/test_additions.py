@@ -17,7 +17,7 @@ from runtime.server.files import Files
 from runtime.server.tasks import TaskList
 from tests.runtime.conftest import every_plugin
 
-WITHOUT_A_HANDLER = {"run_ipython", "call_tool_mcp"}
+WITHOUT_A_HANDLER = {"call_tool_mcp"}
 """Runnable actions that only a plugin can carry out, and no plugin does yet. Whoever brings it takes it out here."""
 
 

@@ -18,6 +18,7 @@ AREAS = (
     "edits",
     "server",
     "browsing",
+    "kernels",
     "steps",
     "stalls",
     "many",

@@ -25,7 +25,19 @@ from core.events import (
 from core.sqlite import sqlite3
 from runtime.local import LocalRuntime
 from runtime.server import hints
-from tests.campaign import browsers, edits, interleavings, kills, owners, shells, stored, swaps, syscalls, trajectories
+from tests.campaign import (
+    browsers,
+    edits,
+    interleavings,
+    kernels,
+    kills,
+    owners,
+    shells,
+    stored,
+    swaps,
+    syscalls,
+    trajectories,
+)
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
@@ -162,6 +174,11 @@ class TestBrowsers:
                 await browsers.is_usable(runtime, "http://localhost:65533/", Facts())
         finally:
             await runtime.aclose()
+
+
+class TestKernels:
+    def test_a_kernel_that_dies_is_told_once_and_replaced(self, seed: int) -> None:
+        holds(kernels.run(kernels.CHUNK, seed), kernels.CHUNK)
 
 
 class TestTrajectories:

@@ -1,34 +1,47 @@
-"""`python -m tests.peers`: OpenHands' published client drives our action server over TCP, and every answer is compared.
+"""`python -m tests.peers`: OpenHands' published client and BrowserGym itself, beside ours, and every answer compared.
 
-Its packages go into an environment of their own in the user's cache, made at the first run (some minutes). Exit status:
-0 all fits, 1 something does not, 2 the client could not be installed.
+With `openhands` or `browsergym` only that one; with `--keep` what BrowserGym told of the pages is kept for the tests.
+Their packages go into environments of their own in the user's cache, made at the first run (some minutes). Exit status:
+0 all fits, 1 something does not, 2 a peer could not be installed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import re
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-from platformdirs import user_cache_path
+from tests.peers import browsergym_side
+from tests.peers.installing import OPENHANDS, install
 
-PEER = "openhands-ai==0.62.0"
-"""The last release with the wire of V0; its wheel is for Python 3.12."""
-PYTHON = "3.12"
 SCRIPT = Path(__file__).with_name("openhands_client.py")
 ROOT = Path(__file__).parents[2]
 RUN_TIMEOUT_S = 300
+PLUGINS = "agent_skills,browser,jupyter"
+"""Those that the client's actions need."""
 
 
 def main() -> int:
-    python = peer_python()
+    parser = argparse.ArgumentParser(prog="python -m tests.peers")
+    parser.add_argument("peer", nargs="?", choices=("openhands", "browsergym"))
+    parser.add_argument("--keep", action="store_true", help="keep what BrowserGym told in tests/pages")
+    options = parser.parse_args()
+    statuses = []
+    if options.peer != "browsergym":
+        statuses.append(openhands())
+    if options.peer != "openhands":
+        statuses.append(browsergym_side.main(keep=options.keep))
+    return max(statuses)
+
+
+def openhands() -> int:
+    """OpenHands' client drives our action server over TCP."""
+    python = install(OPENHANDS)
     if python is None:
         return 2
     with tempfile.TemporaryDirectory(prefix="handloom-peers-") as folder:
@@ -38,30 +51,11 @@ def main() -> int:
     for row in rows:
         print(f"{'ok ' if row['fits'] else 'BAD'}  {row['what']:<32} {row['said']}")
     failed = sum(not row["fits"] for row in rows)
-    print(f"{PEER}: {len(rows)} calls, {failed} answered otherwise than V0 answers; its exit status was {status}")
+    print(
+        f"{OPENHANDS.requirements[0]}: {len(rows)} calls, {failed} answered otherwise than V0 answers; "
+        f"its exit status was {status}"
+    )
     return int(bool(failed or status or not rows))
-
-
-def peer_python() -> Path | None:
-    """The interpreter of the environment with the client in it, which is made where it is missing."""
-    environment = user_cache_path("handloom") / "peers" / re.sub(r"[^\w.]+", "-", PEER)
-    python, stamp = environment / "bin/python", environment / ".installed"
-    if stamp.exists():
-        return python
-    base = next(filter(None, map(_path_of, _candidates())), None)
-    if base is None:
-        print(f"Python {PYTHON} is needed for {PEER}. Install it, or name it in HANDLOOM_PEER_PYTHON.", file=sys.stderr)
-        return None
-    print(f"installing {PEER} into {environment}", file=sys.stderr)
-    shutil.rmtree(environment, ignore_errors=True)
-    make = [base, "-m", "venv", str(environment)]
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PEER]
-    for command in (make, install):
-        if subprocess.run(command, check=False).returncode:
-            print(f"{PEER} could not be installed; the lines above say why.", file=sys.stderr)
-            return None
-    stamp.touch()
-    return python
 
 
 def run(python: Path, folder: Path, outcome: Path) -> int:
@@ -72,7 +66,7 @@ def run(python: Path, folder: Path, outcome: Path) -> int:
     key_file.write_text(key)
     taken.write_text(key)
     server = [sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline", "--port", "0"]
-    server += ["--working-dir", str(workspace), "--key-file", str(taken)]
+    server += ["--working-dir", str(workspace), "--key-file", str(taken), "--plugins", PLUGINS]
     # The client writes into the shell's ~/.bashrc, which is not to be the user's.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(workspace)}
     with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as serving:
@@ -92,22 +86,6 @@ def run(python: Path, folder: Path, outcome: Path) -> int:
                 print(*log.readlines()[-20:], sep="", file=sys.stderr)
         serving.stdin.close()
     return status
-
-
-def _candidates() -> Iterator[str]:
-    yield os.environ.get("HANDLOOM_PEER_PYTHON", "")
-    yield f"python{PYTHON}"
-    yield from map(str, sorted((Path.home() / ".pyenv/versions").glob(f"{PYTHON}.*/bin/python")))
-
-
-def _path_of(candidate: str) -> str | None:
-    """A candidate that runs and is of the right version: a shim may be on the path without what it stands for."""
-    path = shutil.which(candidate)
-    if path is None:
-        return None
-    asked = [path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return path if answer.stdout.strip() == PYTHON else None
 
 
 if __name__ == "__main__":

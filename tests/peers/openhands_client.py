@@ -8,24 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from zipfile import ZipFile
 
 from openhands.core.config import OpenHandsConfig
 from openhands.core.config.mcp_config import MCPStdioServerConfig
 from openhands.events import EventStream
-from openhands.events.action import CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
+from openhands.events.action import (
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CmdRunAction,
+    FileEditAction,
+    FileReadAction,
+    FileWriteAction,
+    IPythonRunCellAction,
+)
 from openhands.events.action.action import Action
 from openhands.events.event import FileReadSource
 from openhands.events.observation import (
+    BrowserOutputObservation,
     CmdOutputObservation,
     ErrorObservation,
     FileEditObservation,
     FileReadObservation,
     FileWriteObservation,
+    IPythonRunCellObservation,
     Observation,
 )
 from openhands.llm.llm_registry import LLMRegistry
@@ -197,6 +211,95 @@ def tools(peer: Peer, folder: Path) -> Rows:
     yield "get_current_branch", repr(branch), branch == "trunk"
 
 
+PAGE = b"""<!doctype html><title>Peer</title>
+<h1>Peer's page</h1><a href="/next">a link</a> <input id="name" aria-label="Name">
+<button onclick="document.querySelector('h1').textContent = 'Hello ' + document.all.name.value">Greet</button>
+"""
+
+
+class Site(BaseHTTPRequestHandler):
+    """One page, whatever is asked for."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(PAGE)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The address of the page."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}/"
+        site.shutdown()
+
+
+def pages(peer: Peer) -> Rows:
+    """The browser: a page as text, as a tree, acted on, and what goes wrong."""
+    with served() as address:
+        seen = peer.do(BrowseURLAction(address))
+        fits = isinstance(seen, BrowserOutputObservation) and not seen.error and seen.url == address
+        fits = fits and said(seen).startswith(f"[Current URL: {address}]\n============== BEGIN webpage content ====")
+        yield "browse", repr(said(seen)[:60]), fits and "# Peer's page\n\n[a link](/next)" in said(seen)
+        yield "browse: a picture", seen.screenshot[:30], seen.screenshot.startswith("data:image/png;base64,")
+        tree = peer.do(BrowseInteractiveAction("noop(10)", return_axtree=True))
+        fits = f"[Current URL: {address}]\n[Focused element bid: " in said(tree) and "Accessibility tree of" in said(
+            tree
+        )
+        fits = fits and bool(tree.axtree_object["nodes"]) and tree.trigger_by_action == "browse_interactive"
+        yield "browse_interactive: the tree", f"{len(tree.axtree_object.get('nodes', []))} nodes", fits
+        bids = {name: bid for bid, name in re.findall(r"\[(\w+)\] \w+ '([^']*)'", said(tree))}
+        acted = peer.do(BrowseInteractiveAction(f'fill("{bids["Name"]}", "Peer")\nclick("{bids["Greet"]}")'))
+        fits = "[Action executed successfully.]" in said(acted) and "heading 'Hello Peer'" in said(acted)
+        yield "browse_interactive: fill, click", acted.last_browser_action, fits and acted.axtree_object == {}
+        missed = peer.do(BrowseInteractiveAction("click('404')"))
+        fits = missed.error and missed.last_browser_action_error == 'ValueError: Could not find element with bid "404"'
+        yield "browse_interactive: no such bid", missed.last_browser_action_error, fits
+        unknown = peer.do(BrowseInteractiveAction("fly('7')"))
+        fits = unknown.last_browser_action_error == "NameError: Invalid action type 'fly'."
+        yield "browse_interactive: no such action", unknown.last_browser_action_error, fits
+        fits = missed.open_pages_urls == [address] and missed.active_page_index == 0
+        yield "browse_interactive: open pages", repr(missed.open_pages_urls), fits
+    gone = peer.do(BrowseURLAction(address))
+    yield (
+        "browse: nothing there",
+        gone.last_browser_action_error[:60],
+        gone.error and "BEGIN error message" in said(gone),
+    )
+
+
+PICTURE = """from IPython.display import Image, display
+import base64
+picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+display(Image(data=base64.b64decode(picture), format="png"))"""
+
+
+def cells(peer: Peer, folder: Path) -> Rows:
+    """The kernel: output, state, errors, pictures, and the shell's folder."""
+    peer.do(CmdRunAction(f"cd {folder}"))
+    ran = peer.do(IPythonRunCellAction("x = 20\nprint(x + 1)"))
+    fits = isinstance(ran, IPythonRunCellObservation) and said(ran).startswith(
+        f"21\n[Jupyter current working directory: {folder}]\n[Jupyter Python interpreter: /"
+    )
+    yield "run_ipython", repr(said(ran)), fits
+    bare = peer.do(IPythonRunCellAction("x * 2", include_extra=False))
+    yield "run_ipython: names stay", repr(said(bare)), said(bare) == "40"
+    silent = peer.do(IPythonRunCellAction("y = x", include_extra=False))
+    yield "run_ipython: no output", repr(said(silent)), said(silent) == "[Code executed successfully with no output]"
+    failed = peer.do(IPythonRunCellAction("1 / 0", include_extra=False))
+    yield "run_ipython: an error", repr(said(failed)[-40:]), "ZeroDivisionError: division by zero" in said(failed)
+    where = peer.do(IPythonRunCellAction("import os; print(os.getcwd())", include_extra=False))
+    yield "run_ipython: the shell's folder", repr(said(where)), said(where) == str(folder)
+    drawn = peer.do(IPythonRunCellAction(PICTURE, include_extra=False))
+    images = drawn.image_urls or []
+    yield "run_ipython: a picture", f"{len(images)}", [url[:22] for url in images] == ["data:image/png;base64,"]
+
+
 def others(peer: Peer, url: str) -> Rows:
     """What the client asks for beside actions and files."""
     peer.check_if_alive()
@@ -219,7 +322,10 @@ def others(peer: Peer, url: str) -> Rows:
 
 def rows(peer: Peer, url: str, folder: Path) -> Rows:
     """Everything, in order; what raises is a row that does not fit, and the next part goes on."""
-    parts = (commands(peer), files(peer, folder), transfers(peer, folder), tools(peer, folder), others(peer, url))
+    parts = (
+        *(commands(peer), files(peer, folder), transfers(peer, folder), tools(peer, folder)),
+        *(cells(peer, folder), pages(peer), others(peer, url)),
+    )
     for part in parts:
         try:
             yield from part

@@ -58,7 +58,7 @@ async def goals(folder: Path) -> AsyncIterator[Goals]:
                 socket=folder / "socket",
                 abstract=abstract,
                 port=listener.getsockname()[1],
-                address=_address(),
+                address=address_of_this_machine(),
                 pid=process.pid,
             )
         finally:
@@ -66,7 +66,7 @@ async def goals(folder: Path) -> AsyncIterator[Goals]:
             await process.wait()
 
 
-def _address() -> str:
+def address_of_this_machine() -> str:
     """An address of this machine that others would use; without a network, one of nobody."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

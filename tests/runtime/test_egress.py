@@ -122,7 +122,8 @@ async def page(text: str = "a page", status: int = 200, headers: Mapping[str, st
     """A web server of the host, on loopback; its port."""
 
     async def answer(request: web.Request) -> web.Response:
-        return web.Response(text=f"{text} {request.path_qs} {await request.text()}", status=status, headers=headers)
+        said = f"{text} {request.path_qs} for {request.host} {await request.text()}"
+        return web.Response(text=said, status=status, headers=headers)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
@@ -167,7 +168,7 @@ async def test_a_plain_request_goes_without_what_is_the_proxys(tmp_path: Path) -
     async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
         head = f"POST http://127.0.0.1:{port}/y?z=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nProxy-Connection: keep-alive\r\n"
         answer = await ask(socket, f"{head}Content-Length: 4\r\n\r\nbody".encode())
-        assert b"a page /y?z=1 body" in answer
+        assert f"a page /y?z=1 for 127.0.0.1:{port} body".encode() in answer
         assert b"Connection: close" in answer
 
 

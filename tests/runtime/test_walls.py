@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from runtime.bubblewrap import Walls, handed_over, somebody, why_not
 from runtime.confinement import Isolation
 from runtime.control_group import ControlGroup, Limits
 from runtime.local import LocalRuntime
+from runtime.protected import Held
 from tests.runtime.escaping import Goals, goals, outcomes_of
 from tests.runtime.probes import HARMLESS
 from tests.runtime.walled import SOMEBODY, WALLED, own, repository, run, walled
@@ -296,12 +299,36 @@ async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) ->
         script.write_text(f"#!/bin/sh\n./{name} & ./{name} &\nexec sleep 1\n")
         script.chmod(0o755)
         await run(runtime, f"./{name} & sleep 1", timeout=20)
+        begun_at = time.monotonic()
         used = await runtime.usage()
         assert used is not None
         assert 50 < used.processes <= 150
         assert "still here" in (await run(runtime, "echo still here")).content
+        assert time.monotonic() - begun_at < 10
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert name not in listing
+
+
+async def test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk(workspace: Path) -> None:
+    walls = replace(Walls(workspace, workspace, Path.home(), user=somebody(workspace)), tmp_bytes=8 * 1024**2)
+    fill = 'for d in /tmp /var/tmp ~ /dev/shm; do head -c 20000000 /dev/zero > $d/large; stat -c "$d %s" $d/large; done'
+    words, guards = walls.command()
+    held = Held(guards, walls.user)
+    try:
+        with handed_over(words) as (command, fds):
+            told = subprocess.run(
+                [*command, "/bin/sh", "-c", fill],
+                pass_fds=fds,
+                capture_output=True,
+                text=True,
+                check=True,
+                cwd="/",
+            )
+    finally:
+        held.close()
+    folders = ("/tmp", "/var/tmp", str(Path.home()), "/dev/shm")
+    assert told.stdout.splitlines() == [f"{folder} {8 * 1024**2}" for folder in folders]
+    assert sorted(path.name for path in workspace.iterdir()) == [".git", ".vscode"]
 
 
 async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
@@ -331,7 +358,12 @@ async def test_a_group_of_the_kernel_bounds_all_processes_together(workspace: Pa
     hold = f"{sys.executable} -c 'import time; b = bytearray(150_000_000); time.sleep(2); print(1)'"
     async with walled(workspace, limits=limits) as runtime:
         together = await run(runtime, f"for i in 1 2 3 4 5 6; do {hold} & done; wait")
-    assert 0 < together.content.split().count("1") < 6
+        assert 0 < together.content.split().count("1") < 6
+        told = "[The sandbox ran out of memory, so a process was killed: all together may use 512 MB.]"
+        assert told in together.to_agent_text()
+        after = await run(runtime, "echo still here")
+        assert "still here" in after.content
+        assert told not in after.to_agent_text()
 
 
 async def test_the_server_inside_is_replaced_like_any_other(workspace: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
+from core.blobs import Blob, BlobRef
 from core.config import SandboxSettings
 from core.controller.halts import Halt, Way
 from core.controller.state import Limits, Queued
@@ -68,11 +69,16 @@ class StreamDouble:
         self.conversation_id = conversation_id
         self.events: list[Envelope] = []
         self.reads = 0
+        self.blobs: dict[str, Blob] = {}
+        """By digest."""
         self._subscribers: dict[str, Callable[[Envelope], Awaitable[None]]] = {}
 
     @property
     def latest_id(self) -> int:
         return len(self.events) - 1
+
+    async def blob(self, ref: BlobRef) -> Blob | None:
+        return self.blobs.get(ref.digest)
 
     def subscribe(
         self,

@@ -22,6 +22,7 @@ from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
 from tui.commands import Scope, hints
 from tui.footer import Footer, Hints
 from tui.leader import WhichKey
+from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
@@ -45,16 +46,17 @@ class Workspace(Screen[None]):
         #body { height: 1fr; }
         #side { width: 2fr; }
         #chat { width: 3fr; }
-        #chat, #events, #terminal {
+        #chat, #events, #terminal, #browser {
             height: 1fr; background: $background;
             border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
             padding: 0 0 0 1;
         }
-        #events, #terminal { border-left: solid $panel; }
-        #chat:focus, #events:focus, #terminal:focus {
+        #events, #terminal, #browser { border-left: solid $panel; }
+        #side > #browser { height: 2fr; }
+        #chat:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }
-        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal {
+        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser {
             border-left: none;
         }
         &.-one-pane #body > * { width: 1fr; }
@@ -63,11 +65,11 @@ class Workspace(Screen[None]):
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
         &.-tiny #prompt { border: none; min-height: 1; height: 1; }
-        &.-tiny #chat, &.-tiny #events, &.-tiny #terminal { border: none; }
+        &.-tiny #chat, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
     """
     AUTO_FOCUS = "#prompt"
-    TITLES = {"chat": "Chat", "events": "Events", "terminal": "Terminal"}
+    TITLES = {"chat": "Chat", "events": "Events", "terminal": "Terminal", "browser": "Browser"}
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -77,6 +79,7 @@ class Workspace(Screen[None]):
         self.maximised_pane = False
         self.typed_at = float("-inf")
         self._tab: ConversationTab | None = None
+        self._has_pages = False
 
     def compose(self) -> ComposeResult:
         """Everything that there ever is but the cards."""
@@ -86,6 +89,7 @@ class Workspace(Screen[None]):
             with Vertical(id="side"):
                 yield EventsView(id="events")
                 yield TerminalView(id="terminal")
+                yield BrowserView(id="browser")
         with Vertical(id="bottom"):
             yield Notice(id="notice")
             yield Queue(id="queue")
@@ -128,6 +132,10 @@ class Workspace(Screen[None]):
         return self.query_one(TerminalView)
 
     @property
+    def browser(self) -> BrowserView:
+        return self.query_one(BrowserView)
+
+    @property
     def footer(self) -> Footer:
         return self.query_one(Footer)
 
@@ -165,11 +173,30 @@ class Workspace(Screen[None]):
         self.chat.attach(tab.chat if tab else None)
         self.events_view.attach(tab.events if tab else None)
         self.terminal.attach(tab.terminal if tab else None)
+        self.browser.attach(tab.browser if tab else None)
+        if before is not None:
+            before.pictures.on_wanted = None
+        if tab is not None:
+            tab.pictures.on_wanted = self._load_pictures
+            self._load_pictures()
+        self.arrange_panes()
+
+    def _load_pictures(self) -> None:
+        """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
+        if self._tab is not None:
+            self.run_worker(self._fetch_pictures(self._tab), group="pictures", exclusive=True)
+
+    async def _fetch_pictures(self, tab: ConversationTab) -> None:
+        if await tab.pictures.load() and self._tab is tab:
+            self.chat.refresh()
+            self.browser.redraw()
 
     def sync(self) -> bool:
         """Let the panes take over what changed. Answers whether one of them has more to do in the next frame."""
         if self._tab is not None:
             self.pane("events").border_title = f"Events {self._tab.session.stream.latest_id + 1}"
+            if self._has_pages is not bool(self._tab.browser.pages):
+                self.arrange_panes()
         self.events_view.sync()
         return self.terminal.sync()
 
@@ -183,7 +210,8 @@ class Workspace(Screen[None]):
 
     def arrange_panes(self) -> None:
         """Show the panes that fit."""
-        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane)
+        self._has_pages = self._tab is not None and bool(self._tab.browser.pages)
+        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages)
         for name in PANES:
             self.pane(name).display = name in shown.visible
         self.query_one("#side").display = bool(shown.visible - {"chat"})
@@ -239,6 +267,8 @@ class Workspace(Screen[None]):
             return Scope.PROMPT
         if focused is self.chat:
             return Scope.CHAT
+        if focused is self.browser:
+            return Scope.BROWSER
         return Scope.LIST if focused is not None and focused.id in PANES else Scope.GLOBAL
 
     def on_descendant_focus(self) -> None:

@@ -6,7 +6,7 @@ Pure functions of the answers of `Accessibility.getFullAXTree`. The text and its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,28 @@ def cut(nodes: list[Node], most: int = MOST_NODES) -> list[Node]:
     for node in kept.values():
         node["childIds"] = [child for child in node["childIds"] if child in kept]
     return list(kept.values())
+
+
+def outlined(title: str, rows: Sequence[Mapping[str, Any]]) -> list[Node]:
+    """A tree in the form of Chromium's out of what marking.js tells of a page that is too large for one."""
+    root = _outline_node("", "RootWebArea", title)
+    nodes = {"": root}
+    for row in rows:
+        nodes[row["bid"]] = node = _outline_node(row["bid"], row["role"], row["name"])
+        node["browsergym_id"] = row["bid"]
+        nodes.get(row["parent"], root)["childIds"].append(row["bid"])
+    return list(nodes.values())
+
+
+def _outline_node(node_id: str, role: str, name: str) -> Node:
+    return {
+        "nodeId": node_id,
+        "ignored": False,
+        "role": {"type": "role", "value": role},
+        "name": {"type": "computedString", "value": name},
+        "properties": [],
+        "childIds": [],
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

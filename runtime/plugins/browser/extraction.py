@@ -8,36 +8,18 @@ of its observation. Everything that comes back is the page's own text and as suc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from playwright.async_api import CDPSession, Error, Locator, Page, Playwright
 
 from runtime.plugins.browser import axtree, snapshot
-
-if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, Frame, Locator, Page, Playwright
+from runtime.plugins.browser.marking import CHANGED_MEANWHILE, DESCRIPTION, Marking, marked
 
 BID = "bid"
 """The attribute that holds an element's bid."""
-MOST_ELEMENTS = 20_000
-"""Of one frame; those after them get no bid."""
-VISIBILITY_PATIENCE_MS = 1_000
-"""The browser tells what is in view with its next picture; a page that draws none is not waited for any longer."""
-MARK = "handloom: marked"
-"""The description of an element while it is read, unless the page gives it one."""
 TRIES = 5
 """A page may change while it is read."""
-
-_MARKING, _UNMARKING = (Path(__file__).with_name(name).read_text() for name in ("marking.js", "unmarking.js"))
-_CHANGED_MEANWHILE = (
-    "Frame was detached",
-    "Frame has been detached",
-    "Frame with the given frameId is not found",
-    "Execution context was destroyed",
-    "Cannot find context with specified id",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +38,7 @@ class Extraction:
     nodes_left_out: int = 0
     """Of the accessibility tree, by the cap."""
     elements_left_out: int = 0
-    """Without a bid, by the cap."""
+    """Without a bid: the page has too many for a tree, which is an outline of those in view instead."""
 
     def text(self, *, visible_only: bool = False) -> str:
         """The tree as OpenHands V0 shows it to its agents."""
@@ -74,19 +56,19 @@ async def extract(page: Page, session: CDPSession, *, with_dom: bool = False) ->
 
     Raises playwright's errors where the page is gone or keeps changing. Cancelled, it takes its marks off first.
     """
-    from playwright.async_api import Error
-
     for _ in range(TRIES - 1):
         try:
             return await _extract(page, session, with_dom)
         except Error as error:
-            if not any(said in error.message for said in _CHANGED_MEANWHILE):
+            if not any(said in error.message for said in CHANGED_MEANWHILE):
                 raise
     return await _extract(page, session, with_dom)
 
 
 async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extraction:
-    async with _marked(page) as marking:
+    async with marked(page, session) as marking:
+        if marking.outline:
+            return _outlined(marking, await page.title())
         shot, main = await asyncio.gather(
             session.send(
                 "DOMSnapshot.captureSnapshot",
@@ -107,7 +89,7 @@ def _compose(
     known = {bid: of for bid, of in snapshot.elements(shot).items() if bid in marking.elements}
     bids = {of.node: bid for bid, of in known.items()}
     for nodes in trees.values():
-        axtree.name_bids(nodes, bids, MARK)
+        axtree.name_bids(nodes, bids, DESCRIPTION)
     nodes = axtree.merge(trees, holders)
     kept = axtree.cut(nodes)
     properties = {}
@@ -123,82 +105,38 @@ def _compose(
         axtree_object={"nodes": kept},
         extra_element_properties=properties,
         focused_element_bid=marking.focused,
-        dom_object=snapshot.without_mark(shot, MARK) if with_dom else {},
+        dom_object=snapshot.without_mark(shot, DESCRIPTION) if with_dom else {},
         nodes_left_out=len(nodes) - len(kept),
+        elements_left_out=marking.left_out,
+    )
+
+
+def _outlined(marking: Marking, title: str) -> Extraction:
+    properties = {}
+    for row in marking.outline:
+        visibility, marked = marking.elements[row["bid"]]
+        properties[row["bid"]] = {
+            "visibility": visibility,
+            "bbox": row["bbox"],
+            "clickable": row["clickable"],
+            "set_of_marks": marked,
+        }
+    return Extraction(
+        axtree_object={"nodes": axtree.outlined(title, marking.outline)},
+        extra_element_properties=properties,
+        focused_element_bid=marking.focused,
         elements_left_out=marking.left_out,
     )
 
 
 async def _tree_of(session: CDPSession, frame: str) -> list[axtree.Node]:
     """The nodes of one frame; none where it is gone or lives in a process of its own, as in BrowserGym."""
-    from playwright.async_api import Error
-
     try:
         answer = await session.send("Accessibility.getFullAXTree", {"frameId": frame})
     except Error:
         return []
     nodes: list[axtree.Node] = answer["nodes"]
     return nodes
-
-
-@dataclass(slots=True)
-class Marking:
-    """What marking told, over all frames."""
-
-    elements: dict[str, tuple[float, bool]] = field(default_factory=dict)
-    """Visibility and membership of the set of marks, by bid."""
-    focus: dict[str, str] = field(default_factory=dict)
-    """The focused element of each frame, by the bid of the frame."""
-    left_out: int = 0
-
-    @property
-    def focused(self) -> str:
-        """The focused element of the page: where it is a frame, the one in there."""
-        bid = self.focus.get("", "")
-        while self.focus.get(bid):
-            bid = self.focus[bid]
-        return bid
-
-
-@asynccontextmanager
-async def _marked(page: Page) -> AsyncIterator[Marking]:
-    """Every element of every frame has its bid, in its attribute and, inside, in the accessibility tree too."""
-    frames: list[Frame] = []
-    try:
-        marking = Marking()
-        await _mark(page.main_frame, "", marking, frames)
-        yield marking
-    finally:
-        await asyncio.shield(asyncio.gather(*map(_unmark, frames), return_exceptions=True))
-
-
-async def _mark(frame: Frame, bid: str, marking: Marking, done: list[Frame]) -> None:
-    done.append(frame)
-    asked = {"prefix": bid, "limit": MOST_ELEMENTS, "patience_ms": VISIBILITY_PATIENCE_MS, "description": MARK}
-    told = await frame.evaluate(_MARKING, asked)
-    marking.elements |= {bid: (float(share), marked) for bid, share, marked in told["elements"]}
-    marking.focus[bid] = told["focused"]
-    marking.left_out += told["total"] - len(told["elements"])
-    inner = frame.child_frames
-    holders = await asyncio.gather(*map(_holder, inner))
-    await asyncio.gather(
-        *(_mark(child, held, marking, done) for child, held in zip(inner, holders, strict=True) if held)
-    )
-
-
-async def _holder(frame: Frame) -> str:
-    """The bid of the element that holds the frame; empty where the frame is not to be marked."""
-    element = await frame.frame_element()
-    tag, bid, sandbox = await element.evaluate(
-        "element => [element.tagName, element.getAttribute('bid'), element.getAttribute('sandbox')]"
-    )
-    await element.dispose()
-    runs_scripts = sandbox is None or "allow-scripts" in sandbox.split()
-    return bid if bid and runs_scripts and tag.upper() in ("IFRAME", "FRAME") else ""
-
-
-async def _unmark(frame: Frame) -> None:
-    await frame.evaluate(_UNMARKING)
 
 
 async def find(page: Page, bid: str) -> Locator:

@@ -11,7 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,13 @@ class WorkerGoneError(Exception):
 class WorkerLink:
     """One worker; `begin` starts it. Messages without an `id` go to `on_message`."""
 
-    def __init__(self, folder: Path, on_message: Callable[[Message], None]) -> None:
+    def __init__(self, folder: Path, on_message: Callable[[Message], None], command: Sequence[str] = ()) -> None:
         self.folder = folder
         """Its own, made by `begin` and removed with it: profile, cache, downloads under way."""
         self.about: Message = {}
         """What the worker said of itself when it was ready."""
         self._on_message = on_message
+        self._command = command  # of what speaks as our worker does; empty for our worker
         self._asked: dict[int, asyncio.Future[Message]] = {}
         self._number = 0
         self._has_ended = False
@@ -136,7 +137,7 @@ class WorkerLink:
     def _spawn(self, working_dir: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         places = ("--folder", str(self.folder), "--workspace", working_dir)
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "runtime.plugins.browser", *places],
+            self._command or [sys.executable, "-P", "-m", "runtime.plugins.browser", *places],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=working_dir,

@@ -7,11 +7,12 @@
  * description, which is what keeps the browser from leaving it out of the accessibility tree; unmarking.js puts the
  * page's own back.
  *
- * Answers {elements: [[bid, visibility, marked], ...], total, focused, unseen}: `visibility` is the share of the element
+ * Answers {elements: [[bid, visibility, marked], ...], total, outline, focused}: `visibility` is the share of the element
  * that is in view, 0 to 1; `marked` says whether it belongs to the set of marks; `focused` is the bid of the focused
- * element, which may be a frame; `unseen` counts those of which the browser did not say in time whether they are in view.
+ * element, which may be a frame. Where there are more than `limit` elements only those in view are marked, and told as
+ * an `outline`, for their accessibility tree would take minutes.
  */
-async ({ prefix, limit, patience_ms, description }) => {
+async ({ prefix, limit, limit_in_view, patience_ms, description }) => {
   const KEY = Symbol.for("handloom.bids");
   const HOLDS_A_FRAME = new Set(["IFRAME", "FRAME"]);
   const ALWAYS_A_TARGET = new Set([
@@ -21,9 +22,10 @@ async ({ prefix, limit, patience_ms, description }) => {
 
   const first = !(KEY in window);
   if (first) {
-    Object.defineProperty(window, KEY, { value: { numbers: 0, frames: [], borrowed: [] } });
+    Object.defineProperty(window, KEY, { value: { numbers: 0, frames: [], borrowed: [], turn: 0 } });
   }
   const state = window[KEY];
+  const turn = ++state.turn;
   const DESCRIPTION = "aria-description";
   const putBack = ([element, own]) =>
     own === null ? element.removeAttribute(DESCRIPTION) : element.setAttribute(DESCRIPTION, own);
@@ -91,10 +93,12 @@ async ({ prefix, limit, patience_ms, description }) => {
     for (let node = element; node; node = node.parentNode) if (buttons.has(node)) return true;
     return false;
   }
+  function isTarget(element) {
+    if (ALWAYS_A_TARGET.has(name(element)) || element.onclick) return true;
+    return getComputedStyle(element).cursor === "pointer";
+  }
   function consider(element) {
-    const isTarget =
-      ALWAYS_A_TARGET.has(name(element)) || element.onclick || getComputedStyle(element).cursor === "pointer";
-    if (!isTarget) return;
+    if (!isTarget(element)) return;
     const box = element.getBoundingClientRect();
     if ((box.right - box.left) * (box.bottom - box.top) < SMALLEST_TARGET_PX2) return;
     if (isWithinButton(element) || !takesClick(element, box)) return;
@@ -107,15 +111,33 @@ async ({ prefix, limit, patience_ms, description }) => {
     for (let above = parent; above; above = above.parentElement) marked.delete(above);
   }
 
-  const elements = [];
+  let elements = [];
   let total = 0;
   (function collect(root) {
     for (const element of root.querySelectorAll("*")) {
       total++;
-      if (elements.length < limit) elements.push(element);
+      if (total <= limit) elements.push(element);
       if (element.shadowRoot) collect(element.shadowRoot);
     }
   })(document);
+  const tooMany = total > limit;
+  if (tooMany) elements = inView();
+
+  function inView() {
+    const found = [];
+    const waiting = [document.documentElement];
+    while (waiting.length && found.length < limit_in_view) {
+      const element = waiting.pop();
+      const { left, top, right, bottom } = element.getBoundingClientRect();
+      const isDrawn = right > left && bottom > top;
+      const isSeen = isDrawn && left < innerWidth && top < innerHeight && right > 0 && bottom > 0;
+      if (isSeen) found.push(element);
+      if (isDrawn && !isSeen) continue;
+      const below = [...(element.shadowRoot?.children ?? []), ...element.children];
+      for (let at = below.length - 1; at >= 0; at--) waiting.push(below[at]);
+    }
+    return found;
+  }
 
   const shares = new Map();
   const waiting = new Set(elements);
@@ -137,10 +159,32 @@ async ({ prefix, limit, patience_ms, description }) => {
     for (const element of elements) observer.observe(element);
   });
 
+  if (state.turn !== turn) return null; // unmarked meanwhile: nobody reads the page any more
+
   const bids = new Map();
   for (const element of elements) bids.set(element, bidOf(element));
   elements.forEach(consider);
   elements.forEach(describe);
+
+  const ROLES = {
+    A: "link", BUTTON: "button", INPUT: "textbox", TEXTAREA: "textbox", SELECT: "combobox", OPTION: "option",
+    IMG: "image", LI: "listitem", UL: "list", OL: "list", P: "paragraph", TABLE: "table", TR: "row", TD: "cell",
+    TH: "columnheader", IFRAME: "Iframe",
+    H1: "heading", H2: "heading", H3: "heading", H4: "heading", H5: "heading", H6: "heading",
+  };
+  function outlineOf(element) {
+    const box = element.getBoundingClientRect();
+    const texts = Array.from(element.childNodes).filter((node) => node.nodeType === Node.TEXT_NODE);
+    const said = ["aria-label", "alt", "placeholder", "title"].map((name) => element.getAttribute(name)).find(Boolean);
+    return {
+      bid: bids.get(element),
+      parent: bids.get(element.parentElement ?? element.getRootNode().host) ?? "",
+      role: element.getAttribute("role") || ROLES[name(element)] || "generic",
+      name: (said ?? texts.map((node) => node.data).join(" ")).replace(/\s+/g, " ").trim().slice(0, 300),
+      bbox: [box.left, box.top, box.width, box.height],
+      clickable: isTarget(element),
+    };
+  }
 
   let focused = document.activeElement;
   while (focused && focused.shadowRoot) focused = focused.shadowRoot.activeElement;
@@ -148,7 +192,7 @@ async ({ prefix, limit, patience_ms, description }) => {
   return {
     elements: elements.map((element) => [bids.get(element), shares.get(element) ?? 0, marked.has(element)]),
     total,
+    outline: tooMany ? elements.map(outlineOf) : [],
     focused: (focused && bids.get(focused)) ?? "",
-    unseen: waiting.size,
   };
 }

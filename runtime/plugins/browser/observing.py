@@ -96,7 +96,10 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
     if extraction.nodes_left_out:
         cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
     if extraction.elements_left_out:
-        cuts.append(f"The page is truncated: {extraction.elements_left_out} elements got no bid")
+        cuts.append(
+            "The page is too large for an accessibility tree: this is an outline of what is in view, and "
+            f"{extraction.elements_left_out} elements are left out. Scroll to see others"
+        )
     return _Seen(picture, read, extraction, with_marks, cuts)
 
 
@@ -121,19 +124,7 @@ def _marked(picture: bytes, extraction: Extraction) -> bytes:
 
 async def _text(page: Page) -> tuple[str, bool]:
     read = await page.evaluate(_script("serialising.js"), MAX_HTML_CHARS)
-    return await asyncio.to_thread(_as_text, str(read["html"])), bool(read["truncated"])
-
-
-def _as_text(html: str) -> str:
-    """With the settings of V0's BrowserEnv."""
-    import html2text  # a tenth of a second, for the first page only
-
-    converter = html2text.HTML2Text()
-    converter.ignore_links = False
-    converter.ignore_images = True
-    converter.images_to_alt = True
-    converter.body_width = 0
-    return converter.handle(html)
+    return await asyncio.to_thread(text.of_html, str(read["html"])), bool(read["truncated"])
 
 
 def _keep(picture: bytes, workspace: Path) -> str | None:

@@ -19,7 +19,7 @@ from core.events import (
     Observation,
 )
 from runtime.plugins.base import Place
-from runtime.plugins.browser import text
+from runtime.plugins.browser import evaluation, text
 from runtime.plugins.browser.link import Message, WorkerGoneError, WorkerLink
 from runtime.plugins.browser.stream import PageStream
 from runtime.server.executor import Emit, Table
@@ -54,11 +54,13 @@ class BrowserPlugin:
         return self._worker
 
     async def start(self) -> None:
-        """Start a worker unless one lives. Raises WorkerGoneError, TimeoutError."""
+        """Start a worker unless one lives. Raises WorkerGoneError, EvaluationError, TimeoutError."""
         if self._worker is not None and not self._worker.is_gone:
             return
-        worker = WorkerLink(self._place.folder / f"b{next(self._numbers)}", self._on_message)
-        async with asyncio.timeout(START_TIMEOUT_S):
+        mode = evaluation.asked_for(self._place.environ)
+        command = mode.command(self._place.working_dir) if mode else ()
+        worker = WorkerLink(self._place.folder / f"b{next(self._numbers)}", self._on_message, command)
+        async with asyncio.timeout(evaluation.START_TIMEOUT_S if mode else START_TIMEOUT_S):
             await worker.begin(self._place.working_dir, self._place.environ)
         self._worker = worker
         if why := worker.about.get("why_unconfined"):
@@ -86,14 +88,19 @@ class BrowserPlugin:
         async with self._turn:
             try:
                 async with asyncio.timeout(limit_s):
-                    return _observation(await self._answer(request))
+                    answer = await self._answer(request)
             except TimeoutError:
                 await self._end_worker()
                 return _failed(
                     action, trigger, f"The browser did not finish within {limit_s:g} s and was ended. {_LOST}"
                 )
+            except evaluation.EvaluationError as error:
+                return _failed(action, trigger, str(error))
             except WorkerGoneError as error:
                 return _failed(action, trigger, f"The browser is gone: {error}. {_LOST}")
+        if "evaluated" in answer:
+            return await evaluation.observation(answer["evaluated"], trigger)
+        return _observation(answer)
 
     async def _answer(self, request: Message) -> Message:
         """What the worker answers. A page is opened a second time, by another worker, where the first one's is gone."""
@@ -101,8 +108,8 @@ class BrowserPlugin:
         try:
             return await worker.ask(request)
         except WorkerGoneError:
-            if request["trigger"] != "browse":
-                raise
+            if request["trigger"] != "browse" or evaluation.asked_for(self._place.environ):
+                raise  # to open a page again harms nothing, but for an environment that counts steps
         worker = await self._living()
         return await worker.ask({**request, "notes": [_FRESH]})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -143,3 +144,42 @@ async def test_a_large_tree_is_cut_and_says_so(page: Page) -> None:
     assert len(nodes) == 5_000
     assert extraction.nodes_left_out > 3_000
     assert all(child in ids for node in nodes for child in node["childIds"])
+
+
+async def test_a_page_that_lies_about_its_form_is_marked_from_a_world_of_its_own(page: Page) -> None:
+    await page.set_content("<button>one</button><script>Array.prototype.map = () => [1, 2, 3]</script>")
+    extraction = await told(page)
+    assert "[3] button 'one'" in extraction.text()
+    assert extraction.extra_element_properties["3"]["set_of_marks"]
+    again = await told(page)
+    assert list(again.extra_element_properties) == list(extraction.extra_element_properties)
+    assert "aria-description" not in await page.content()
+
+
+async def test_a_page_with_too_many_elements_is_told_as_an_outline_of_what_is_in_view(page: Page) -> None:
+    rows = "'<p style=\"height: 40px\">word <a href=x>link</a></p>'.repeat(10001)"
+    await page.evaluate(f"document.body.innerHTML = '<h1>Top</h1>' + {rows}")
+    extraction = await told(page)
+    text = extraction.text()
+    assert text.startswith(
+        "RootWebArea ''\n\t[0] generic\n\t\t[1] generic\n\t\t\t[2] heading 'Top'\n\t\t\t[3] paragraph 'word'"
+    )
+    assert extraction.elements_left_out > 19_000
+    assert len(extraction.extra_element_properties) < 50
+    await (await find(page, "4")).click(trial=True)
+    await page.evaluate("scrollTo(0, 100000)")
+    below = await told(page)
+    assert "heading 'Top'" not in below.text()
+    assert set(below.extra_element_properties) & set(extraction.extra_element_properties) == {"0", "1"}
+
+
+async def test_a_reading_that_is_cancelled_takes_its_marks_off(page: Page) -> None:
+    await page.set_content("<p>word</p>" * 1000)
+    session = await page.context.new_cdp_session(page)
+    for after_ms in (1, 10, 50, 100):
+        reading_it = asyncio.create_task(extract(page, session))
+        await asyncio.wait([reading_it], timeout=after_ms / 1000)
+        reading_it.cancel()
+        await asyncio.gather(reading_it, return_exceptions=True)
+    await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    assert "aria-description" not in await page.content()

@@ -145,12 +145,12 @@ async def test_a_pane_key_goes_there_then_fills_the_screen_then_restores(key: st
 async def test_f6_walks_through_prompt_and_panes_and_shift_f6_back() -> None:
     async with running() as it:
         seen = []
-        for _ in range(4):
+        for _ in range(5):
             await it.press("f6")
             seen.append(it.app.focused.id if it.app.focused else None)
-        assert seen == ["chat", "events", "terminal", "prompt"]
+        assert seen == ["chat", "events", "terminal", "browser", "prompt"]
         await it.press("shift+f6")
-        assert it.app.focused is it.app.workspace.terminal
+        assert it.app.focused is it.app.workspace.browser
 
 
 async def test_escape_restores_a_pane_and_then_returns_to_the_prompt() -> None:

@@ -15,6 +15,9 @@ from tui.panes.chat.pieces import BLANK, MarkdownSplitter, Piece, PieceKind, lit
 THOUGHT_CHARS = 90
 """A thought up to this long is shown whole, a longer one as its first line until it is unfolded."""
 
+ROWS_OF_A_PICTURE = 12
+"""A guess, until one is in sight."""
+
 
 class Kind(StrEnum):
     """What a block is."""
@@ -63,6 +66,10 @@ class Block:
     serial: int = 0
     """Place in the model; neighbours differ by one. Older blocks that come in later get smaller ones."""
     version: int = 0
+    pictures: tuple[str, ...] = ()
+    """References of what it shows."""
+    pictures_fold: bool = False
+    """Whether the pictures are folded away with the rest."""
     lines: int = 0
     """Lines that it shows, before any wrapping; with `chars`, what a height is estimated from."""
     chars: int = 0
@@ -79,12 +86,14 @@ class Block:
             self.lines, self.chars = 2, 0
         else:
             self.lines, self.chars = self._line_count() + (2 if self.title else 1), len(self.text)
+        self.lines += ROWS_OF_A_PICTURE * len(self._shown_pictures)
 
     @property
     def can_fold(self) -> bool:
         """Whether folding makes a difference."""
         if self.kind is Kind.TOOL:
-            return self._line_count() > self.shown or "\n" in self.title or len(self.title) > THOUGHT_CHARS
+            hides = self._line_count() > self.shown or (self.pictures_fold and bool(self.pictures))
+            return hides or "\n" in self.title or len(self.title) > THOUGHT_CHARS
         return self.kind is Kind.THOUGHT and self.open is None and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
 
     def plain(self) -> str:
@@ -110,7 +119,12 @@ class Block:
                 found = [Piece(PieceKind.TITLE_WHOLE, self.title, tone, meta=self.meta)]
             case _:
                 found = literal(self.text.split("\n"), PieceKind.TEXT, self.kind)
+        found += [Piece(PieceKind.PICTURE, picture, self.kind) for picture in self._shown_pictures]
         return [*found, BLANK]
+
+    @property
+    def _shown_pictures(self) -> tuple[str, ...]:
+        return () if self.pictures_fold and self.folded else self.pictures
 
     def _tool_pieces(self) -> list[Piece]:
         kind = PieceKind.TITLE if self.folded else PieceKind.TITLE_WHOLE

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from core.blobs import pictures_of
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -35,12 +36,13 @@ from core.events import (
 from core.plugins import PluginRequirement, load
 from tui.panes.chat.blocks import Mark
 from tui.panes.chat.pieces import PieceKind
-from tui.text import sanitize, without_colours
+from tui.text import sanitize, sanitize_line, without_colours
 
 TEXT_LIMIT = 512 * 1024
 """Characters of one text that a block keeps; the event has the rest."""
 TITLE_LIMIT = 8192
 TAIL_LINES = 4
+ADDRESS_CELLS = 60
 FAILED_LINES = 12
 DIFF_LINES = 24
 DIFF_SOURCE_LIMIT = 64 * 1024
@@ -61,6 +63,10 @@ class Result:
     body: PieceKind = PieceKind.OUTPUT
     shown: int = TAIL_LINES
     folded: bool = True
+    pictures: tuple[str, ...] = ()
+    """References."""
+    pictures_fold: bool = False
+    """Whether they are folded away with the rest: those of a page stand in the browser pane."""
 
 
 def clean(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -158,10 +164,22 @@ def result_of(observation: Observation) -> Result:
         case TaskTrackingObservation() if observation.task_list:
             text = "\n".join(_task_line(task) for task in observation.task_list)
             return Result(Mark.OK, clean(text), folded=False)
+        case BrowserOutputObservation():
+            return _page_result(observation)
         case AgentDelegateObservation():
             return Result(Mark.OK, output(observation.content), shown=FAILED_LINES)
         case _:
-            return _any_result(observation)
+            return replace(_any_result(observation), pictures=tuple(pictures_of(observation)))
+
+
+def _page_result(page: BrowserOutputObservation) -> Result:
+    """Where it led; its text and its picture are folded away, for the browser pane shows it."""
+    pictures = tuple(url for url in (page.screenshot or page.set_of_marks,) if url)
+    address = sanitize_line(page.url, ADDRESS_CELLS)
+    if page.error or page.last_browser_action_error:
+        error = output(page.last_browser_action_error or page.content)
+        return Result(Mark.FAILED, error, address, shown=FAILED_LINES, pictures=pictures, pictures_fold=True)
+    return Result(Mark.OK, output(page.content), address, shown=0, pictures=pictures, pictures_fold=True)
 
 
 def _any_result(observation: Observation) -> Result:

@@ -11,7 +11,9 @@ The view reads `blocks`, `tail` and `touched`; nothing here calls it but through
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from core.blobs import pictures_of
 from core.events import (
     CONVERSATION_TITLE,
     Action,
@@ -52,6 +54,9 @@ from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
 from tui.panes.pane import PaneModel
 from tui.text import sanitize_line
 
+if TYPE_CHECKING:
+    from tui.pictures import Pictures
+
 LLM_RETRY = "STATUS$LLM_RETRY"
 READY = "STATUS$READY"
 DETAIL_CELLS = 200
@@ -82,6 +87,8 @@ class ChatModel(PaneModel):
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         """What the log says, in order; serials have no gaps."""
+        self.pictures: Pictures | None = None
+        """Where the pictures are; set by whoever has the log."""
         self.touched: set[Block] = set()
         """Blocks that changed since a view last looked; the view empties it."""
         self.first_id: int | None = None
@@ -208,12 +215,13 @@ class ChatModel(PaneModel):
             self._fold_action(event, envelope.id)
 
     def _fold_user_message(self, event: MessageAction) -> None:
-        attached = len(event.image_urls or ()) + len(event.file_urls or ())
+        pictures = tuple(pictures_of(event))
+        attached = len(event.file_urls or ())
         text = clean(event.content)
         if attached:
             text += f"\n[{attached} attachment{'s' * (attached > 1)}]"
         self._statuses.clear()
-        self._add(Block(Kind.USER, text=text.strip("\n"), folded=False))
+        self._add(Block(Kind.USER, text=text.strip("\n"), folded=False, pictures=pictures))
 
     def _fold_action(self, event: Action, event_id: int) -> None:
         match event:
@@ -307,6 +315,7 @@ class ChatModel(PaneModel):
     def _settle(self, block: Block, result: Result) -> None:
         block.mark, block.text, block.meta = result.mark, result.text, result.meta
         block.body, block.shown, block.folded = result.body, result.shown, result.folded
+        block.pictures, block.pictures_fold = result.pictures, result.pictures_fold
         self._touch(block)
 
     def _follow_shell(self, block: Block) -> None:

@@ -50,6 +50,8 @@ class PieceKind(StrEnum):
     DIFF = "diff"
     HIDDEN = "hidden"
     """The line that says how much is folded away."""
+    PICTURE = "picture"
+    """Its text is the picture's reference."""
     BLANK = "blank"
 
 

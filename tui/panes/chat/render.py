@@ -22,10 +22,14 @@ from textual.strip import Strip
 
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.roles import MARKS, QUIET
+from tui.pictures import Pixels, quadrants, size_in_cells
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from core.blobs import BlobRef
+    from tui.pictures import Pictures
 
 COLUMN = 100
 """Cells of the reading column; longer lines are hard to read."""
@@ -33,6 +37,8 @@ MIN_COLUMN = 8
 """Below this nothing can be laid out; what does not fit is cut off."""
 CACHED_STRIPS = 2000
 """About 8 MB, and 40 screens."""
+PICTURE_COLUMNS, PICTURE_ROWS = 80, 24
+"""Cells of a picture in the chat at most; about half a screen."""
 BAR = "▌"
 Line = list[Segment]
 
@@ -63,7 +69,10 @@ class Renderer:
             PieceKind.OUTPUT: self._output,
             PieceKind.DIFF: self._diff,
             PieceKind.HIDDEN: self._output,
+            PieceKind.PICTURE: self._picture,
         }
+        self.pictures: Pictures | None = None
+        """Where pictures are; without it, there is room for them and nothing in it."""
 
     def strips(self, piece: Piece) -> list[Strip]:
         """The rows of a piece; at least one, unless it is empty Markdown."""
@@ -75,6 +84,8 @@ class Renderer:
             return cached
         self.renders += 1
         strips = [self._strip(line) for line in self._draw[piece.kind](piece)]
+        if piece.kind is PieceKind.PICTURE and self._pixels(piece) is None:
+            return strips  # it has yet to come
         if piece.gap:
             strips.insert(0, self._blank)
         self._cache[piece] = strips
@@ -87,6 +98,8 @@ class Renderer:
         """About how many rows a piece will have; cheap, and never 0."""
         if piece.kind in (PieceKind.TITLE, PieceKind.HIDDEN, PieceKind.BLANK):
             return 1
+        if piece.kind is PieceKind.PICTURE:
+            return self._cells(piece)[1]
         return piece.text.count("\n") + 1 + len(piece.text) // self.column + piece.gap
 
     def _strip(self, line: Line) -> Strip:
@@ -198,6 +211,30 @@ class Renderer:
             for row in self._wrap(line, self.column - 2):
                 yield [Segment("  " + row, style)]
 
+    def _picture(self, piece: Piece) -> Iterable[Line]:
+        """A picture in quarters of cells, or room for it and why it is not there."""
+        columns, rows = self._cells(piece)
+        found = self._pixels(piece)
+        if isinstance(found, Pixels):
+            for line in quadrants(found, columns, rows):
+                yield [Segment("  "), *line]
+            return
+        said = f"The picture cannot be shown: {found}." if found else "…"
+        yield [Segment("  " + sanitize_line(said, self.column - 2), self._styles["muted"])]
+        yield from ([] for _ in range(rows - 1))
+
+    def _cells(self, piece: Piece) -> tuple[int, int]:
+        ref = _ref(piece)
+        if ref is None:
+            return 1, 1
+        return size_in_cells(ref.width, ref.height, min(self.column - 2, PICTURE_COLUMNS), PICTURE_ROWS)
+
+    def _pixels(self, piece: Piece) -> Pixels | str | None:
+        ref = _ref(piece)
+        if ref is None:
+            return "it is not kept here"
+        return self.pictures.get(ref) if self.pictures is not None else None
+
     def _diff(self, piece: Piece) -> Iterable[Line]:
         roles = {"+": "added", "-": "removed", "@": "muted"}
         for line in piece.text.split("\n"):
@@ -205,3 +242,9 @@ class Renderer:
             for row in self._wrap(line, self.column - 2):
                 pad = " " * (self.column - 2 - cell_len(row))
                 yield [Segment("  ", self._styles["text"]), Segment(row + pad, style)]
+
+
+def _ref(piece: Piece) -> BlobRef | None:
+    from core.blobs import BlobRef
+
+    return BlobRef.parse(piece.text)

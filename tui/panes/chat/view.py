@@ -134,6 +134,7 @@ class ChatView(ScrollView, can_focus=True):
         model, renderer = self._model, self.renderer
         if model is None or renderer is None:
             return
+        renderer.pictures = model.pictures
         place = self._places.get(model)
         if place is None:
             place = self._places[model] = Place(Column(model, renderer))

@@ -1,0 +1,107 @@
+"""JupyterPlugin: one cell at a time in the kernel, and what the model reads of it.
+
+Texts and rules are those of OpenHands V0 (`openhands/runtime/action_execution_server.py`, `run_ipython`): the kernel
+follows the shell when that changes its folder, and the lines about folder and interpreter stand at the end. Ours are
+the lines about a kernel that was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from core.events import ErrorObservation, IPythonRunCellAction, IPythonRunCellObservation, Observation
+from runtime.plugins.base import Place
+from runtime.plugins.jupyter.cell import Cell
+from runtime.plugins.jupyter.kernel import End, Kernel
+from runtime.plugins.jupyter.process import KernelError
+from runtime.plugins.jupyter.supply import KernelSupply
+from runtime.server.executor import Emit, Table
+
+DEFAULT_TIMEOUT_S = 120.0
+"""Of an action without its own; V0's."""
+FRESH = "A fresh one takes its place; the variables, functions and imports of the old one are gone."
+LOST_BEFORE = "[The Python kernel had ended since the cell before: {why}. " + FRESH + "]\n"
+LOST = "[The Python kernel ended while this cell ran: {why}. " + FRESH + "]"
+NONE_TO_HAVE = "There is no Python kernel: {why}. Do it with a command, or try again."
+
+
+class JupyterPlugin:
+    """Carries out IPythonRunCellAction."""
+
+    routes: Sequence[web.RouteDef] = ()
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._preparations: list[str] = []
+        self._supply = KernelSupply(place, self._preparations)
+        self._turn = asyncio.Lock()
+
+    @property
+    def table(self) -> Table:
+        return {IPythonRunCellAction: self.carry_out}
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The one in use, which may have ended."""
+        return self._supply.current
+
+    async def spare_is_ready(self) -> None:
+        """Wait until a warm kernel stands by; there is one after the first cell. Raises KernelError, OSError."""
+        await self._supply.spare_is_ready()
+
+    def prepare(self, code: str) -> None:
+        """Have code executed in every kernel that is started from now on, before anybody uses it."""
+        self._preparations.append(code)
+
+    async def start(self) -> None:
+        """Have a kernel that listens. Raises KernelError, OSError."""
+        async with self._turn:
+            await self._supply.kernel()
+
+    async def aclose(self) -> None:
+        await self._supply.aclose()
+
+    async def carry_out(self, action: IPythonRunCellAction, action_id: int, emit: Emit) -> Observation:
+        """Run a cell. Cancelling interrupts it, or ends the kernel where it does not obey."""
+        async with self._turn:
+            try:
+                kernel, why = await self._supply.kernel()
+            except (KernelError, OSError) as error:
+                return ErrorObservation(content=NONE_TO_HAVE.format(why=error))
+            lost_before = LOST_BEFORE.format(why=why) if why else ""
+            await self._place.outputs.make_room()
+            await self._follow_shell(kernel)
+            notes = await self._run_init_code(kernel, action.kernel_init_code)
+            timeout_s = DEFAULT_TIMEOUT_S if action.timeout is None else action.timeout
+            cell = Cell(action_id, self._place.outputs)
+            end = await kernel.run(action.code, cell, emit, timeout_s)
+            if end is End.TIMEOUT:
+                notes.append(f"[Execution timed out ({timeout_s:g} seconds).]")
+            if kernel.has_ended:
+                notes.append(LOST.format(why=kernel.how_it_ended))
+                await self._supply.give_up()
+            self._supply.keep_a_spare()
+            content = lost_before + cell.finish(*notes)
+            if action.include_extra:
+                content += f"\n[Jupyter current working directory: {kernel.cwd or self._place.cwd()}]"
+                content += f"\n[Jupyter Python interpreter: {sys.executable}]"
+            return IPythonRunCellObservation(content=content, code=action.code, image_urls=cell.image_urls or None)
+
+    async def _follow_shell(self, kernel: Kernel) -> None:
+        """Send the kernel to where the shell is, when that has moved."""
+        folder = self._place.cwd()
+        if folder != kernel.entered:
+            await kernel.ask(f"__import__('os').chdir({folder!r})")
+            kernel.entered = folder
+
+    async def _run_init_code(self, kernel: Kernel, code: str) -> list[str]:
+        """Run the action's own preparation, once in each kernel; what the model has to know of it."""
+        if not code or kernel.prepared_with == code:
+            return []
+        kernel.prepared_with = code
+        went_wrong = await kernel.ask(code)
+        return [f"[The kernel's init code went wrong: {went_wrong}]"] if went_wrong else []

@@ -1,0 +1,234 @@
+"""The kernel's own program: ipykernel's, told to lose nothing, to hold only so much, and to leave nothing behind.
+
+Runs by its path in the kernel's process, `python -P program.py CONNECTION_FILE READY_FD`, and imports nothing of
+ours, so that it starts as fast as a bare kernel. Where ipykernel gives up output, it waits here: a publisher that
+drops what its reader has not taken becomes one that makes the cell wait, and what programs of the cell wrote to its
+standard output is taken before the cell is said to be done.
+"""
+
+from __future__ import annotations
+
+import array
+import codecs
+import contextlib
+import ctypes
+import faulthandler
+import fcntl
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+from typing import Any
+
+import zmq
+from ipykernel.iostream import IOPubThread, OutStream
+from ipykernel.kernelapp import IPKernelApp
+from jupyter_client.session import Session
+from traitlets.config import Config
+
+OOM_SCORE = 500
+"""Where the system has such scores: when memory runs out, the kernel goes before the server does."""
+WAITING_MESSAGES = 500
+"""Published and not sent; then the cell waits."""
+BUFFERED_CHARS = 2 * 1024 * 1024
+"""Printed and not published; then the cell waits."""
+PIECE_CHARS = 512 * 1024
+"""Of one message."""
+TEXT_CHARS = 8 * 1024 * 1024
+"""Of one representation of an object, or one traceback; the middle of a longer one is left out."""
+DATA_CHARS = 24 * 1024 * 1024
+"""Of one picture, in base64; a larger one is left out."""
+LEFT_OUT = "\n[... {} characters are left out ...]\n"
+_PR_SET_PDEATHSIG = 1
+_CONTENT = {"display_data": "data", "execute_result": "data", "update_display_data": "data"}
+
+
+class BoundedSession(Session):
+    """Sends no message that is larger than its reader takes."""
+
+    def serialize(self, msg: dict[str, Any], ident: Any = None) -> list[bytes]:
+        content = msg.get("content")
+        if isinstance(content, dict) and msg.get("msg_type") == "error":
+            content["traceback"] = bounded("\n".join(content["traceback"])).split("\n")
+            content["evalue"] = bounded(str(content["evalue"]), PIECE_CHARS)
+        elif isinstance(content, dict) and msg.get("msg_type") == "execute_reply" and "traceback" in content:
+            content["traceback"] = []  # it was published
+            content["evalue"] = bounded(str(content["evalue"]), PIECE_CHARS)
+        elif isinstance(content, dict) and msg.get("msg_type") in _CONTENT:
+            content["data"] = {kind: of for kind, value in content["data"].items() if (of := fitting(kind, value))}
+        try:
+            serialized: list[bytes] = super().serialize(msg, ident)
+        except UnicodeEncodeError:
+            serialized = super().serialize({**msg, "content": encodable(content)}, ident)
+        return serialized
+
+
+def encodable(value: Any) -> Any:
+    """The same without halves of characters, which are in no encoding."""
+    if isinstance(value, dict):
+        return {encodable(key): encodable(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [encodable(part) for part in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def bounded(text: str, limit: int = TEXT_CHARS) -> str:
+    """A text without its middle where it is longer than that."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return text[:half] + LEFT_OUT.format(len(text) - 2 * half) + text[-half:]
+
+
+def fitting(kind: str, value: Any) -> Any:
+    """One representation of an object, as far as it fits; None for one that does not."""
+    if isinstance(value, str) and kind.startswith("text/"):
+        return bounded(value)
+    if isinstance(value, str) and len(value) > DATA_CHARS:
+        return None
+    return value
+
+
+class PatientThread(IOPubThread):
+    """Publishes, and lets whoever publishes faster than it can wait."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._room = threading.BoundedSemaphore(WAITING_MESSAGES)
+
+    def send_multipart(self, *args: Any, **kwargs: Any) -> None:
+        if threading.current_thread() is self.thread or not self._is_master_process():
+            super().send_multipart(*args, **kwargs)
+            return
+        self._room.acquire()
+
+        def send() -> None:
+            try:
+                self._really_send(*args, **kwargs)
+            finally:
+                self._room.release()
+
+        self.schedule(send)
+
+
+class FaithfulStream(OutStream):
+    """Standard output or error, each in its place, and what programs write to the descriptor among Python's own."""
+
+    _last: FaithfulStream | None = None
+    """The one that was written to last."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._taking = threading.Lock()
+        self._fid: int | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._waiting_bytes = array.array("i", [0])
+        self._waiting_chars = 0
+        super().__init__(*args, **{**kwargs, "watchfd": "force"})  # under pytest too, if that is what runs us
+
+    def _watch_pipe_fd(self) -> None:
+        assert self._fid is not None
+        poll = select.poll()
+        poll.register(self._fid, select.POLLIN)
+        is_open = True
+        while self._should_watch and is_open:
+            is_open = any(event & select.POLLIN for _, event in poll.poll())  # a cell can close its descriptors
+            self._take_written()
+
+    def _take_written(self) -> None:
+        """What stands in the pipe at this moment. Whoever writes on without end is not waited for."""
+        if self._fid is None or not self._is_master_process():
+            return
+        with self._taking:
+            fcntl.ioctl(self._fid, termios.FIONREAD, self._waiting_bytes)
+            if (count := self._waiting_bytes[0]) and (text := self._decoder.decode(os.read(self._fid, count))):
+                self._write(text)
+
+    def write(self, string: str) -> int:
+        if isinstance(string, str):
+            self._take_written()
+            last, FaithfulStream._last = FaithfulStream._last, self
+            if last is not None and last is not self and last._waiting_chars:
+                last.flush()
+        return self._write(string)
+
+    def _write(self, string: str) -> int:
+        if not isinstance(string, str) or len(string) <= PIECE_CHARS:
+            return self._write_piece(string)
+        for start in range(0, len(string), PIECE_CHARS):
+            self._write_piece(string[start : start + PIECE_CHARS])
+        return len(string)
+
+    def _write_piece(self, string: str) -> int:
+        super().write(string)
+        self._waiting_chars += len(string)
+        if self._waiting_chars > BUFFERED_CHARS and threading.current_thread() is not self.pub_thread.thread:
+            super().flush()
+        return len(string)
+
+    def _rotate_buffers(self) -> Any:
+        self._waiting_chars = 0
+        return super()._rotate_buffers()
+
+    def flush(self) -> None:
+        self._take_written()
+        super().flush()
+
+
+class KernelProgram(IPKernelApp):
+    """IPKernelApp with the parts above."""
+
+    def _session_default(self) -> Session:
+        return BoundedSession(parent=self)
+
+    def init_iopub(self, context: Any) -> None:
+        """As ipykernel's, but that a message which its reader has no room for waits instead of being dropped."""
+        self.iopub_socket = context.socket(zmq.XPUB)
+        self.iopub_socket.linger = 1000
+        self.iopub_socket.setsockopt(zmq.XPUB_NODROP, 1)
+        self.iopub_port = self._bind_socket(self.iopub_socket, self.iopub_port)
+        self.configure_tornado_logger()
+        self.iopub_thread = PatientThread(self.iopub_socket, pipe=True, session=self.session)
+        self.iopub_thread.start()
+        self.iopub_socket = self.iopub_thread.background_socket
+
+
+def settings() -> Config:
+    """No history, no colours, no file of the user's; output as our classes give it."""
+    config = Config()
+    config.IPKernelApp.outstream_class = "__main__.FaithfulStream"
+    config.InteractiveShell.colors = "NoColor"
+    config.HistoryManager.enabled = False
+    config.HistoryManager.hist_file = ":memory:"
+    config.IPKernelApp.log_level = "CRITICAL"
+    config.IPKernelApp.exec_files = []
+    config.IPKernelApp.ignore_cwd = False
+    return config
+
+
+def become_a_child() -> None:
+    """End with the server, and before it when memory runs out."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write(str(OOM_SCORE))
+    if sys.platform == "linux":
+        server = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != server:
+            sys.exit(1)
+
+
+def main(connection_file: str, ready_fd: int) -> None:
+    """Be a kernel; one byte on `ready_fd` says that it listens."""
+    become_a_child()
+    faulthandler.enable(os.dup(2), all_threads=False)
+    application = KernelProgram.instance(config=settings())
+    application.initialize(["-f", connection_file])
+    sys.path.insert(0, "")  # what `-P` keeps away from the start belongs to cells
+    os.write(ready_fd, b"r")
+    os.close(ready_fd)
+    application.start()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

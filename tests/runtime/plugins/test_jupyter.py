@@ -1,0 +1,201 @@
+"""Cells in a real kernel: what the model reads, what is seen meanwhile, pictures, folders, and nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from core.events import IPythonRunCellObservation
+from runtime.plugins.jupyter.cell import MAX_IMAGES, NO_OUTPUT, PRINTED_LATER
+from tests.runtime.plugins.kernels import Cells, cells
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+"""One pixel."""
+
+
+@pytest.fixture
+async def kernel(tmp_path: Path) -> AsyncIterator[Cells]:
+    async with cells(tmp_path) as made:
+        yield made
+
+
+class TestText:
+    async def test_a_cell_says_what_it_printed_showed_and_gave(self, kernel: Cells) -> None:
+        observation = await kernel.run("print('a'); x = 5; display(x); x + 1")
+        assert observation == IPythonRunCellObservation(code="print('a'); x = 5; display(x); x + 1", content="a\n5\n6")
+        assert await kernel.says("x") == "5"
+
+    async def test_a_cell_without_output_says_that_it_went_well(self, kernel: Cells) -> None:
+        assert await kernel.says("x = 1") == NO_OUTPUT == "[Code executed successfully with no output]"
+
+    async def test_an_error_is_its_traceback_without_colours(self, kernel: Cells) -> None:
+        said = await kernel.says("print('before', end='')\n1/0")
+        assert said.startswith("before\n-----")
+        assert said.endswith("ZeroDivisionError: division by zero")
+        assert "----> 2 1/0" in said
+        assert "\x1b" not in said
+
+    async def test_colours_and_what_was_drawn_over_are_gone(self, kernel: Cells) -> None:
+        assert await kernel.says(r"print('\x1b[31mred\x1b[0m'); print(' 10%\r 99%')") == "red\n 99%"
+
+    async def test_folder_and_interpreter_are_told_at_the_end(self, kernel: Cells) -> None:
+        assert await kernel.says("1", include_extra=True) == (
+            f"1\n[Jupyter current working directory: {kernel.folder}]\n[Jupyter Python interpreter: {sys.executable}]"
+        )
+
+    async def test_input_is_refused_with_a_message(self, kernel: Cells) -> None:
+        said = await kernel.says("input('name? ')")
+        assert "raw_input was called, but this frontend does not support input requests." in said
+
+    async def test_what_programs_print_stands_in_its_place(self, kernel: Cells) -> None:
+        code = (
+            "import os, sys\nfor i in range(30):\n print(i)\n os.system(f'echo -{i}')\n print(f'e{i}', file=sys.stderr)"
+        )
+        assert (await kernel.says(code)).split() == [f"{sign}{i}" for i in range(30) for sign in ("", "-", "e")]
+
+    async def test_what_is_printed_after_a_cell_is_told_with_the_next(self, kernel: Cells) -> None:
+        for name in ("go", "told"):
+            os.mkfifo(kernel.folder / name)
+        await kernel.says(
+            "import threading\n"
+            "def late():\n open('go').read(); print('late', flush=True); open('told', 'w').close()\n"
+            "threading.Thread(target=late).start()"
+        )
+        await asyncio.to_thread((kernel.folder / "go").write_text, "")
+        await asyncio.to_thread((kernel.folder / "told").read_text)
+        assert await kernel.says("1") == f"{PRINTED_LATER}late\n1"
+        assert await kernel.says("1") == "1"
+
+    async def test_a_thousand_lines_of_a_thousand_prints_are_all_there(self, kernel: Cells) -> None:
+        said = await kernel.says("for i in range(3000): print(i)")
+        assert said.split("\n") == [str(i) for i in range(3000)]
+
+    async def test_a_long_output_is_cut_and_kept_whole(self, kernel: Cells) -> None:
+        said = await kernel.says("for i in range(100_000): print('line', i)")
+        assert len(said) < 31_000
+        assert said.startswith("line 0\nline 1\n")
+        assert "[... Observation truncated due to length ...]" in said
+        kept = kernel.outputs.find(1)
+        assert f"[The whole output is output:1 (100000 lines, {kept.size_bytes} bytes)." in said
+        assert kept.read_lines(50_001, 1) == b"line 50000\n"
+
+
+class TestLive:
+    async def test_output_is_shown_while_the_cell_runs(self, kernel: Cells) -> None:
+        os.mkfifo(kernel.folder / "pipe")
+        running = await kernel.begins("print(open('pipe').read())")
+        assert not running.done()
+        await asyncio.to_thread((kernel.folder / "pipe").write_text, "go on")
+        assert await running == "begun\ngo on"
+        assert kernel.watcher.shown == b"begun\r\ngo on\r\n"
+
+    async def test_who_reads_slowly_makes_the_cell_wait_and_loses_nothing(self, kernel: Cells) -> None:
+        reads = asyncio.Event()
+        emit = kernel.watcher.emit
+
+        async def slowly(frame: object) -> None:
+            await reads.wait()
+            await emit(frame)  # type: ignore[arg-type]
+
+        kernel.watcher.emit = slowly  # type: ignore[method-assign]
+        running = asyncio.create_task(kernel.says("for i in range(300): print('x' * 10_000)"))
+        done, _ = await asyncio.wait({running}, timeout=0.5)
+        assert not done
+        reads.set()
+        await running
+        assert kernel.watcher.shown.count(b"x") == 3_000_000
+
+
+class TestPictures:
+    async def test_figures_come_out_as_pictures(self, kernel: Cells) -> None:
+        observation = await kernel.run("import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])")
+        assert "<Figure size 640x480 with 1 Axes>" in observation.content
+        assert observation.image_urls is not None
+        (url,) = observation.image_urls
+        assert url.startswith("data:image/png;base64,")
+        assert base64.b64decode(url.partition(",")[2]).startswith(b"\x89PNG")
+
+    async def test_of_other_representations_the_text_is_taken(self, kernel: Cells) -> None:
+        observation = await kernel.run(
+            "from IPython.display import display, HTML, SVG, Javascript\n"
+            "display(HTML('<b>x</b>'), SVG('<svg></svg>'), Javascript('alert(1)'))"
+        )
+        assert observation.image_urls is None
+        assert [line.split()[0] for line in observation.content.splitlines()] == [
+            "<IPython.core.display.HTML",
+            "<IPython.core.display.SVG",
+            "<IPython.core.display.Javascript",
+        ]
+
+    async def test_what_is_no_picture_or_too_many_is_left_out_and_told(self, kernel: Cells) -> None:
+        shown = f"display({{'image/png': '{PNG}', 'text/plain': 'p'}}, raw=True)"
+        observation = await kernel.run(
+            f"for _ in range({MAX_IMAGES + 1}): {shown}\n"
+            "display({'image/png': 'no base64!', 'text/plain': 'q'}, raw=True)\n"
+            f"display({{'image/jpeg': '{PNG}', 'text/plain': 'r'}}, raw=True)"
+        )
+        assert observation.image_urls == [f"data:image/png;base64,{PNG}"] * MAX_IMAGES
+        assert observation.content.endswith("p\nq\nr\n[3 more images are not shown: too many, too large, or damaged.]")
+
+
+class TestPlace:
+    async def test_the_kernel_follows_the_shell_and_stays_where_a_cell_went(self, kernel: Cells) -> None:
+        assert await kernel.says("import os; os.getcwd()") == f"'{kernel.folder}'"
+        (kernel.folder / "it's below").mkdir()
+        kernel.cwd = str(kernel.folder / "it's below")
+        said = await kernel.says("os.getcwd()", include_extra=True)
+        assert said.splitlines()[:2] == [repr(kernel.cwd), f"[Jupyter current working directory: {kernel.cwd}]"]
+        assert "[Jupyter current working directory: /]" in await kernel.says("os.chdir('/')", include_extra=True)
+        assert await kernel.says("os.getcwd()") == "'/'"
+
+    async def test_the_modules_of_the_workspace_can_be_imported_but_do_not_break_the_kernel(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "work").mkdir()
+        (tmp_path / "work" / "json.py").write_text("raise SystemExit('mine')")
+        (tmp_path / "work" / "ours.py").write_text("answer = 42")
+        made = Cells(tmp_path / "work")
+        await made.plugin.start()
+        assert await made.says("import ours; ours.answer") == "42"
+        await made.plugin.aclose()
+
+    async def test_nothing_is_left_in_the_home_folder(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        async with cells(tmp_path, HOME=str(home)) as kernel:
+            await kernel.says("import matplotlib.pyplot as plt; _ = plt.plot([1])")
+            assert await kernel.says("get_ipython().history_manager.enabled") == "False"
+        assert list(home.rglob("*")) == []
+
+    async def test_a_kernel_leaves_nothing_in_the_servers_folder(self, tmp_path: Path) -> None:
+        async with cells(tmp_path) as kernel:
+            await kernel.says("1")
+            await kernel.plugin.spare_is_ready()
+            folders = {path.name for path in kernel.private.iterdir()}
+            assert {"k1", "k2"} <= folders
+        assert {path.name for path in kernel.private.iterdir()}.isdisjoint(folders - {"matplotlib"})
+
+    async def test_the_umask_is_the_users(self, kernel: Cells) -> None:
+        assert await kernel.says("os = __import__('os'); m = os.umask(0); os.umask(m); oct(m)") == "'0o22'"
+
+    async def test_init_code_is_run_once_in_a_kernel(self, kernel: Cells) -> None:
+        init = "n = globals().get('n', 0) + 1; print('not shown')"
+        assert await kernel.says("n", kernel_init_code=init) == "1"
+        assert await kernel.says("n", kernel_init_code=init) == "1"
+        assert await kernel.says("2", kernel_init_code="1/0") == (
+            "2\n[The kernel's init code went wrong: ZeroDivisionError: division by zero]"
+        )
+
+
+def test_the_server_loads_nothing_of_jupyter_before_it_is_needed() -> None:
+    listing = "import sys, runtime.plugins.jupyter.plugin, runtime.plugins.agent_skills.plugin; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True).stdout
+    packages = {name.partition(".")[0] for name in loaded.split()}
+    assert packages.isdisjoint({"zmq", "jupyter_client", "ipykernel", "IPython", "tornado", "traitlets"})

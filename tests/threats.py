@@ -1,0 +1,304 @@
+"""What threatens a sandbox, its files and its wire, what is held against it, and the tests that show it.
+
+The source of docs/threats.md. The rows and their numbers are those of our threat model; a row is here once it is built.
+What is in the sandbox is taken to be hostile. A row names tests that do what the threat does, so one that is renamed
+or removed takes its row along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Threat:
+    """One row. `tests` are ids as pytest writes them, without parameters."""
+
+    number: str
+    threat: str
+    control: str
+    """What is held against it, and what comes of it at most."""
+    tests: tuple[str, ...]
+    is_blocker: bool = False
+    """Without it, nothing is released."""
+
+
+TITLES = {
+    "I10": "Files and repositories",
+    "S01": "The action server and the sandbox",
+}
+"""The first number of each section."""
+
+THREATS = (
+    Threat(
+        "I10",
+        "A path leads out: `..`, absolute, `~`, `%2e`, NUL, `file:`",
+        "Paths are resolved beneath the roots, and worked on from descriptors; what leads out is an error that names "
+        "the roots",
+        (
+            "tests/runtime/test_beneath.py::test_what_leads_outside_is_refused_and_the_roots_are_named",
+            "tests/runtime/test_beneath.py::test_a_name_is_nothing_but_a_name",
+            "tests/runtime/test_beneath.py::test_what_is_no_path_is_refused",
+            "tests/runtime/test_files.py::TestRoots::test_no_action_gets_out",
+            "tests/runtime/test_files.py::TestRoots::test_a_name_means_nothing_else",
+            "tests/contract/test_files.py::test_a_file_beside_the_workspace_is_out_of_reach",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "I11",
+        "A link is swapped in between the look at a path and its use, in the file's place or a folder's",
+        "No path is opened twice: every step is from a descriptor; a million tries in the campaign, none led out",
+        (
+            "tests/campaign/test_campaign.py::TestSwaps::test_a_link_that_is_swapped_in_leads_nowhere",
+            "tests/campaign/test_campaign.py::TestSwaps::test_looking_first_and_opening_then_is_noticed",
+            "tests/runtime/test_beneath.py::test_the_walk_and_the_kernel_agree_with_the_system",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "I12",
+        "Special files: a FIFO, a socket, a device, procfs, a sparse terabyte, a hard link to a secret",
+        "Regular files of up to 10 MB alone, looked at again once they are open; refused within 100 ms",
+        (
+            "tests/runtime/test_beneath.py::test_special_files_are_refused_at_once",
+            "tests/runtime/test_beneath.py::test_what_the_kernel_answers_itself_is_refused_at_once",
+            "tests/runtime/test_beneath.py::test_a_file_of_a_terabyte_is_refused_at_once",
+            "tests/runtime/test_replacing.py::test_a_hard_link_elsewhere_keeps_the_old_content",
+            "tests/runtime/test_walls.py::test_nothing_gets_out",
+        ),
+    ),
+    Threat(
+        "I13",
+        "An edit loses something: a crash in its middle, the encoding, line ends, the mode, attributes",
+        "A file is replaced in one step, once its way back is on the disk; whatever it had beside its text, it keeps",
+        (
+            "tests/campaign/test_campaign.py::TestEdits"
+            "::test_an_edit_that_is_killed_at_any_call_leaves_old_or_new_and_the_way_back",
+            "tests/campaign/test_campaign.py::TestEdits::test_a_file_that_is_written_over_is_noticed",
+            "tests/runtime/test_files.py::TestEdit::test_line_ends_encoding_and_mode_are_kept",
+            "tests/runtime/test_replacing.py::TestAttributes::test_extended_attributes_and_access_lists_are_kept",
+            "tests/runtime/test_files.py::TestUndo::test_bytes_come_back_as_they_were",
+        ),
+    ),
+    Threat(
+        "I14",
+        "A repository runs something when it is opened: settings of git, hooks, filters, `.envrc`, files of tools, "
+        "modules and programs by names that we use",
+        "On the host we run git only where no repository can have a say; all else is done inside; nothing of a "
+        "workspace is imported, read as settings or looked for as a program",
+        (
+            "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
+            "tests/journeys/test_hostile_repositories.py::test_opening_one_without_walls_carries_out_nothing_either",
+            "tests/journeys/test_hostile_repositories.py::test_whoever_is_careless_on_the_host_springs_them",
+            "tests/runtime/test_walls.py::test_a_hostile_repository_runs_nothing_on_the_host",
+            "tests/runtime/test_local.py::test_the_working_folder_cannot_replace_the_servers_modules",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "I15",
+        "File names that are taken for options, commands or lines",
+        "No shell on the host, arguments as lists, quoted where a shell inside reads them: a name is a name",
+        (
+            "tests/runtime/test_names.py::test_actions_and_routes_take_a_name_as_it_is",
+            "tests/runtime/test_names.py::test_a_name_at_the_start_of_a_path_is_one_too",
+            "tests/runtime/test_names.py::test_a_workspace_may_have_any_name",
+            "tests/core/test_repository.py::test_what_git_could_take_for_something_else_is_refused",
+        ),
+    ),
+    Threat(
+        "I16",
+        "Temporary files whose names can be foreseen",
+        "Names are random, folders are their owner's alone, and what is there already is never opened",
+        (
+            "tests/runtime/test_temporary_files.py"
+            "::test_every_folder_is_its_owners_alone_and_has_another_name_each_time",
+            "tests/runtime/test_temporary_files.py::test_a_name_that_was_foreseen_is_passed_over",
+            "tests/runtime/test_files.py::test_a_temporary_file_that_was_foreseen_is_not_written_through",
+        ),
+    ),
+    Threat(
+        "S01",
+        "Somebody calls the server without the key",
+        "Every route of the application wants the key, which comes in a file that is removed, and is compared in "
+        "constant time; a server without one, or with one that could be guessed, does not start",
+        (
+            "tests/runtime/test_app.py::TestGuard::test_every_route_wants_the_key",
+            "tests/runtime/test_guard.py::test_a_server_without_a_key_is_refused",
+            "tests/runtime/test_guard.py::TestBrowsers::test_a_key_in_the_address_or_in_a_cookie_is_none",
+            "tests/runtime/test_server.py::TestRefusing::test_with_an_empty_key",
+            "tests/runtime/test_server.py::TestHiding::test_the_key_is_taken_and_the_socket_is_the_owners",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "S02",
+        "The server can be reached from elsewhere",
+        "A socket of its owner alone, in a folder of its owner alone; on a port, loopback, and any other address is "
+        "refused",
+        (
+            "tests/runtime/test_listening.py::test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone",
+            "tests/runtime/test_listening.py"
+            "::test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_loopback",
+            "tests/runtime/test_listening.py::test_on_a_port_it_is_reached_by_loopback_and_by_no_other_address",
+            "tests/runtime/test_listening.py::test_an_address_that_others_could_reach_is_refused",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "S03",
+        "A page in the user's browser calls the server, by a name that was bound anew or by a form",
+        "An `Origin` and a foreign `Host` are refused on every route, with the key too; a form is no action; there are "
+        "neither cookies nor CORS",
+        (
+            "tests/runtime/test_app.py::TestGuard::test_browsers_and_foreign_hosts_are_refused_with_any_key",
+            "tests/runtime/test_guard.py::TestBrowsers::test_none_gets_in_whatever_it_sends",
+            "tests/runtime/test_guard.py::TestBrowsers::test_what_a_form_can_send_is_no_action_even_with_the_key",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "S04",
+        "Commands find the key: in `ps`, environments, logs, core dumps, memory",
+        "The file is gone before the first command; the server's memory cannot be read, and there is no core dump",
+        (
+            "tests/runtime/test_session_key.py::test_no_command_finds_it_in_files_processes_or_memory",
+            "tests/runtime/test_session_key.py::test_what_lies_open_is_found_by_the_same_search",
+            "tests/runtime/test_session_key.py::test_it_is_neither_in_the_log_nor_left_in_a_file",
+            "tests/runtime/test_server.py::TestHiding::test_commands_have_the_users_umask_and_dump_no_core",
+        ),
+    ),
+    Threat(
+        "S05",
+        "Callers without the key hold the server: headers byte by byte, bodies without end, connections by the "
+        "thousand",
+        "Who has not shown the key is let go of after 10 s, the first of many at once; bodies are bounded in size and "
+        "time; who knows the key is answered meanwhile",
+        (
+            "tests/runtime/test_guard.py::TestStrangers::test_however_many_drip_who_knows_the_key_is_answered",
+            "tests/runtime/test_guard.py::TestStrangers::test_thousands_of_connections_are_held_by_nobody",
+            "tests/runtime/test_guard.py::TestStrangers::test_one_that_asks_without_the_key_stays_a_stranger",
+            "tests/runtime/test_app.py::TestGuard::test_who_says_nothing_is_let_go_of",
+            "tests/runtime/test_app.py::TestBodies::test_one_that_does_not_arrive_in_time_is_refused",
+            "tests/runtime/test_app.py::TestBodies::test_one_of_json_may_have_8_mib",
+        ),
+    ),
+    Threat(
+        "S06",
+        "Another server answers: one that was started anew at the same address, or an impostor",
+        "Answers and requests name one life of one server; another one carries out nothing, and the client says that "
+        "its sandbox is gone",
+        (
+            "tests/runtime/test_identity.py::test_another_server_at_the_same_address_is_told_and_carries_out_nothing",
+            "tests/runtime/test_identity.py::test_an_impostor_who_says_yes_to_everything_is_noticed",
+            "tests/contract/test_life.py::TestDeathOfTheServer::test_it_is_said_and_another_start_gives_a_new_one",
+        ),
+    ),
+    Threat(
+        "S07",
+        "Commands that do not end, or leave processes behind that hide",
+        "Whatever a command started ends with the sandbox within 2 s, and an interrupt goes from INT to KILL",
+        (
+            "tests/runtime/test_server.py::TestEnding::test_a_signal_ends_it_and_all_that_it_started",
+            "tests/runtime/test_bash_ends.py::TestInterrupt::test_who_stops_waiting_interrupts_and_the_shell_is_usable",
+            "tests/runtime/test_walls.py::test_an_end_however_it_comes_leaves_no_process",
+            "tests/contract/test_life.py::TestEnding::test_closing_leaves_no_process",
+            "tests/campaign/test_campaign.py::TestShells"
+            "::test_an_interrupted_command_leaves_a_shell_that_works_and_no_process",
+        ),
+    ),
+    Threat(
+        "S08",
+        "A fork bomb",
+        "The number of processes has an end that the kernel holds; the next command is answered, and the bomb ends "
+        "with the sandbox",
+        ("tests/runtime/test_walls.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",),
+        is_blocker=True,
+    ),
+    Threat(
+        "S09",
+        "A memory bomb",
+        "Memory has an end, of all processes together where the kernel lets us bound that; what asks for more is "
+        "killed, the model is told why, and the server lives",
+        (
+            "tests/runtime/test_walls.py::test_a_group_of_the_kernel_bounds_all_processes_together",
+            "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
+            "tests/runtime/test_local.py::test_what_runs_goes_before_the_server_when_memory_runs_out",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "S10",
+        "A disk bomb",
+        "Temporary files have an end and lie in memory; a file has an end; what fills the workspace's own disk is the "
+        "user's to see, and the log of events goes on when there is room",
+        (
+            "tests/runtime/test_walls.py::test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk",
+            "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
+            "tests/core/test_store.py::test_a_full_disk_is_said_and_work_goes_on_when_there_is_room",
+        ),
+    ),
+    Threat(
+        "S18",
+        "Data is carried out: by HTTP, names, ICMP, UDP, IPv6, sockets of the host, a repository",
+        "There is no network; what the user allowed is called by a proxy on the host, which resolves the names itself",
+        (
+            "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/runtime/test_walls.py::test_without_walls_the_same_tries_get_out",
+            "tests/runtime/test_egress.py::test_a_sandbox_calls_whom_the_user_named_and_nobody_else",
+            "tests/runtime/test_egress.py::test_without_a_name_there_is_no_way_out_and_no_process_for_one",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "S19",
+        "The proxy is used to reach the host, its network or the metadata of a cloud: other spellings, redirects, "
+        "names that are bound anew",
+        "The address that a name resolves to is looked at, in all forms of both versions, and that very address is "
+        "called; each hop is looked at anew",
+        (
+            "tests/runtime/test_ssrf.py::test_an_address_of_ours_is_refused_in_every_spelling",
+            "tests/runtime/test_ssrf.py::test_a_url_that_reads_in_two_ways_leads_to_neither",
+            "tests/runtime/test_ssrf.py"
+            "::test_a_name_that_is_bound_anew_between_look_and_call_reaches_what_was_looked_at",
+            "tests/runtime/test_ssrf.py::test_a_redirect_inwards_is_another_request_and_is_refused",
+            "tests/runtime/test_ssrf.py::test_a_host_in_the_header_is_not_the_one_that_is_called",
+            "tests/runtime/test_ssrf.py::test_from_a_sandbox_curl_reaches_none_of_them",
+            "tests/runtime/test_egress.py::test_one_address_at_home_makes_a_name_suspect",
+        ),
+    ),
+    Threat(
+        "S20",
+        "Walls that are not there",
+        "Without bubblewrap it is said why, shown all the time, and every action is asked about; where walls are "
+        "demanded, nothing starts; with them, every runtime passes the same suite",
+        (
+            "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/runtime/test_walls.py::test_where_walls_are_demanded_and_cannot_be_nothing_is_started",
+            "tests/runtime/test_walls.py::test_a_wall_that_falls_ends_the_sandbox",
+            "tests/core/test_preparation.py::test_why_nothing_is_separated_is_said_once_the_sandbox_runs",
+            "tests/tui/frame/test_footer.py::test_every_width_is_kept_and_state_and_warning_stay",
+            "tests/contract/test_life.py::TestAnswers::test_every_kind_of_action_gets_one_observation",
+        ),
+    ),
+    Threat(
+        "S21",
+        "Something types into the terminal, or reaches another one",
+        "A terminal of its own for each shell, no multiplexer, and the calls that type into terminals are filtered",
+        (
+            "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/runtime/test_bash.py::TestSpoofing::test_printing_the_markers_does_not_end_a_command",
+        ),
+    ),
+    Threat(
+        "S23",
+        "Client and server are of different versions",
+        "Both name the version of the protocol; another one is refused before anything is carried out, with what to do",
+        (
+            "tests/runtime/test_identity.py::test_a_server_of_another_version_is_told_with_what_to_do",
+            "tests/runtime/test_identity.py::test_a_request_in_another_version_is_refused",
+            "tests/runtime/test_identity.py::test_a_client_of_v0_names_neither_and_is_served",
+        ),
+    ),
+)

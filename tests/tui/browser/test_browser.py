@@ -1,0 +1,132 @@
+"""The pages that the agent saw: the newest, those before, and what is said where there is no picture."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from core.blobs import take_out
+from core.events import (
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
+    BrowseURLAction,
+    Envelope,
+    EventSource,
+    IPythonRunCellAction,
+    IPythonRunCellObservation,
+)
+from tests.core.test_blobs import png, url
+from tests.tui.frame.running import Running, running
+from tui.panes.browser.model import BrowserModel
+
+
+def page(number: int, **fields: Any) -> BrowserOutputObservation:
+    return BrowserOutputObservation(url=f"http://localhost:8000/{number}", trigger_by_action="browse", **fields)
+
+
+def envelope(id: int, event: Any) -> Envelope:
+    now = datetime(2026, 1, 1, 12, 0, id, tzinfo=UTC)
+    return Envelope(conversation_id="c", id=id, timestamp=now, source=EventSource.AGENT, event=event)
+
+
+def painted(it: Running) -> int:
+    """How many cells have a colour of a picture's own: pure red, green or blue."""
+    strips = it.app.screen._compositor.render_strips()
+    pure = {(255, 0, 0), (0, 128, 0), (0, 0, 255)}
+    grounds = [
+        (segment.cell_length, segment.style.bgcolor.triplet)
+        for strip in strips
+        for segment in strip
+        if segment.style and segment.style.bgcolor and segment.style.bgcolor.triplet
+    ]
+    return sum(length for length, triplet in grounds if tuple(triplet) in pure)
+
+
+async def show(it: Running, action: Any, observation: Any) -> None:
+    """Have an action and its observation said, whose pictures are in the log."""
+    bare, blobs = take_out(observation)
+    it.session.stream.blobs.update({blob.ref.digest: blob for blob in blobs})
+    cause = await it.session.stream.append(action, EventSource.AGENT)
+    await it.session.stream.append(bare, EventSource.AGENT, cause.id)
+    await it.settle()
+
+
+def test_the_newest_page_is_followed_until_the_reader_goes_back() -> None:
+    model = BrowserModel()
+    for number in range(3):
+        model.apply(envelope(number, page(number)))
+    assert model.page is not None
+    assert model.page.url.endswith("/2")
+    model.go(0)
+    model.apply(envelope(3, page(3)))
+    assert model.page.url.endswith("/0")
+    model.go(99)
+    model.apply(envelope(4, page(4)))
+    assert model.page.url.endswith("/4")
+
+
+def test_older_pages_come_before_and_the_one_in_sight_stays() -> None:
+    model = BrowserModel()
+    model.apply(envelope(5, page(5)))
+    model.apply(envelope(6, page(6)))
+    model.go(0)
+    model.prepend([envelope(1, page(1)), envelope(2, page(2))])
+    assert model.page is not None
+    assert model.page.url.endswith("/5")
+    assert model.index == 2
+
+
+def test_what_a_page_says_of_itself_is_made_clean() -> None:
+    model = BrowserModel()
+    model.apply(envelope(0, BrowserOutputObservation(url="http://a/\x1b]52;c;AAAA\x07\n", trigger_by_action="browse")))
+    assert model.page is not None
+    assert "\x1b" not in model.page.url
+    assert "\n" not in model.page.url
+
+
+async def test_the_pane_shows_address_place_picture_and_error(monkeypatch: Any) -> None:
+    async with running(size=(160, 48)) as it:
+        assert not it.app.workspace.browser.display, "there is no page yet"
+        await show(it, BrowseURLAction(url="http://localhost:8000/1"), page(1, screenshot=url(png(320, 200, "green"))))
+        failed = page(2, last_browser_action_error="Timeout: no such bid", error=True)
+        await show(it, BrowseInteractiveAction(browser_actions="click('9')"), failed)
+        assert it.app.workspace.browser.display
+        text = it.screen_text()
+        assert "http://localhost:8000/2" in text
+        assert "2/2" in text
+        assert "No picture was taken." in text
+        assert "Timeout: no such bid" in text
+        await it.press("f5", "left")
+        text = it.screen_text()
+        assert "http://localhost:8000/1" in text
+        assert "1/2" in text
+        assert painted(it) > 300
+        await it.press("u")
+        assert it.app.clipboard == "http://localhost:8000/1"
+        await it.press("end")
+        assert "2/2" in it.screen_text()
+
+
+async def test_a_figure_stands_in_the_chat_and_a_page_only_where_it_is_unfolded() -> None:
+    async with running(size=(90, 48)) as it:
+        plot = IPythonRunCellObservation(code="plot()", content="done", image_urls=[url(png(400, 300))])
+        await show(it, IPythonRunCellAction(code="plot()"), plot)
+        assert painted(it) > 300
+        await show(it, BrowseURLAction(url="http://a"), page(1, screenshot=url(png(400, 300, "blue"))))
+        block = it.app.workspace.chat.place.column.model.blocks[-1]  # type: ignore[union-attr]
+        before = painted(it)
+        assert block.can_fold
+        await it.press("f2", "up", "space")
+        await it.settle()
+        assert painted(it) > before + 300
+
+
+async def test_a_picture_that_is_broken_or_gone_is_said_to_be() -> None:
+    async with running(size=(100, 40)) as it:
+        whole = url(png(300, 300))
+        observation, (blob,) = take_out(IPythonRunCellObservation(code="", image_urls=[whole]))
+        it.session.stream.blobs[blob.ref.digest] = type(blob)(blob.ref, blob.data[:50])
+        cause = await it.session.stream.append(IPythonRunCellAction(code="x"), EventSource.AGENT)
+        await it.session.stream.append(observation, EventSource.AGENT, cause.id)
+        await it.settle()
+        assert "The picture cannot be shown: it is broken." in it.screen_text()

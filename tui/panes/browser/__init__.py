@@ -1,0 +1,1 @@
+"""The browser pane: the pages that the agent saw, as pictures."""

@@ -1,0 +1,90 @@
+"""BrowserModel: the pages of a conversation, in the order in which they were seen, and the one that is looked at.
+
+Follows the newest page until the reader goes back, like the other panes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tui.panes.pane import PaneModel
+from tui.text import sanitize_line
+
+if TYPE_CHECKING:
+    from core.events import Envelope
+    from tui.pictures import Pictures
+
+URL_CELLS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class PageSeen:
+    """One step of the browser. All texts are clean."""
+
+    event_id: int
+    url: str
+    at: datetime
+    picture: str
+    """The reference of its picture; empty where none was taken."""
+    action: str
+    """What led there: browser functions, or nothing where a page was only opened."""
+    error: str
+
+
+class BrowserModel(PaneModel):
+    """The pages of one conversation."""
+
+    def __init__(self) -> None:
+        self.pages: list[PageSeen] = []
+        self.pictures: Pictures | None = None
+        """Where the pictures are; set by whoever has the log."""
+        self._at: int | None = None
+        """The index of the page that is looked at; None follows the newest."""
+
+    @property
+    def index(self) -> int:
+        """The page that is looked at; -1 where there is none."""
+        return len(self.pages) - 1 if self._at is None else self._at
+
+    @property
+    def page(self) -> PageSeen | None:
+        return self.pages[self.index] if self.pages else None
+
+    def go(self, index: int) -> None:
+        """Look at another page; the newest is followed from then on."""
+        last = len(self.pages) - 1
+        self._at = None if index >= last else max(0, index)
+        self.notify()
+
+    def apply(self, envelope: Envelope) -> None:
+        page = _page_of(envelope)
+        if page is not None:
+            self.pages.append(page)
+            self.notify()
+
+    def prepend(self, envelopes: Sequence[Envelope]) -> None:
+        older = [page for envelope in envelopes if (page := _page_of(envelope)) is not None]
+        self.pages[:0] = older
+        if self._at is not None:
+            self._at += len(older)
+        if older:
+            self.notify()
+
+
+def _page_of(envelope: Envelope) -> PageSeen | None:
+    from core.events import BrowserOutputObservation
+
+    event = envelope.event
+    if not isinstance(event, BrowserOutputObservation):
+        return None
+    return PageSeen(
+        event_id=envelope.id,
+        url=sanitize_line(event.url, URL_CELLS),
+        at=envelope.timestamp,
+        picture=event.screenshot or event.set_of_marks,
+        action=sanitize_line("; ".join(event.last_browser_action.split("\n")), URL_CELLS),
+        error=sanitize_line(event.last_browser_action_error.partition("\n")[0], URL_CELLS),
+    )

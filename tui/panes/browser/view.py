@@ -1,0 +1,165 @@
+"""BrowserView: a page's picture in quarters of cells, its address above, and what led there below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.commands import BY_ID
+from tui.pictures import Pixels, quadrants, size_in_cells
+from tui.text import sanitize_line
+
+if TYPE_CHECKING:
+    from tui.panes.browser.model import BrowserModel, PageSeen
+
+EMPTY = "Pages that the agent opens will stand here as pictures."
+ACTIONS = {
+    "browser.prev": "older",
+    "browser.next": "newer",
+    "browser.first": "first",
+    "browser.last": "last",
+    "browser.copy_url": "copy_url",
+}
+
+
+class BrowserView(Widget, can_focus=True):
+    """The pages of the attached model, one at a time."""
+
+    HELP = "The pages that the agent saw. Left and right go from one to the next; u copies the address."
+    COMPONENT_CLASSES = {"browser--muted", "browser--failed", "browser--url"}
+    DEFAULT_CSS = """
+    BrowserView {
+        & > .browser--muted { color: $text-muted; }
+        & > .browser--failed { color: $text-error; }
+        & > .browser--url { color: $text-accent; }
+    }
+    """
+    BINDINGS = [
+        Binding(",".join(BY_ID[id].keys), action, BY_ID[id].title, show=False, id=id) for id, action in ACTIONS.items()
+    ]
+
+    class Copied(Message):
+        """An address was copied to the clipboard."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._model: BrowserModel | None = None
+        self._drawn: tuple[object, ...] = ()
+        self._rows: list[Strip] = []
+
+    def attach(self, model: BrowserModel | None) -> None:
+        """Show this model from now on."""
+        if self._model is not None:
+            self._model.changed = None
+        self._model = model
+        if model is not None:
+            model.changed = self._changed
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw anew what is shown, such as when a picture has come."""
+        self._drawn = ()
+        self.refresh()
+
+    def _changed(self) -> None:
+        self.refresh()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.redraw()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._drawn = ()
+
+    def render_line(self, y: int) -> Strip:
+        width, height = self.content_size
+        model = self._model
+        state = (model and model.page, model and (model.index, len(model.pages)), width, height, self.has_focus)
+        if state != self._drawn:
+            self._rows = self._draw(width, height)
+            self._drawn = state
+        return self._rows[y] if y < len(self._rows) else Strip.blank(width, self.rich_style)
+
+    def _draw(self, width: int, height: int) -> list[Strip]:
+        model = self._model
+        page = model.page if model is not None else None
+        if model is None or page is None:
+            return [self._line(EMPTY, "browser--muted", width)]
+        place = f"{model.index + 1}/{len(model.pages)}  {page.at.astimezone():%H:%M:%S}"
+        room = max(4, width - len(place) - 3)
+        address = sanitize_line(page.url, room)
+        gap = " " * max(1, width - len(address) - len(place) - 2)
+        head = Strip(
+            [
+                Segment(f" {address}", self._style("browser--url")),
+                Segment(f"{gap}{place} ", self._style("browser--muted")),
+            ]
+        ).adjust_cell_length(width, self.rich_style)
+        foot = self._foot(page, width)
+        rows = max(1, height - 1 - len(foot))
+        return [head, *self._picture(page, width, rows), *foot]
+
+    def _foot(self, page: PageSeen, width: int) -> list[Strip]:
+        if page.error:
+            return [self._line(page.error, "browser--failed", width)]
+        return [self._line(page.action, "browser--muted", width)] if page.action else []
+
+    def _picture(self, page: PageSeen, width: int, rows: int) -> list[Strip]:
+        from core.blobs import BlobRef
+
+        assert self._model is not None
+        ref, pictures = BlobRef.parse(page.picture), self._model.pictures
+        if ref is None or pictures is None:
+            return [self._line("No picture was taken.", "browser--muted", width)]
+        found = pictures.get(ref)
+        if not isinstance(found, Pixels):
+            said = f"The picture cannot be shown: {found}." if found else "…"
+            return [self._line(said, "browser--muted", width)]
+        columns, lines = size_in_cells(ref.width, ref.height, width, rows, enlarge=True)
+        left = (width - columns) // 2
+        margin = [Segment(" " * left, self.rich_style)] if left else []
+        drawn = quadrants(found, columns, lines)
+        return [Strip([*margin, *line]).adjust_cell_length(width, self.rich_style) for line in drawn]
+
+    def _line(self, text: str, role: str, width: int) -> Strip:
+        shown = sanitize_line(text, max(0, width - 2))
+        return Strip([Segment(f" {shown}", self._style(role))]).adjust_cell_length(width, self.rich_style)
+
+    def _style(self, role: str) -> Style:
+        return self.rich_style + self.get_component_rich_style(role, partial=True)
+
+    # What the reader does
+
+    def action_older(self) -> None:
+        self._go(-1)
+
+    def action_newer(self) -> None:
+        self._go(1)
+
+    def _go(self, step: int) -> None:
+        if self._model is not None:
+            self._model.go(self._model.index + step)
+
+    def action_first(self) -> None:
+        if self._model is not None:
+            self._model.go(0)
+
+    def action_last(self) -> None:
+        if self._model is not None:
+            self._model.go(len(self._model.pages))
+
+    def action_copy_url(self) -> None:
+        if self._model is not None and self._model.page is not None:
+            self.app.copy_to_clipboard(self._model.page.url)
+            self.post_message(self.Copied(self._model.page.url))
