@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -178,5 +179,8 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
         say({"ready": {"why_unconfined": why_unconfined}})
         try:
             await worker.run(lines, drivers)
+        except BaseException:
+            traceback.print_exc()  # into the server's log; nobody is left to raise it to
+            raise
         finally:
             os._exit(0)
