@@ -83,6 +83,8 @@ class Tabs:
         self._navigating: dict[Page, Request] = {}
         self._moved = asyncio.Event()
         self._aborted = False
+        self._crash = asyncio.Event()
+        """Set while the active page is one that crashed."""
         self._broken: set[Page] = set()
         self._closing: set[asyncio.Task[None]] = set()
         context.on("page", self._opened)
@@ -101,6 +103,7 @@ class Tabs:
     @active.setter
     def active(self, page: Page) -> None:
         self._active = page
+        (self._crash.set if page in self._broken else self._crash.clear)()
         self.changed.set()
 
     @property
@@ -128,11 +131,17 @@ class Tabs:
 
     async def answered(self, question: Awaitable[T], within_s: float = ANSWER_S) -> T:
         """What the active page answers. Raises HangError where it does not in time, and playwright's Error."""
+        asked = asyncio.ensure_future(question)
+        crash = asyncio.create_task(self._crash.wait())
         try:
-            async with asyncio.timeout(within_s):
-                return await question
-        except TimeoutError:
-            raise HangError from None
+            await asyncio.wait([asked, crash], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise HangError
+            return asked.result()
+        finally:
+            asked.cancel()
+            crash.cancel()
+            await asyncio.wait([asked, crash])
 
     async def open(self) -> Page:
         """A new page, which becomes the active one. Raises ValueError where there are MAX_TABS."""
@@ -171,10 +180,10 @@ class Tabs:
         """Put a blank page in the place of the active one where that is closed, broken, or `hangs`; the answer says
         why, and is empty where it is well. Raises TimeoutError and playwright's Error where Chromium opens none."""
         page, why = self._active, ""
-        if hangs:
-            why = "The page did not respond and was closed"
-        elif page in self._broken:
+        if page in self._broken:
             why = "The page crashed and was closed"
+        elif hangs:
+            why = "The page did not respond and was closed"
         elif why_not := addresses.why_not(page.url):
             why = f"The page was closed: {why_not}" if not _is_inner(page.url) else ""
         if why or page.is_closed():
@@ -223,6 +232,8 @@ class Tabs:
 
     def _crashed(self, page: Page) -> None:
         self._broken.add(page)
+        if page is self._active:
+            self._crash.set()
         self._moved.set()
 
     def _forget(self, page: Page) -> None:
