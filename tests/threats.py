@@ -24,12 +24,89 @@ class Threat:
 
 
 TITLES = {
+    "B02": "The browser",
     "I10": "Files and repositories",
     "S01": "The action server and the sandbox",
 }
 """The first number of each section."""
 
 THREATS = (
+    Threat(
+        "B02",
+        "A page asks and waits: dialogs without end, windows, permissions, passwords, files",
+        "Dialogs are dismissed and counted, five tabs are open at most, nothing else asks",
+        (
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_four_hundred_dialogs_are_dismissed",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_windows_beyond_five_are_closed",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_what_would_ask_somebody_does_not_wait",
+        ),
+    ),
+    Threat(
+        "B04",
+        "A page hands out files: by itself, endless, under a name that leads out",
+        "They go into one hidden folder, under a name of one part, with a cap, and are never opened",
+        (
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_download_is_kept_under_a_safe_name",
+            "tests/runtime/plugins/test_browser_calls.py::test_the_name_of_a_download_is_one_visible_part",
+        ),
+    ),
+    Threat(
+        "B05",
+        "A page brings the browser down, or a part of it",
+        "One observation says so, the next step works within 10 s, and no process is left",
+        (
+            "tests/runtime/plugins/test_browser_ends.py::test_a_page_that_crashes_is_replaced",
+            "tests/runtime/plugins/test_browser_ends.py::test_a_step_that_chromium_does_not_outlive_is_told",
+            "tests/runtime/plugins/test_browser_ends.py::test_nothing_is_left_of_it",
+            "tests/campaign/test_campaign.py::TestBrowsers::test_a_browser_that_is_killed_gives_one_observation_and_is_replaced",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "B06",
+        "A page is too large, too deep, or never done",
+        "Text, tree and time have caps, what is cut is said, and none of it reaches the server",
+        (
+            "tests/runtime/plugins/test_browser_server.py::TestTooMuch::test_a_page_that_is_too_large_is_seen_in_part",
+            "tests/runtime/plugins/test_browser.py::TestReading::test_a_long_page_is_cut_and_that_is_said",
+        ),
+    ),
+    Threat(
+        "B07",
+        "A page, a redirect, a frame or a script calls `file:`, `chrome:`, or a network around",
+        "Only http, https and the blank page are opened, and all traffic passes a filter that looks at addresses",
+        (
+            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_a_scheme_that_is_not_of_the_web_is_refused",
+            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_a_network_around_is_refused",
+            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_a_redirect_leads_to_no_network_around",
+            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_frames_scripts_and_sockets_reach_no_network_around",
+            "tests/runtime/plugins/test_browser_filter.py::TestAddresses::test_there_is_no_webrtc",
+            "tests/runtime/plugins/test_browser_filter.py::TestGate::test_a_page_of_elsewhere_reaches_nothing_in_the_sandbox",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "B08",
+        "Somebody else takes the browser over by its debugging port",
+        "There is none: it is spoken to by a pipe",
+        ("tests/runtime/plugins/test_browser_ends.py::test_chromium_listens_nowhere",),
+        is_blocker=True,
+    ),
+    Threat(
+        "B12",
+        "Cookies and history go from one conversation to another",
+        "Each browser has a profile of its own, which goes with it",
+        (
+            "tests/runtime/plugins/test_browser_ends.py::test_a_profile_is_fresh",
+            "tests/runtime/plugins/test_browser_ends.py::test_nothing_is_left_of_it",
+        ),
+    ),
+    Threat(
+        "B13",
+        "Pictures of pages lie open",
+        "They are for their owner alone",
+        ("tests/runtime/plugins/test_browser.py::TestReading::test_its_picture_is_kept_for_its_owner_alone",),
+    ),
     Threat(
         "I10",
         "A path leads out: `..`, absolute, `~`, `%2e`, NUL, `file:`",

@@ -265,6 +265,39 @@ WEAKNESSES = (
         ),
     ),
     Weakness(
+        32,
+        "The browser may take 200 s to start, and both sides look into their pipes every 0.01 s",
+        "It starts beside the server within two seconds, and whoever waits is woken; what does not answer is ended",
+        (
+            "tests/runtime/plugins/test_browser_ends.py::test_a_page_that_hangs_costs_the_step_its_time_and_the_worker_its_life",
+            "tests/runtime/plugins/test_browser_ends.py::test_a_page_is_opened_by_the_next_browser_where_one_is_gone",
+            "tests/campaign/test_campaign.py::TestBrowsers::test_a_browser_that_is_killed_gives_one_observation_and_is_replaced",
+        ),
+    ),
+    Weakness(
+        33,
+        "Picture, marks, DOM and tree are made and encoded at every step, also for a page that is only read",
+        "A page that is read has text and picture; tree and marks come with a step, the DOM where it is asked for",
+        (
+            "tests/runtime/plugins/test_browser.py::TestReading::test_a_page_that_is_opened_is_read_as_text",
+            "tests/runtime/plugins/test_browser.py::TestReading::test_trees_are_given_where_they_are_asked_for",
+        ),
+    ),
+    Weakness(
+        34,
+        "A browser that is not ready yet says what one says that is switched off",
+        "An action waits for it and says so; where there is no Chromium, the answer names what to install",
+        ("tests/runtime/plugins/test_browser_ends.py::test_without_chromium_it_says_what_to_install",),
+    ),
+    Weakness(
+        35,
+        "A download is found by an error and a look into a fixed folder",
+        "It is told by Chromium itself, kept under a safe name, and never takes the place of a file",
+        (
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_download_is_kept_under_a_safe_name",
+        ),
+    ),
+    Weakness(
         37,
         "Files move as zips that are made whole and unpacked without a look: a bomb fills the disk, a link leads out",
         "Uploads and downloads are streams; an archive is known whole before anything is written, and stays beneath",

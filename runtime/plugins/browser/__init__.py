@@ -6,10 +6,12 @@ what does not answer in time is killed with everything below it, and the next ac
 
 In the server:
 
-    plugin      the actions, their deadlines, the live view's route
+    plugin      the actions, their deadlines
+    stream      who watches the page, and the live view's route
     link        the worker process: start, requests, frames, end
     family      which processes belong to a worker, and their end
     text        what the agent reads of a page, in V0's words
+    evaluation  an environment of BrowserGym in the worker's place
 
 In the worker:
 
@@ -19,7 +21,10 @@ In the worker:
     calls       the text of a step as calls, never executed
     functions   BrowserGym's functions
     observing   what is seen of a page after a step
+    extraction  bids, accessibility tree and what is known of each element, with marking, axtree, snapshot and marks
+    addresses   which addresses a page may have
     gate        the proxy that all of Chromium's traffic goes through
+    downloads   files that pages hand out
     screencast  pictures while somebody watches
 
 Follows `openhands/runtime/browser/` of OpenHands V0 and the action grammar of BrowserGym.

@@ -24,18 +24,21 @@ from runtime.plugins.browser.tabs import Tabs
 SCREENSHOTS = ".browser_screenshots"
 MAX_HTML_CHARS = 1_000_000
 """Of a page that becomes text; html2text takes a second for it."""
-PICTURE_TRIES = 5
+PICTURE_TRIES = 3
+PICTURE_S = 4.0
+"""For one try: where the process that draws has died, Chromium never answers the first one."""
 NOT_DRAWN = ("Unable to capture screenshot", "Not attached to an active page")
 """What Chromium says of a page that has just taken the place of another."""
+NO_PICTURE = "No picture of the page could be made in time"
 NOTHING = Extraction({"nodes": []}, {}, "")
 
 
 async def observe(
-    tabs: Tabs, asked: dict[str, Any], workspace: Path, error: str, notes: Sequence[str]
+    tabs: Tabs, asked: dict[str, Any], workspace: Path, *, error: str, notes: Sequence[str], patience_s: float
 ) -> dict[str, Any]:
     """The fields of the observation of a step. Raises HangError, and playwright's Error where the page breaks."""
     is_browse = asked["trigger"] == "browse"
-    seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"])))
+    seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"])), patience_s)
     notes = [*notes, *seen.cuts]
     path = await asyncio.to_thread(_keep, seen.picture, workspace) if seen.picture else None
     fields: dict[str, Any] = {
@@ -87,17 +90,22 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
     if is_browse:
         picture, (read, is_cut) = await asyncio.gather(_picture(tabs, page), _text(page))
         extraction = await extract(page, session, with_dom=True) if with_dom else NOTHING
+        if not picture:
+            cuts.append(NO_PICTURE)
         if is_cut:
             cuts.append(f"The page is truncated: only its first {MAX_HTML_CHARS} characters of HTML were read")
         return _Seen(picture, read, extraction, b"", cuts)
     picture, extraction = await asyncio.gather(_picture(tabs, page), extract(page, session, with_dom=with_dom))
+    if not picture:
+        cuts.append(NO_PICTURE)
     marked = asyncio.to_thread(_marked, picture, extraction)
     with_marks, read = await asyncio.gather(marked, asyncio.to_thread(extraction.text))
     if extraction.nodes_left_out:
         cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
     if extraction.elements_left_out:
         cuts.append(
-            "The page is too large for an accessibility tree: this is an outline of what is in view, and "
+            "The page is truncated, for it is too large for an accessibility tree: this is an outline of what is in "
+            "view, and "
             f"{extraction.elements_left_out} elements are left out. Scroll to see others"
         )
     return _Seen(picture, read, extraction, with_marks, cuts)
@@ -108,7 +116,10 @@ async def _picture(tabs: Tabs, page: Page) -> bytes:
     session = await tabs.session(page)
     for _ in range(PICTURE_TRIES):
         try:
-            shot = await session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+            async with asyncio.timeout(PICTURE_S):
+                shot = await session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+        except TimeoutError:
+            continue
         except Error as error:
             if not any(said in error.message for said in NOT_DRAWN):
                 raise
