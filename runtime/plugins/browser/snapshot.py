@@ -13,7 +13,7 @@ from typing import Any
 Snapshot = Mapping[str, Any]
 Box = tuple[float, float, float, float]
 
-_OWN = re.compile(r"\d+|[a-z][A-Z]*")
+_OWN = re.compile(r"[0-9]+|[a-z][A-Z]*")
 """What an element adds to the bid of its frame: numbers, and letters for frames."""
 
 
