@@ -69,6 +69,13 @@ class Runtime(Protocol):
         """What it uses at this moment; None where it does not run. Raises RuntimeUnavailableError."""
         ...
 
+    async def left_behind(self) -> list[str]:
+        """What the workspace holds now, and did not before the conversation, that programs of the user would carry out.
+
+        One line each, which names the file. Also after the end of the sandbox; empty where nothing is separated.
+        """
+        ...
+
     async def jobs(self) -> list[Job]:
         """What commands started and still runs there, the oldest first. Raises RuntimeUnavailableError."""
         ...

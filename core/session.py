@@ -20,6 +20,7 @@ from functools import reduce
 from typing import Any
 
 from core import collector
+from core.aftermath import Aftermath
 from core.config import SandboxSettings
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
@@ -32,6 +33,7 @@ from core.events import (
     CONVERSATION_TITLE,
     AgentDelegateAction,
     AgentState,
+    AgentStateChangedObservation,
     ChangeAgentStateAction,
     CondensationRequestAction,
     Envelope,
@@ -121,6 +123,7 @@ class AgentSession:
             frames=self.frames,
             spawn=self._spawn,
         )
+        self._aftermath = Aftermath(runtime, self.stream)
         self._controller: AgentController | None = None
         self._places = places
         self._suggest_title = suggest_title
@@ -154,6 +157,10 @@ class AgentSession:
     async def usage(self) -> SandboxUsage | None:
         """What its sandbox uses; None where none runs. Raises RuntimeUnavailableError."""
         return await self.runtime.usage()
+
+    async def left_behind(self) -> list[str]:
+        """What it has left in the workspace that the user's own programs would carry out, a line each."""
+        return await self.runtime.left_behind()
 
     async def jobs(self) -> list[Job]:
         """What commands started in the sandbox and still runs. Raises RuntimeUnavailableError."""
@@ -194,6 +201,8 @@ class AgentSession:
             spawn=self._spawn,
         )
         self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
+        types = [AgentStateChangedObservation]
+        self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._aftermath.on_state, "aftermath", types=types)
         await self._controller.start()
         if not history:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
@@ -216,6 +225,7 @@ class AgentSession:
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
             last.push_async_callback(self.stream.aclose)
             last.push_async_callback(self._llm.aclose)
+            last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
             last.push_async_callback(self.runtime.aclose)
 
     async def _stop(self, why: str) -> None:

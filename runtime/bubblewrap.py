@@ -89,6 +89,8 @@ class Walls:
     """What is out of sight even where it lies in the workspace or in what is readable."""
     protected: tuple[str, ...] = protected.PROTECTED
     """Relative to the workspace."""
+    nested: tuple[str, ...] = ()
+    """Repositories and names that are protected, below folders of the workspace."""
     state: Path | None = None
     """What the sandbox may keep for the next one; seen as `state_inside`, wherever it lies."""
     user: tuple[int, int] | None = None
@@ -107,7 +109,7 @@ class Walls:
         """
         programs = (Path(sys.prefix), Path(sys.base_prefix), *_code())
         try:
-            guards = protected.mounts(self.workspace, self.protected)
+            guards = protected.mounts(self.workspace, self.protected, self.nested)
         except (protected.ProtectionError, OSError) as error:
             raise BubblewrapError(str(error)) from error
         opened = [*self.readable, *programs, *guards.opened, self.workspace, self.private]

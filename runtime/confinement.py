@@ -20,6 +20,7 @@ from core.errors import RuntimeUnavailableError
 from runtime import bubblewrap, git_identity, protected
 from runtime.control_group import ControlGroup, Limits
 from runtime.environment import without_secrets
+from runtime.survey import Baseline, nested_places
 
 MB = 1024 * 1024
 PROXY_START_S = 10.0
@@ -65,6 +66,7 @@ class Confinement:
         self._isolation = isolation
         self.state: Path | None = None
         """Where the server keeps what shall outlast it."""
+        self._baseline: Baseline | None = None
         self._held: protected.Held | None = None
         self._group: ControlGroup | None = None
         self._killed = 0
@@ -95,6 +97,12 @@ class Confinement:
             return ""
         return f"The sandbox ran out of memory, so a process was killed: all together may use {most // MB} MB."
 
+    def left_behind(self) -> list[str]:
+        """What is there now, and was not when the conversation began, that the host would carry out. Blocks."""
+        if self._baseline is None and self.is_closed and (kept := self._kept_beginning) is not None and kept.exists():
+            self._baseline = self._first_look()
+        return [] if self._baseline is None else self._baseline.new()
+
     def _why_not(self) -> str:
         try:
             return bubblewrap.why_not(self._walls(self._workspace))
@@ -111,6 +119,7 @@ class Confinement:
             readable=readable,
             hidden=tuple(path.resolve() for path in self._isolation.hidden_paths),
             protected=self._isolation.protected_paths,
+            nested=nested_places(self._baseline.first.places) if self._baseline else (),
             state=self.state,
             user=bubblewrap.somebody(self._workspace),
         )
@@ -151,6 +160,7 @@ class Confinement:
 
     async def _walled_in(self, launch: Launch, folder: Path, stack: AsyncExitStack) -> Launch:
         try:
+            self._baseline = await asyncio.to_thread(self._first_look)
             walls = await asyncio.to_thread(self._walls, folder)
             words, guards = await asyncio.to_thread(walls.command)
             words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.handed_over(words))
@@ -168,6 +178,15 @@ class Confinement:
         if self._isolation.allowed_hosts:
             options += ("--proxy", str(await self._open_a_way_out(folder, walls.user, stack)))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
+
+    @property
+    def _kept_beginning(self) -> Path | None:
+        """Beside what the sandbox may keep, where it sees nothing."""
+        return None if self.state is None else self.state.with_name(f"{self.state.name}.before")
+
+    def _first_look(self) -> Baseline:
+        before = self._baseline.before if self._baseline is not None else None
+        return Baseline(self._workspace, self._isolation.protected_paths, self._kept_beginning, before)
 
     async def _open_a_way_out(self, folder: Path, user: tuple[int, int] | None, stack: AsyncExitStack) -> Path:
         socket = folder / "way-out"

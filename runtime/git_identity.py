@@ -6,11 +6,14 @@ user's settings may hold secrets, and names of programs that a sandbox does not 
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 TIMEOUT_S = 5.0
 _WANTED = r"^user\.(name|email)$"
+_OF_A_REPOSITORY = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_CONFIG", "GIT_INDEX_FILE"})
+"""Set where Handloom is started by a hook of a repository."""
 
 
 def settings_for(folder: Path) -> dict[str, str]:
@@ -27,7 +30,8 @@ def settings_for(folder: Path) -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str:
-    """Run git where no repository can have a say. Raises OSError, SubprocessError."""
+    """Run git where no repository can have a say, by its place or by a variable. Raises OSError, SubprocessError."""
+    environ = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     done = subprocess.run(
         ["git", *arguments],
         check=True,
@@ -36,5 +40,6 @@ def _git(*arguments: str) -> str:
         timeout=TIMEOUT_S,
         cwd="/",
         stdin=subprocess.DEVNULL,
+        env=environ,
     )
     return done.stdout

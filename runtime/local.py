@@ -122,6 +122,10 @@ class LocalRuntime:
             return None
         return await self._client.usage(self._limits)
 
+    async def left_behind(self) -> list[str]:
+        """What is in the workspace since the conversation began that this machine would carry out, a line each."""
+        return await asyncio.to_thread(self._confinement.left_behind)
+
     async def jobs(self) -> list[Job]:
         """What commands started and still runs; none before the start. Raises RuntimeUnavailableError."""
         return [] if self._client is None else await self._client.jobs()

@@ -57,10 +57,11 @@ class Mounts:
     """Folders beside the workspace that its git needs, writable but for what is protected in them."""
 
 
-def mounts(workspace: Path, names: Iterable[str]) -> Mounts:
-    """What makes these paths read-only, and those of git.
+def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) -> Mounts:
+    """What makes these paths read-only, and those of git; in `nested`, what is protected that `survey` found deeper.
 
-    Reads the workspace, changes nothing. Raises ProtectionError for a symbolic link, on which nothing can be mounted.
+    Reads the workspace, changes nothing. Raises ProtectionError for a symbolic link, on which nothing can be mounted;
+    one that is nested is passed over.
     """
     found = Mounts()
     for path in (workspace / name for name in names):
@@ -75,6 +76,9 @@ def mounts(workspace: Path, names: Iterable[str]) -> Mounts:
             found.opened.append(common)
             _protect_repository(common, found)
             _protect(worktree / "config.worktree", found)
+    for path in (workspace / name for name in nested):
+        with suppress(ProtectionError, OSError):
+            (_protect_repository if path.name == ".git" else _protect)(path, found)
     return found
 
 

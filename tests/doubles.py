@@ -51,6 +51,10 @@ class Unconfined:
         """Nothing runs."""
         return None
 
+    async def left_behind(self) -> list[str]:
+        """Nobody looks."""
+        return []
+
     async def jobs(self) -> list[Job]:
         """None."""
         return []

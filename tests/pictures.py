@@ -1,4 +1,4 @@
-"""Takes the pictures in docs/: the demo, played to its end by the real program with a real shell.
+"""Takes the pictures in docs/: sessions, played to their end by the real program with real tools.
 
     python -m tests.pictures [--out docs] [--theme loom-dark]
 
@@ -15,33 +15,55 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.__main__ import connect
 from tui.app import HandloomApp
 from tui.options import StartOptions
 
-SIZES = ((160, 48), (100, 30), (80, 24))
+
+@dataclass(frozen=True)
+class Session:
+    """What is played, and what is pressed before the picture is taken."""
+
+    name: str
+    task: str
+    model: str = "demo"
+    keys: tuple[str, ...] = ()
+
+
+DEMO = Session("demo", "")
+PAGE = Session(
+    "page", "Show me a wave.", f"scripted:{Path(__file__).with_name('sessions') / 'figure_and_page.yaml'}", ("f2",)
+)
+PICTURES = ((DEMO, (160, 48)), (DEMO, (100, 30)), (DEMO, (80, 24)), (PAGE, (160, 60)))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CELL = (12.2, 24.4)
 """Pixels of one cell in Textual's SVG."""
 
 
-async def take(size: tuple[int, int], theme: str | None) -> str:
-    """Play the demo at this size; the answer is an SVG that needs nothing from elsewhere."""
-    options = StartOptions(workspace=tempfile.gettempdir(), model="demo", demo=True, theme=theme)
-    app = HandloomApp(lambda: connect(options), options)
-    async with app.run_test(size=size) as pilot:
-        while app.current is None or not app.workspace.prompt.text:
-            await pilot.pause(0.02)
-        session = app.current.session
-        await pilot.press("enter")
-        await app.workers.wait_for_complete()
-        await session.settled()
-        while app.workspace.sync():
-            await pilot.pause(0.02)
-        await pilot.pause(0.2)
-        svg = app.export_screenshot(title=f"handloom demo, {size[0]}x{size[1]}")
+async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO) -> str:
+    """Play a session at this size; the answer is an SVG that needs nothing from elsewhere."""
+    with tempfile.TemporaryDirectory(prefix="handloom-workspace-") as workspace:
+        options = StartOptions(workspace=workspace, model=played.model, demo=played.model == "demo", theme=theme)
+        app = HandloomApp(lambda: connect(options), options)
+        async with app.run_test(size=size) as pilot:
+            while app.current is None or not (app.workspace.prompt.text or played.task):
+                await pilot.pause(0.02)
+            session = app.current.session
+            session.set_confirm_mode("never")
+            if played.task:
+                app.workspace.prompt.put(played.task)
+            await pilot.press("enter")
+            await app.workers.wait_for_complete()
+            await session.settled()
+            while app.workspace.sync():
+                await pilot.pause(0.02)
+            await pilot.press(*played.keys)
+            await app.workers.wait_for_complete()
+            await pilot.pause(0.3)
+            svg = app.export_screenshot(title=f"handloom {played.name}, {size[0]}x{size[1]}")
     return re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
 
 
@@ -68,9 +90,9 @@ def main() -> None:
     wanted.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="handloom-pictures-") as home:
         os.environ["HANDLOOM_HOME"] = home
-        for size in SIZES:
-            svg = wanted.out / f"demo-{size[0]}x{size[1]}.svg"
-            svg.write_text(asyncio.run(take(size, wanted.theme)), encoding="utf-8")
+        for played, size in PICTURES:
+            svg = wanted.out / f"{played.name}-{size[0]}x{size[1]}.svg"
+            svg.write_text(asyncio.run(take(size, wanted.theme, played)), encoding="utf-8")
             print(svg, render(svg, size) or "(no PNG: no Chromium was found)")
 
 

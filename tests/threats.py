@@ -92,6 +92,8 @@ THREATS = (
             "tests/journeys/test_hostile_repositories.py::test_opening_one_without_walls_carries_out_nothing_either",
             "tests/journeys/test_hostile_repositories.py::test_whoever_is_careless_on_the_host_springs_them",
             "tests/runtime/test_walls.py::test_a_hostile_repository_runs_nothing_on_the_host",
+            "tests/runtime/test_git_identity.py::test_a_hostile_repository_around_us_has_no_say",
+            "tests/runtime/test_git_identity.py::test_nothing_else_of_ours_starts_git_on_the_host",
             "tests/runtime/test_local.py::test_the_working_folder_cannot_replace_the_servers_modules",
         ),
         is_blocker=True,
@@ -238,6 +240,26 @@ THREATS = (
             "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
             "tests/core/test_store.py::test_a_full_disk_is_said_and_work_goes_on_when_there_is_room",
         ),
+    ),
+    Threat(
+        "S17",
+        "Writes that the host carries out later: hooks and settings of git, start files, tasks of editors, `.envrc`, "
+        "`.mcp.json`, at any depth, also where they do not exist yet",
+        "Read-only where they exist at the start, and at the top where they do not; what is made later is found "
+        "without running anything, and told once; nothing of it is loaded by us",
+        (
+            "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/runtime/test_survey.py::test_nested_repositories_and_names_are_protected_like_those_above",
+            "tests/runtime/test_survey.py::test_every_path_is_blocked_or_told",
+            "tests/runtime/test_survey.py::test_whatever_would_be_carried_out_is_found",
+            "tests/runtime/test_survey.py::test_nothing_hostile_stops_it",
+            "tests/runtime/test_git_settings.py::test_what_git_would_carry_out_is_named",
+            "tests/runtime/test_git_settings.py::test_random_files_are_read_as_git_reads_them_or_are_suspect",
+            "tests/core/test_aftermath.py::test_each_thing_is_told_once_at_rest_and_at_the_end_and_never_again",
+            "tests/core/test_aftermath.py::test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_hooks",
+            "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
+        ),
+        is_blocker=True,
     ),
     Threat(
         "S18",

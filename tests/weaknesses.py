@@ -245,6 +245,26 @@ WEAKNESSES = (
         ),
     ),
     Weakness(
+        30,
+        "The kernel is behind a gateway, ready when a line of its log has `at` in it; 4 to 12 % of cells lose output",
+        "The server talks to the kernel itself; a cell is over when reply and output have both come, and none is lost",
+        (
+            "tests/runtime/plugins/test_jupyter.py::TestText::test_what_programs_print_stands_in_its_place",
+            "tests/runtime/plugins/test_jupyter.py::TestLive::test_who_reads_slowly_makes_the_cell_wait_and_loses_nothing",
+            "tests/campaign/test_campaign.py::TestKernels::test_a_kernel_that_dies_is_told_once_and_replaced",
+        ),
+    ),
+    Weakness(
+        31,
+        "A cell cannot be interrupted; it ends by itself, or after 120 s without a word of what it printed",
+        "It is interrupted when nobody waits for it; its output is kept, and a kernel that does not obey is replaced",
+        (
+            "tests/runtime/plugins/test_jupyter_ends.py::test_a_cell_that_nobody_waits_for_is_interrupted_and_its_kernel_stays",
+            "tests/runtime/plugins/test_jupyter_ends.py::test_a_kernel_that_does_not_obey_is_replaced_and_that_is_told",
+            "tests/runtime/plugins/test_jupyter_ends.py::test_a_cell_that_has_had_its_time_is_interrupted_and_its_output_kept",
+        ),
+    ),
+    Weakness(
         37,
         "Files move as zips that are made whole and unpacked without a look: a bomb fills the disk, a link leads out",
         "Uploads and downloads are streams; an archive is known whole before anything is written, and stays beneath",

@@ -188,7 +188,7 @@ def leader_commands() -> Iterator[Command]:
 
 
 _SHOWN = {"question_mark": "?", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
-          "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab"}  # fmt: skip
+          "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
 
 
 def show_key(key: str) -> str:

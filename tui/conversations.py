@@ -140,7 +140,8 @@ class Conversations(Delegates, _App):
 
         assert self.manager is not None
         session, settings = tab.session, self.manager.settings.sandbox
-        text = sandbox_text(session.isolation, session.why_open, settings, await session.usage())
+        used, left = await session.usage(), await session.left_behind()
+        text = sandbox_text(session.isolation, session.why_open, settings, used, left)
         await self.push_screen(TextScreen("Sandbox", Content(text)))
 
     def do_conv_jobs(self) -> None:

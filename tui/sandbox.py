@@ -17,10 +17,13 @@ WALLED = (
     "It sees the system's programs and the workspace. The home folder is hidden, /tmp is its own, and it knows of no "
     "other process. What your own programs would carry out later is read-only in the workspace."
 )
+LEFT = "Since the conversation began it holds what your own programs would carry out; look at each before you use it:"
 MB = 1024 * 1024
 
 
-def sandbox_text(isolation: str, why_open: str, settings: SandboxSettings, usage: SandboxUsage | None) -> str:
+def sandbox_text(
+    isolation: str, why_open: str, settings: SandboxSettings, usage: SandboxUsage | None, left: Sequence[str] = ()
+) -> str:
     """Paragraphs, clean."""
     if isolation == "none":
         told = f"{OPEN}{f' Reason: {why_open}.' if why_open else ''}"
@@ -40,6 +43,8 @@ def sandbox_text(isolation: str, why_open: str, settings: SandboxSettings, usage
             f"of CPU in {usage.uptime_s:,.0f} s. {usage.disk_free_bytes / MB:,.0f} MB are free where the workspace is."
         )
         parts.append(f"At most: {'; '.join(usage.limits) or 'no limits are set'}.")
+    if left:
+        parts.append("\n".join([LEFT, *(f"- {what}" for what in left)]))
     return sanitize("\n\n".join(parts))
 
 

@@ -135,6 +135,7 @@ class SessionDouble:
         self.why_open = ""
         self.used: SandboxUsage | None = None
         self.running: list[Job] = []
+        self.left: list[str] = []
         self.confirm_mode = "always"
         self.model_name = info.model
         self.wishes: list[tuple[str, ...]] = []
@@ -160,6 +161,9 @@ class SessionDouble:
     async def unqueue(self, message_id: int) -> None:
         self._wish("unqueue", str(message_id))
         await self.become(queued=tuple(queued for queued in self.state.queued if queued.id != message_id))
+
+    async def left_behind(self) -> list[str]:
+        return self.left
 
     async def jobs(self) -> list[Job]:
         return self.running

@@ -55,6 +55,11 @@ class Cell:
 
     async def take(self, message: Message, is_mine: bool) -> None:
         """Keep what a message says; waits while live bytes are not taken, so that the kernel does."""
+        self.keep(message, is_mine)
+        await self._can_take.wait()
+
+    def keep(self, message: Message, is_mine: bool) -> None:
+        """Keep what a message says, of this cell or one before."""
         kind, content = message["msg_type"], message["content"]
         if kind == "execute_input" and is_mine:
             self._begin()
@@ -67,7 +72,6 @@ class Cell:
         elif kind == "error":
             self._announce_late(is_mine)
             self._show({"text/plain": "\n".join(map(str, content.get("traceback") or ()))})
-        await self._can_take.wait()
 
     def take_live(self) -> TerminalOutput | None:
         """The live bytes that have gathered; None where there are none."""
@@ -85,10 +89,14 @@ class Cell:
         self._live.clear()
         self._can_take.set()
 
-    def finish(self, *notes: str) -> str:
-        """What the model reads: the text, its middle left out where it is long, and the notes in lines of their own."""
+    def close(self) -> None:
+        """Nothing more comes."""
+        self.stop_listening()
         if self._output is not None:
             self._output.finish()
+
+    def told(self, *notes: str) -> str:
+        """What the model reads: the text, its middle left out where it is long, and the notes in lines of their own."""
         text = self._text.take()
         if not text and not notes:
             text = NO_OUTPUT

@@ -21,12 +21,15 @@ from runtime.server.executor import Emit
 if TYPE_CHECKING:
     from runtime.plugins.jupyter.channels import Channels
 
+ALONE_OBEYS_WITHIN_S = 0.5
+"""An interrupt is for the kernel at first, so that what cells before have left running goes on."""
 OBEYS_WITHIN_S = 2.0
+"""In all. A program that the kernel waits for in C gets the interrupt too, after the time above."""
 BEGINS_WITHIN_S = 0.5
 """What is asked of the kernel before that cannot be interrupted, for the kernel has not begun with it."""
 REST_WITHIN_S = 0.2
 """What a kernel said before its death is read by then."""
-QUIET_TIMEOUT_S = 10.0
+QUIET_TIMEOUT_S = 30.0
 """Of what is asked of a kernel behind the back of its user."""
 
 
@@ -125,13 +128,23 @@ class Kernel:
             running.cancel()
             await asyncio.wait([running])
 
-    async def ask(self, code: str) -> str:
-        """Have code executed that nobody shall notice; what went wrong, or an empty text."""
-        running = asyncio.create_task(self._channels.execute(code, _ignore, silent=True), name="request")
+    async def ask(self, code: str, cell: Cell | None = None) -> str:
+        """Have code executed whose output nobody shall notice; what went wrong, or an empty text.
+
+        What cells before have printed late goes to `cell`.
+        """
+
+        async def take(message: Message, is_mine: bool) -> None:
+            if cell is not None and not is_mine:
+                cell.keep(message, is_mine)
+
+        running = asyncio.create_task(self._channels.execute(code, take, silent=True), name="request")
         try:
             await asyncio.wait(
                 {running, self._process.ended}, timeout=QUIET_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
             )
+            if not running.done() and self._process.has_ended:
+                return self._process.ended.result()
             if not running.done():
                 await seen_through(self._interrupt(running, None))
                 return "it took too long"
@@ -178,11 +191,11 @@ class Kernel:
         if cell is not None:
             cell.stop_listening()
             await self._until(running, asyncio.create_task(cell.begun.wait()), BEGINS_WITHIN_S)
-        for _ in range(2):
+        for with_all, within_s in ((False, ALONE_OBEYS_WITHIN_S), (True, OBEYS_WITHIN_S - ALONE_OBEYS_WITHIN_S)):
             if running.done() or self._process.has_ended:
                 return
-            self._process.interrupt()
-            await self._until(running, None, OBEYS_WITHIN_S / 2)
+            self._process.interrupt(with_all=with_all)
+            await self._until(running, None, within_s)
         if not running.done() and not self._process.has_ended:
             self._disobeyed = True
             await self.end()
@@ -194,7 +207,3 @@ class Kernel:
         finally:
             if other is not None:
                 other.cancel()
-
-
-async def _ignore(message: Message, is_mine: bool) -> None:
-    """What is said while nobody asks."""

@@ -74,34 +74,42 @@ class JupyterPlugin:
                 return ErrorObservation(content=NONE_TO_HAVE.format(why=error))
             lost_before = LOST_BEFORE.format(why=why) if why else ""
             await self._place.outputs.make_room()
-            await self._follow_shell(kernel)
-            notes = await self._run_init_code(kernel, action.kernel_init_code)
-            timeout_s = DEFAULT_TIMEOUT_S if action.timeout is None else action.timeout
             cell = Cell(action_id, self._place.outputs)
-            end = await kernel.run(action.code, cell, emit, timeout_s)
-            if end is End.TIMEOUT:
-                notes.append(f"[Execution timed out ({timeout_s:g} seconds).]")
-            if kernel.has_ended:
-                notes.append(LOST.format(why=kernel.how_it_ended))
-                await self._supply.give_up()
+            try:
+                notes = await self._run(kernel, cell, action, emit)
+            finally:
+                cell.close()
             self._supply.keep_a_spare()
-            content = lost_before + cell.finish(*notes)
+            content = lost_before + cell.told(*notes)
             if action.include_extra:
                 content += f"\n[Jupyter current working directory: {kernel.cwd or self._place.cwd()}]"
                 content += f"\n[Jupyter Python interpreter: {sys.executable}]"
             return IPythonRunCellObservation(content=content, code=action.code, image_urls=cell.image_urls or None)
 
-    async def _follow_shell(self, kernel: Kernel) -> None:
+    async def _run(self, kernel: Kernel, cell: Cell, action: IPythonRunCellAction, emit: Emit) -> list[str]:
+        """Run a cell in a kernel that lives; what there is to say besides its output."""
+        await self._follow_shell(kernel, cell)
+        notes = await self._run_init_code(kernel, cell, action.kernel_init_code)
+        timeout_s = DEFAULT_TIMEOUT_S if action.timeout is None else action.timeout
+        end = await kernel.run(action.code, cell, emit, timeout_s)
+        if end is End.TIMEOUT:
+            notes.append(f"[Execution timed out ({timeout_s:g} seconds).]")
+        if kernel.has_ended:
+            notes.append(LOST.format(why=kernel.how_it_ended))
+            await self._supply.give_up()
+        return notes
+
+    async def _follow_shell(self, kernel: Kernel, cell: Cell) -> None:
         """Send the kernel to where the shell is, when that has moved."""
         folder = self._place.cwd()
         if folder != kernel.entered:
-            await kernel.ask(f"__import__('os').chdir({folder!r})")
+            await kernel.ask(f"__import__('os').chdir({folder!r})", cell)
             kernel.entered = folder
 
-    async def _run_init_code(self, kernel: Kernel, code: str) -> list[str]:
+    async def _run_init_code(self, kernel: Kernel, cell: Cell, code: str) -> list[str]:
         """Run the action's own preparation, once in each kernel; what the model has to know of it."""
         if not code or kernel.prepared_with == code:
             return []
         kernel.prepared_with = code
-        went_wrong = await kernel.ask(code)
+        went_wrong = await kernel.ask(code, cell)
         return [f"[The kernel's init code went wrong: {went_wrong}]"] if went_wrong else []

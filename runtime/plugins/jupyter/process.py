@@ -53,7 +53,7 @@ class KernelProcess:
         connection_file = folder / "connection.json"
         connection_file.touch(0o600)
         connection_file.write_text(json.dumps(self.connection))
-        self._ready_fd, ready = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+        self._ready_fd, ready = os.pipe()
         try:
             with self._said.open("wb") as said:
                 self._child = subprocess.Popen(
@@ -106,11 +106,11 @@ class KernelProcess:
         if not os.read(self._ready_fd, 1):
             raise KernelError(await self.ended)
 
-    def interrupt(self) -> None:
-        """SIGINT to the kernel and what it runs, as C-c gives it."""
+    def interrupt(self, *, with_all: bool) -> None:
+        """SIGINT to the kernel, or to all of its process group, as C-c gives it."""
         if not self.has_ended:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGINT)
+                os.kill(-self.pid if with_all else self.pid, signal.SIGINT)
 
     async def end(self) -> None:
         """Kill it and everything in its session, and remove its folder. May be called twice."""

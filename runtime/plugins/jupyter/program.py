@@ -171,6 +171,11 @@ class FaithfulStream(OutStream):
         self._waiting_chars = 0
         return super()._rotate_buffers()
 
+    def fileno(self) -> int:
+        """For programs that are told to write here."""
+        descriptor: int = self._original_stdstream_fd
+        return descriptor
+
     def flush(self) -> None:
         self._take_written()
         super().flush()

@@ -30,6 +30,7 @@ class KernelSupply:
         self._preparations = preparations
         self._numbers = count(1)
         self._next: asyncio.Task[Kernel] | None = None
+        self._is_closed = False
         self.current: Kernel | None = None
         """The one that is in use, which may have ended."""
 
@@ -44,9 +45,8 @@ class KernelSupply:
                 return self.current, ""
             why = self.current.how_it_ended
             await self.current.end()
-        fresh = await self._fresh()
-        self.current = fresh
-        return fresh, why
+        self.current = await self._fresh()
+        return self.current, why
 
     async def give_up(self) -> None:
         """The one in use has ended, and that was said; have another one soon."""
@@ -56,13 +56,9 @@ class KernelSupply:
         self.keep_a_spare()
 
     def keep_a_spare(self) -> None:
-        """Have a warm one from soon on. Never waits."""
-        if self._next is not None and self._next.done():
-            failed = self._next.cancelled() or self._next.exception() is not None
-            if failed or self._next.result().has_ended:
-                return  # found out and replaced by who needs it: one that cannot be had is not tried for ever
-        if self._next is None:
-            self._next = asyncio.create_task(self._start(), name="start of a kernel")
+        """Have a warm one from soon on. Never waits. One that cannot be had is left to who needs it."""
+        if self._next is None and not self._is_closed:
+            self._begin()
 
     async def spare_is_ready(self) -> None:
         """Wait for the spare. Raises KernelError, OSError."""
@@ -70,7 +66,8 @@ class KernelSupply:
             await asyncio.shield(self._next)
 
     async def aclose(self) -> None:
-        """End all of them."""
+        """End all of them, for good."""
+        self._is_closed = True
         upcoming, self._next = self._next, None
         if upcoming is not None:
             upcoming.cancel()
@@ -80,26 +77,31 @@ class KernelSupply:
             await self.current.end()
 
     async def _fresh(self) -> Kernel:
+        """The spare, or a new one where that is none."""
         error: KernelError | None = None
         for _ in range(ATTEMPTS):
-            if self._next is None:
-                self._next = asyncio.create_task(self._start(), name="start of a kernel")
-            upcoming = self._next
+            if self._is_closed:
+                raise KernelError("the server ends")
+            upcoming = self._next or self._begin()
             try:
                 kernel = await asyncio.shield(upcoming)
             except KernelError as failed:
-                error = failed
+                self._next, error = None, failed
+            except OSError:
+                self._next = None
+                raise
             else:
+                self._next = None
                 if not kernel.has_ended:
-                    self._next = None
                     return kernel
                 error = KernelError(kernel.how_it_ended)
                 await kernel.end()
-            finally:
-                if upcoming.done():
-                    self._next = None
         assert error is not None
         raise error
+
+    def _begin(self) -> asyncio.Task[Kernel]:
+        self._next = asyncio.create_task(self._start(), name="start of a kernel")
+        return self._next
 
     async def _start(self) -> Kernel:
         place = self._place

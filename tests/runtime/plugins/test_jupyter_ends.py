@@ -55,6 +55,12 @@ async def test_a_cell_that_nobody_waits_for_is_interrupted_and_its_kernel_stays(
     assert await kernel.says("x") == "1"
 
 
+async def test_an_interrupt_leaves_what_cells_before_have_started(kernel: Cells) -> None:
+    await kernel.says("import subprocess; p = subprocess.Popen(['sleep', '1000'])")
+    await kernel.says("import time; time.sleep(1000)", timeout=0.1)
+    assert await kernel.says("print(p.poll())") == "None"
+
+
 async def test_a_cell_that_is_cancelled_at_once_is_over(kernel: Cells) -> None:
     await kernel.says("x = 1")
     for _ in range(3):

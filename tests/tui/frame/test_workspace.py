@@ -637,6 +637,7 @@ async def test_the_sandbox_is_told_with_what_it_uses() -> None:
     async with running() as it:
         it.session.isolation = "bubblewrap"
         it.session.used = SandboxUsage(7, 300 * 1024**2, 12.5, 5_000 * 1024**2, 60, ("512 MB of memory in all",))
+        it.session.left = ["sub/.git/hooks/pre-push: git runs it as a hook"]
         await it.press("ctrl+x", "s")
         await until(it.pilot, lambda: isinstance(it.app.screen, TextScreen))
         await it.settle()
@@ -644,6 +645,7 @@ async def test_the_sandbox_is_told_with_what_it_uses() -> None:
         assert "Isolated by bubblewrap" in told
         assert "7 processes, 300 MB of memory" in told
         assert "512 MB of memory in all" in told
+        assert "- sub/.git/hooks/pre-push: git runs it as a hook" in told
 
 
 def test_why_nothing_is_separated_is_told_clean() -> None:
