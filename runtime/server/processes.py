@@ -110,13 +110,13 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     try:
         if not hasattr(os, "pidfd_open"):
             return await asyncio.to_thread(process.wait)
-        await _gone(process.pid)
+        await gone(process.pid)
         return process.wait()
     finally:
         _awaited.discard(process.pid)
 
 
-async def _gone(pid: int) -> None:
+async def gone(pid: int) -> None:
     """Wait for the end of a process, by its pidfd."""
     try:
         fd = os.pidfd_open(pid)
@@ -136,7 +136,7 @@ async def _all_gone(pids: Iterable[int]) -> None:
     """Wait for the end of all; where the system has no pidfds, for nothing that can be known."""
     if hasattr(os, "pidfd_open"):
         for pid in pids:
-            await _gone(pid)
+            await gone(pid)
 
 
 def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:

@@ -17,6 +17,7 @@ AREAS = (
     "gigabyte",
     "edits",
     "server",
+    "browsing",
     "kernels",
     "steps",
     "stalls",

@@ -17,7 +17,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests import machine
-from tests.campaign import edits, escapes, interleavings, kernels, kills, owners, shells, swaps, syscalls, trajectories
+from tests.campaign import (
+    browsers,
+    edits,
+    escapes,
+    interleavings,
+    kernels,
+    kills,
+    owners,
+    shells,
+    swaps,
+    syscalls,
+    trajectories,
+)
 from tests.campaign.trial import Result
 from tests.program import ROOT
 
@@ -32,6 +44,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "interleavings": lambda seed: interleavings.run(interleavings.FULL, seed),
     "shell_deaths": lambda seed: shells.deaths(shells.DEATHS, seed),
     "interrupts": lambda seed: shells.interrupts(shells.INTERRUPTS, seed),
+    "browser_kills": lambda seed: browsers.run(browsers.KILLS, seed),
     "kernel_deaths": lambda seed: kernels.run(kernels.FULL, seed),
     "trajectories": lambda seed: trajectories.run(trajectories.FULL, seed),
     "edits": lambda seed: edits.run(None, seed),
@@ -59,6 +72,7 @@ MEANINGS = {
     "interleavings": "Random interleavings of user, model, memory, runtime and crashes around the controller.",
     "shell_deaths": "A shell ends itself or is killed (-9) at a random point; things were left running before.",
     "interrupts": "The request for a command is closed after a random time, whatever the command does with signals.",
+    "browser_kills": "The browser's worker, its driver, Chromium or a part of it is killed (-9) in a step or between.",
     "kernel_deaths": "A kernel is killed (-9) or ends itself: between cells, in one, around one, while it starts.",
     "trajectories": "Events and trajectories with types swapped, parts moved, bits flipped, ends cut off.",
     "edits": "An edit of a file is killed at every single system call, and a new server takes it back.",

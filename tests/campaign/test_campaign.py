@@ -23,8 +23,21 @@ from core.events import (
     envelope_to_dict,
 )
 from core.sqlite import sqlite3
+from runtime.local import LocalRuntime
 from runtime.server import hints
-from tests.campaign import edits, interleavings, kernels, kills, owners, shells, stored, swaps, syscalls, trajectories
+from tests.campaign import (
+    browsers,
+    edits,
+    interleavings,
+    kernels,
+    kills,
+    owners,
+    shells,
+    stored,
+    swaps,
+    syscalls,
+    trajectories,
+)
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
@@ -146,6 +159,21 @@ class TestShells:
 
         with pytest.raises(Violation, match=r"HANDLOOM_SEED=5: .*is NOT executed"):
             await shells.is_usable(busy, "HANDLOOM_SEED=5", Facts())
+
+
+@pytest.mark.browser
+class TestBrowsers:
+    def test_a_browser_that_is_killed_gives_one_observation_and_is_replaced(self, seed: int) -> None:
+        holds(browsers.run(browsers.SHORT, seed, browsers.SHORT // 2), browsers.SHORT)
+
+    async def test_a_page_that_is_not_seen_again_is_noticed(self, tmp_path: Path) -> None:
+        runtime = LocalRuntime(tmp_path, options=("--plugins", "browser", "--lazy-plugins"))
+        await runtime.start()
+        try:
+            with pytest.raises(Violation, match=r"not usable: .*does not answer"):
+                await browsers.is_usable(runtime, "http://localhost:65533/", Facts())
+        finally:
+            await runtime.aclose()
 
 
 class TestKernels:

@@ -9,6 +9,7 @@ from core.events import (
     CmdOutputObservation,
     CmdRunAction,
     Frame,
+    PageShown,
     Status,
     TerminalOutput,
     TokenDelta,
@@ -28,6 +29,7 @@ from runtime.protocol import NO_ACTION_ID, LineSplitter, ProtocolError
         Status("error", "STATUS$ERROR", ""),
         TokenDelta(3, "a\nb", "reasoning"),
         TokenDelta(3, "\ud800"),
+        PageShown(4, "http://x/", "T\n", bytes(range(256)), 1280, 720),
     ],
 )
 def test_a_frame_is_one_line_and_comes_back(frame: Frame) -> None:

@@ -37,10 +37,12 @@ def repository(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def walled(workspace: Path, isolation: Isolation = WALLED, **changes: object) -> AsyncIterator[LocalRuntime]:
-    """A runtime with walls, started."""
+async def walled(
+    workspace: Path, isolation: Isolation = WALLED, *, options: tuple[str, ...] = (), **changes: object
+) -> AsyncIterator[LocalRuntime]:
+    """A runtime with walls, started; `options` are the server's."""
     wanted = replace(isolation, **changes)  # type: ignore[arg-type]
-    runtime = await asyncio.to_thread(LocalRuntime, workspace, isolation=wanted)
+    runtime = await asyncio.to_thread(LocalRuntime, workspace, isolation=wanted, options=options)
     assert not runtime.why_open
     try:
         await runtime.start()

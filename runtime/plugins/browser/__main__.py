@@ -36,9 +36,16 @@ def main() -> int:
     try:
         asyncio.run(_serve(options, why_unconfined, say))
     except (chromium.NoChromiumError, Error) as error:
-        say({"failed": str(error)})
+        say({"failed": _in_short(str(error))})
         return 1
     return 0
+
+
+def _in_short(why: str) -> str:
+    """The first line, and what Chromium said last before it gave up; its arguments fill a screen."""
+    lines = [line.strip() for line in why.splitlines()]
+    fatal = [line for line in lines if ":FATAL:" in line or "error while loading" in line]
+    return ": ".join([*lines[:1], *fatal[-1:]])
 
 
 async def _serve(options: argparse.Namespace, why_unconfined: str, say: worker.Say) -> None:

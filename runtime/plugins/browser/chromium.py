@@ -15,10 +15,11 @@ from typing import Any
 from playwright.async_api import BrowserContext, Playwright
 
 NAMES = (
-    *("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
-"""Debian's program itself comes first: its starter lets extensions in and brings keys for Google's services."""
+ITSELF = {"/usr/bin/chromium": "/usr/lib/chromium/chromium"}
+"""Debian's program by its starter, which would let extensions in and bring keys for Google's services."""
 VIEWPORT = (1280, 720)
 """BrowserGym's."""
 START_TIMEOUT_MS = 25_000
@@ -62,7 +63,8 @@ def find(playwright: Playwright) -> str:
     """The program. Raises NoChromiumError."""
     for name in NAMES:
         if found := shutil.which(name):
-            return found
+            itself = ITSELF.get(found, found)
+            return itself if Path(itself).exists() else found
     bundled = playwright.chromium.executable_path
     if Path(bundled).exists():
         return bundled

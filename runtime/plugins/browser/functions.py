@@ -6,6 +6,7 @@ Follows `browsergym/core/action/functions.py`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
@@ -19,6 +20,9 @@ from runtime.plugins.browser.tabs import Tabs
 ELEMENT_MS = 500
 """BrowserGym's patience with an element."""
 MAX_WAIT_MS = 30_000
+ACTS_S, NAVIGATES_S = 10.0, 35.0
+"""For a function as a whole: each has its own patience, but where a page hangs, that does not hold."""
+NAVIGATES = frozenset({"goto", "go_back", "go_forward", "noop"})
 
 Button = Literal["left", "middle", "right"]
 Modifiers = Sequence[Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"]]
@@ -33,7 +37,8 @@ async def perform(tabs: Tabs, calls: Sequence[Call], say: Callable[[str], None])
         if call.name not in FUNCTIONS:
             raise NameError(f"Invalid action type '{call.name}'.")
     for call in calls:
-        await FUNCTIONS[call.name](Step(tabs, say), *call.arguments, **call.named)
+        async with asyncio.timeout(NAVIGATES_S if call.name in NAVIGATES else ACTS_S):
+            await FUNCTIONS[call.name](Step(tabs, say), *call.arguments, **call.named)
 
 
 class Step:

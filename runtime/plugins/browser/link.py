@@ -40,6 +40,7 @@ class WorkerLink:
         self._command = command  # of what speaks as our worker does; empty for our worker
         self._asked: dict[int, asyncio.Future[Message]] = {}
         self._number = 0
+        self._has_ended = False
         self._ready: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._life: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -47,7 +48,8 @@ class WorkerLink:
 
     @property
     def is_gone(self) -> bool:
-        return self._life is None or self._life.done()
+        """Whether nothing can be asked of it any more; what it left behind may still be cleared away."""
+        return self._life is None or self._has_ended
 
     @property
     def pid(self) -> int | None:
@@ -120,6 +122,7 @@ class WorkerLink:
         except ValueError:
             why = "the browser's worker said what makes no sense"
         finally:
+            self._has_ended = True
             await asyncio.to_thread(family.end, process.pid, self.folder)
             status = await ended
             came.close()

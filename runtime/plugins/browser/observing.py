@@ -31,11 +31,11 @@ NOTHING = Extraction({"nodes": []}, {}, "")
 
 
 async def observe(
-    tabs: Tabs, asked: dict[str, Any], workspace: Path, error: str, notes: Sequence[str]
+    tabs: Tabs, asked: dict[str, Any], workspace: Path, *, error: str, notes: Sequence[str], patience_s: float
 ) -> dict[str, Any]:
     """The fields of the observation of a step. Raises HangError, and playwright's Error where the page breaks."""
     is_browse = asked["trigger"] == "browse"
-    seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"])))
+    seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"])), patience_s)
     notes = [*notes, *seen.cuts]
     path = await asyncio.to_thread(_keep, seen.picture, workspace) if seen.picture else None
     fields: dict[str, Any] = {

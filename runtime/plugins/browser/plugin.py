@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
 from typing import Any, Literal
 
 from core.events import (
@@ -31,10 +30,10 @@ STEP_TIMEOUT_S = 120.0
 """V0's, for an action that names none."""
 START_TIMEOUT_S = 30.0
 """Chromium takes one to two seconds, on a machine that swaps many times that."""
+_FRESH = "The browser had ended; this is a fresh one, without the pages and cookies of before"
 _LOST = "Its pages and cookies are lost. The next action starts a fresh browser."
 
 Trigger = Literal["browse", "browse_interactive"]
-Link = Callable[..., WorkerLink]
 
 
 class BrowserPlugin:
@@ -60,7 +59,7 @@ class BrowserPlugin:
             return
         mode = evaluation.asked_for(self._place.environ)
         command = mode.command(self._place.working_dir) if mode else ()
-        worker = WorkerLink(self._place.folder / f"browser{next(self._numbers)}", self._on_message, command)
+        worker = WorkerLink(self._place.folder / f"b{next(self._numbers)}", self._on_message, command)
         async with asyncio.timeout(evaluation.START_TIMEOUT_S if mode else START_TIMEOUT_S):
             await worker.begin(self._place.working_dir, self._place.environ)
         self._worker = worker
@@ -85,12 +84,11 @@ class BrowserPlugin:
     ) -> Observation:
         limit_s = STEP_TIMEOUT_S if action.timeout is None else action.timeout
         request = {"do": "step", "trigger": trigger, "cause": action_id, "limit_s": limit_s, "cwd": self._place.cwd()}
+        request = {**request, **what, "return_axtree": action.return_axtree}
         async with self._turn:
             try:
-                await self.start()
-                assert self._worker is not None
                 async with asyncio.timeout(limit_s):
-                    answer = await self._worker.ask({**request, **what, "return_axtree": action.return_axtree})
+                    answer = await self._answer(request)
             except TimeoutError:
                 await self._end_worker()
                 return _failed(
@@ -103,6 +101,22 @@ class BrowserPlugin:
         if "evaluated" in answer:
             return await evaluation.observation(answer["evaluated"], trigger)
         return _observation(answer)
+
+    async def _answer(self, request: Message) -> Message:
+        """What the worker answers. A page is opened a second time, by another worker, where the first one's is gone."""
+        worker = await self._living()
+        try:
+            return await worker.ask(request)
+        except WorkerGoneError:
+            if request["trigger"] != "browse" or evaluation.asked_for(self._place.environ):
+                raise  # to open a page again harms nothing, but for an environment that counts steps
+        worker = await self._living()
+        return await worker.ask({**request, "notes": [_FRESH]})
+
+    async def _living(self) -> WorkerLink:
+        await self.start()
+        assert self._worker is not None
+        return self._worker
 
     async def _end_worker(self) -> None:
         if self._worker is not None:

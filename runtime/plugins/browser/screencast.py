@@ -46,7 +46,7 @@ class Screencast:
         """Cast one page, until another is active or nobody watches."""
         page = self._tabs.active
         session = await self._tabs.context.new_cdp_session(page)
-        frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(1)
+        frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue()  # Chromium sends two or three before it waits
 
         def take(frame: dict[str, Any]) -> None:  # a method has no room for what playwright writes on it
             frames.put_nowait(frame)
@@ -66,17 +66,21 @@ class Screencast:
 
     async def _show_all(self, session: CDPSession, frames: asyncio.Queue[dict[str, Any]]) -> None:
         while True:
-            frame = await frames.get()
+            came = [await frames.get()]
+            while not frames.empty():
+                came.append(frames.get_nowait())
+            frame = came[-1]
             page = self._tabs.active
-            seen = frame["metadata"]
+            view = frame["metadata"]
             self._show(
                 {
                     "url": page.url,
                     "title": await page.title(),
                     "data": frame["data"],
-                    "width": round(seen["deviceWidth"]),
-                    "height": round(seen["deviceHeight"]),
+                    "width": round(view["deviceWidth"]),
+                    "height": round(view["deviceHeight"]),
                 }
             )
             await asyncio.sleep(PERIOD_S)
-            await session.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
+            for seen in came:
+                await session.send("Page.screencastFrameAck", {"sessionId": seen["sessionId"]})

@@ -12,7 +12,7 @@
     return null;
   };
   const pieces = [];
-  let left = limit, truncated = false;
+  let left = limit, truncated = false, isPart = false;
   const put = text => {
     if (text.length > left) { text = text.slice(0, left); truncated = true; }
     left -= text.length;
@@ -23,7 +23,7 @@
     const next = todo.pop();
     if (typeof next === "string") { put(next); continue; }
     if (!next) continue;
-    if (next.nodeType === Node.TEXT_NODE) { put(escaped(next.data)); continue; }
+    if (next.nodeType === Node.TEXT_NODE) { put(escaped(next.data.slice(0, left + 1))); continue; }
     if (next.nodeType !== Node.ELEMENT_NODE && next.nodeType !== Node.DOCUMENT_FRAGMENT_NODE) continue;
     if (next.nodeType === Node.ELEMENT_NODE) {
       const tag = next.nodeName.toUpperCase();
@@ -45,9 +45,9 @@
       for (let at = assigned.length - 1; at >= 0; at--) todo.push(assigned[at]);
     } else {
       // The children go on the pile one at a time: a million of them would not fit there.
-      if (inner.lastChild && inner.childNodes.length > 100000) truncated = true;
+      isPart ||= inner.childNodes.length > 100000;
       for (let at = Math.min(inner.childNodes.length, 100000) - 1; at >= 0; at--) todo.push(inner.childNodes[at]);
     }
   }
-  return { html: pieces.join(""), truncated };
+  return { html: pieces.join(""), truncated: truncated || isPart };
 }

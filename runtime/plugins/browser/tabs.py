@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -24,9 +24,12 @@ MAX_NOTES = 20
 MAX_NOTE_CHARS = 300
 ANSWER_S = 8.0
 """A page that does not answer a question for so long hangs. With a navigation of 30 s before, a step ends in 40."""
+ALIVE_S = 2.0
+"""Chromium itself is never as busy as its pages."""
 LOADED_WITHIN_MS = 3_000
 """BrowserGym's patience with pages that load, after a step."""
 ABORTED = "net::ERR_ABORTED"
+ANY_ADDRESS = "http://localhost/"
 DOWNLOAD_BEGINS_S = 0.5
 _FRAME = "() => new Promise(done => { requestAnimationFrame(() => setTimeout(done)); setTimeout(done, 100); })"
 """Resolves once what was handed to the page was handled and drawn; a tab that is out of sight draws nothing."""
@@ -49,6 +52,10 @@ class Notes:
             self._counts[text] += 1
         else:
             self._left_out += 1
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.add(text)
 
     def take(self) -> list[str]:
         """All of them, and begin anew."""
@@ -105,19 +112,27 @@ class Tabs:
         pages = self.context.pages
         return pages.index(self._active) if self._active in pages else -1
 
+    async def is_alive(self) -> bool:
+        """Whether Chromium itself answers, whatever its pages do."""
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(ALIVE_S):
+                await self.context.cookies(ANY_ADDRESS)
+                return True
+        return False
+
     async def session(self, page: Page) -> CDPSession:
         """The page's own line to Chromium. Raises playwright's Error."""
         if page not in self._sessions:
             self._sessions[page] = await self.context.new_cdp_session(page)
         return self._sessions[page]
 
-    async def answered(self, question: Awaitable[T]) -> T:
+    async def answered(self, question: Awaitable[T], within_s: float = ANSWER_S) -> T:
         """What the active page answers. Raises HangError where it does not in time, and playwright's Error."""
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(within_s):
                 return await question
         except TimeoutError:
-            raise HangError(f"the page does not respond after {ANSWER_S:.0f} s") from None
+            raise HangError from None
 
     async def open(self) -> Page:
         """A new page, which becomes the active one. Raises ValueError where there are MAX_TABS."""
@@ -127,7 +142,10 @@ class Tabs:
         return self._active
 
     async def settle(self) -> None:
-        """Wait until the page has handled what it was given, and until what it navigates to is there."""
+        """Wait until the page has handled what it was given, and until what it navigates to is there.
+
+        Raises HangError.
+        """
         await self.drawn()
         await self._until(lambda: self._active not in self._navigating or self._active in self._broken)
         if self._aborted:  # by the server's own wish, or because what came is a file, which is told a little later
@@ -145,13 +163,13 @@ class Tabs:
                     await self._moved.wait()
 
     async def drawn(self) -> None:
-        """Wait until the page has drawn what it knows of; what is wrong with it shows when it is looked at."""
-        with suppress(Error, HangError):
+        """Wait until the page has drawn what it knows of. Raises HangError; an error shows when it is looked at."""
+        with suppress(Error):
             await self.answered(self._active.evaluate(_FRAME))
 
     async def mend(self, *, hangs: bool = False) -> str:
         """Put a blank page in the place of the active one where that is closed, broken, or `hangs`; the answer says
-        why, and is empty where it is well."""
+        why, and is empty where it is well. Raises TimeoutError and playwright's Error where Chromium opens none."""
         page, why = self._active, ""
         if hangs:
             why = "The page did not respond and was closed"
@@ -161,10 +179,14 @@ class Tabs:
             why = f"The page was closed: {why_not}" if not _is_inner(page.url) else ""
         if why or page.is_closed():
             others = [other for other in self.context.pages if other not in self._broken and other is not page]
-            self.active = others[-1] if others and not why else await self.context.new_page()
+            self.active = others[-1] if others and not why else await self._blank()
         if why:
             self._close(page)
         return why
+
+    async def _blank(self) -> Page:
+        async with asyncio.timeout(ANSWER_S):
+            return await self.context.new_page()
 
     def _follow(self, page: Page) -> None:
         page.on("crash", self._crashed)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,11 +22,16 @@ from playwright.async_api import Error, async_playwright
 from runtime.plugins.browser import addresses, calls, chromium, downloads, functions, observing, text
 from runtime.plugins.browser.gate import Gate, upstream_of
 from runtime.plugins.browser.screencast import Screencast
-from runtime.plugins.browser.tabs import HangError, Notes, Tabs
+from runtime.plugins.browser.tabs import ANSWER_S, HangError, Notes, Tabs
+from runtime.server import processes
 
 NAVIGATION_MS = 30_000
+STEP_S = 36.0
+"""That a step takes, with a page of any size: what a navigation leaves of it is for looking at the page."""
 SHARE_OF_LIMIT = 0.7
 """Of an action's time that a navigation may take: what is left is for looking at what is there."""
+CUT_OFF = ("net::ERR_ABORTED", "net::ERR_FAILED", "net::ERR_NETWORK_CHANGED", "is interrupted by another navigation")
+"""What a navigation says that something else ended: a part of Chromium that died, or the page before."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 Message = dict[str, Any]
@@ -40,13 +48,14 @@ class Worker:
         self._current: tuple[int, asyncio.Task[Message]] | None = None
         self._screencast = Screencast(tabs, lambda page: say({"page": {**page, "cause": self._cause}}))
 
-    async def run(self, lines: asyncio.StreamReader) -> None:
-        """Work until `lines` end or Chromium does."""
+    async def run(self, lines: asyncio.StreamReader, drivers: set[int]) -> None:
+        """Work until `lines` end, or Chromium does, or one of the processes that stand between us and it."""
         ends = [
             asyncio.create_task(self._take_all(lines)),
             asyncio.create_task(self._work()),
             asyncio.create_task(self._screencast.run()),
             asyncio.create_task(self._tabs.closed.wait()),
+            *(asyncio.create_task(processes.gone(pid)) for pid in drivers),
         ]
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -79,33 +88,55 @@ class Worker:
             finally:
                 step.cancel()
             self._current = None
-            if not step.cancelled() and not self._tabs.closed.is_set():
-                self._say({**step.result(), "id": request["id"]})
+            if step.cancelled():
+                continue
+            answer = step.result()
+            if answer.get("observation", {}).get("error") and not await self._tabs.is_alive():
+                return  # Chromium is gone, and the end of this process says so
+            self._say({**answer, "id": request["id"]})
 
     async def _step(self, request: Message) -> Message:
         """Carry out what is asked, wait until the page has settled, and look at it."""
-        tabs, error, said = self._tabs, "", list[str]()
+        tabs, said, began = self._tabs, list[str](), time.monotonic()
         request["calls"] = request.get("calls") or f'goto("{addresses.completed(request["url"])}")'
         tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
         self._gate.refused.clear()
+        self._notes.add_all(request.get("notes", ()))
+        if broken := await tabs.mend():  # since the last step
+            self._notes.add(broken)
         os.chdir(request["cwd"])  # where relative paths of files to upload begin
-        try:
-            await functions.perform(tabs, calls.parse(request["calls"]), said.append)
-        except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote; BrowserGym's form
-            error = f"{type(failure).__name__}: {failure}"
-        if error or request["trigger"] != "browse":
-            await tabs.settle()
+        error = await self._performed(request, said)
+        broken = await tabs.mend()
+        is_cut_off = broken or (not tabs.downloads and any(sign in error for sign in CUT_OFF))
+        if is_cut_off and request["trigger"] == "browse":  # to open a page again harms nothing
+            self._notes.add(f"{broken or 'Its way here was cut off'}, and the page was opened again")
+            error, broken = await self._performed(request, said), await tabs.mend()
         if tabs.downloads:
             return await self._downloaded(request["calls"])
-        if broken := await tabs.mend():
-            error = f"{error}\n{broken}" if error else broken
-        error = error or self._gate.refused.get(urlsplit(tabs.active.url).hostname or "", "")
-        return {"observation": await self._seen(request, error, said)}
+        error = "\n".join(filter(None, [error, broken])) or self._gate.refused.get(
+            urlsplit(tabs.active.url).hostname or "", ""
+        )
+        patience_s = max(ANSWER_S, STEP_S - (time.monotonic() - began))
+        return {"observation": await self._seen(request, error, said, patience_s)}
 
-    async def _seen(self, request: Message, error: str, said: list[str]) -> Message:
+    async def _performed(self, request: Message, said: list[str]) -> str:
+        """Carry out the calls and let the page settle; the answer is what went wrong, in BrowserGym's form."""
+        error = ""
+        try:
+            await functions.perform(self._tabs, calls.parse(request["calls"]), said.append)
+        except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote
+            error = f"{type(failure).__name__}: {failure}"
+        if "Timeout" not in error and (error or request["trigger"] != "browse"):
+            with suppress(HangError):  # which shows again when the page is looked at
+                await self._tabs.settle()
+        return error
+
+    async def _seen(self, request: Message, error: str, said: list[str], patience_s: float) -> Message:
         notes = [*(f"Message to the user: {message}" for message in said), *self._notes.take()]
         try:
-            return await observing.observe(self._tabs, request, self._workspace, error, notes)
+            return await observing.observe(
+                self._tabs, request, self._workspace, error=error, notes=notes, patience_s=patience_s
+            )
         except (HangError, Error) as failure:
             broken = await self._tabs.mend(hangs=isinstance(failure, HangError)) or str(failure)
             error = f"{error}\n{broken}" if error else broken
@@ -127,11 +158,16 @@ class Worker:
 
 
 async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: asyncio.StreamReader, say: Say) -> None:
-    """Start Chromium, say so, and work until the end of `lines` or of Chromium. Raises NoChromiumError, Error."""
+    """Start Chromium, say so, and work until the end of `lines` or of Chromium. Raises NoChromiumError, Error.
+
+    Ends the process: the server kills what is left of Chromium with it, and to close it would take its time, and for
+    ever where the driver has died.
+    """
     notes = Notes()
     gate = Gate(upstream_of(os.environ), notes.add)
     await gate.start()
     async with async_playwright() as playwright:
+        drivers = await asyncio.to_thread(processes.descendants, os.getpid())
         try:
             context = await chromium.launch(playwright, folder, gate.address, is_confined=not why_unconfined)
         except Error as error:
@@ -139,9 +175,12 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
                 raise
             why_unconfined = error.message.strip().partition("\n")[0]
             context = await chromium.launch(playwright, folder, gate.address, is_confined=False)
+        worker = Worker(Tabs(context, notes), gate, notes, workspace, say)
         say({"ready": {"why_unconfined": why_unconfined}})
         try:
-            await Worker(Tabs(context, notes), gate, notes, workspace, say).run(lines)
+            await worker.run(lines, drivers)
+        except BaseException:
+            traceback.print_exc()  # into the server's log; nobody is left to raise it to
+            raise
         finally:
-            await context.close()
-    gate.close()
+            os._exit(0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from core.events import BrowseInteractiveAction, BrowserOutputObservation, Brows
 from runtime.plugins.browser.plugin import BrowserPlugin
 from tests.runtime.conftest import Watcher, place
 
+SHORT = "/tmp"
+"""Chromium puts a socket there, whose path may not be long."""
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -56,11 +60,14 @@ class Browser:
     def __init__(self, folder: Path) -> None:
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
-        self.private = folder / "private"
-        self.private.mkdir()
+        self.private = Path(tempfile.mkdtemp(prefix="hb", dir=SHORT))
         where = place(self.private, cwd=lambda: str(self.workspace))
         self.plugin = BrowserPlugin(_at(where, self.workspace))
-        self._watcher = Watcher()
+        self.watcher = Watcher()
+
+    async def aclose(self) -> None:
+        await self.plugin.aclose()
+        shutil.rmtree(self.private)
 
     async def browse(self, url: str, **fields: Any) -> BrowserOutputObservation:
         """Open a page by BrowseURLAction."""
@@ -75,7 +82,7 @@ class Browser:
 
     async def _carry_out(self, action: BrowseURLAction | BrowseInteractiveAction) -> Observation:
         async with asyncio.timeout(60):
-            return await self.plugin.table[type(action)](action, 7, self._watcher.emit)
+            return await self.plugin.table[type(action)](action, 7, self.watcher.emit)
 
 
 def bid(observation: BrowserOutputObservation, element: str) -> str:

@@ -23,7 +23,7 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
     browser = Browser(tmp_path_factory.mktemp("browser"))
     await browser.plugin.start()
     yield browser
-    await browser.plugin.aclose()
+    await browser.aclose()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

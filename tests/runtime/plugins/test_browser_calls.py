@@ -1,0 +1,108 @@
+"""The text of a step as calls, the names of downloads, and what the agent reads: all of it pure."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.plugins.browser import text
+from runtime.plugins.browser.calls import MAX_CALLS, Call, parse
+from runtime.plugins.browser.downloads import safe_name
+
+
+@pytest.mark.parametrize(
+    ("step", "calls"),
+    [
+        ("click('a51')", [Call("click", ("a51",), {})]),
+        (
+            "click('48', button='middle', modifiers=['Shift'])",
+            [Call("click", ("48",), {"button": "middle", "modifiers": ["Shift"]})],
+        ),
+        (
+            "fill('1', 'a) b')\n\tpress('1', \"Enter\")",
+            [Call("fill", ("1", "a) b"), {}), Call("press", ("1", "Enter"), {})],
+        ),
+        ("noop() noop(500)", [Call("noop", (), {}), Call("noop", (500,), {})]),
+        ("# click('1')\nscroll(-50.2, -100.5)", [Call("scroll", (-50.2, -100.5), {})]),
+        ("I will press it: click('1'). Then wait.", [Call("click", ("1",), {})]),
+        ("```python\ngoto('http://x/')\n```", [Call("goto", ("http://x/",), {})]),
+        ("fill('1', '''two\nlines''')", [Call("fill", ("1", "two\nlines"), {})]),
+        ("upload_file('5', ['a', 'b'],)", [Call("upload_file", ("5", ["a", "b"]), {})]),
+        ("page.click('1')", [Call("click", ("1",), {})]),
+    ],
+)
+def test_calls_are_found_where_browsergym_finds_them(step: str, calls: list[Call]) -> None:
+    assert parse(step) == calls
+
+
+@pytest.mark.parametrize(
+    "step", ["", "nothing", "click(", "click(x)", "click(*['1'])", "f(**{'a': 1})", "click('1'", "((("]
+)
+def test_what_has_no_call_is_an_empty_action(step: str) -> None:
+    with pytest.raises(ValueError, match="Received an empty action"):
+        parse(step)
+
+
+def test_a_step_is_bounded() -> None:
+    with pytest.raises(ValueError, match="Received 101 actions at once"):
+        parse("noop()\n" * (MAX_CALLS + 1))
+    with pytest.raises(ValueError, match="Received an action of 1000000 characters"):
+        parse("x" * 1_000_000)
+
+
+@given(st.text(alphabet="click('1\", )[]{}#\n\\ab=*-.", max_size=60))
+def test_any_text_is_calls_or_refused(step: str) -> None:
+    refused = ""
+    try:
+        refused = "" if parse(step) else "no call"
+    except ValueError as error:
+        refused = str(error)
+    assert refused in {"", "Received an empty action."}
+
+
+@pytest.mark.parametrize(
+    ("suggested", "name"),
+    [
+        ("report.pdf", "report.pdf"),
+        ("../../.ssh/authorized_keys", "authorized_keys"),
+        ("..\\..\\x.exe", "x.exe"),
+        (".bashrc", "bashrc"),
+        ("..", "file"),
+        ("", "file"),
+        ("a\x1b[31m\nb.txt", "a__31m_b.txt"),
+        ("x" * 300 + ".gz", "x" * 100 + ".gz"),
+    ],
+)
+def test_the_name_of_a_download_is_one_visible_part(suggested: str, name: str) -> None:
+    assert safe_name(suggested) == name
+
+
+def test_what_the_agent_reads_is_what_v0_says() -> None:
+    assert text.after_browsing("http://x/", "", "# T\n") == (
+        "[Current URL: http://x/]\n============== BEGIN webpage content ==============\n# T\n\n"
+        "============== END webpage content ==============\n"
+    )
+    assert text.after_browsing("u", "Error: no", "") == (
+        "[Current URL: u]\n================ BEGIN error message ===============\n"
+        "The following error occurred when trying to visit the URL:\nError: no\n"
+        "================ END error message ===============\n"
+        "============== BEGIN webpage content ==============\n\n============== END webpage content ==============\n"
+    )
+    assert text.after_interacting("u", "Error: no", "tree", ["a note"], focused="7", screenshot_path="/p.png") == (
+        "[Current URL: u]\n[Focused element bid: 7]\n[Screenshot saved to: /p.png]\n\n"
+        "================ BEGIN error message ===============\n"
+        "The following error occurred when executing the last action:\nError: no\n"
+        "================ END error message ===============\n[a note]\n"
+        "Accessibility tree of the COMPLETE webpage:\n"
+        "Note: [bid] is the unique alpha-numeric identifier at the beginning of lines for each element in the AXTree. "
+        "Always use bid to refer to elements in your actions.\n"
+        "============== BEGIN accessibility tree ==============\ntree\n"
+        "============== END accessibility tree ==============\n"
+    )
+    assert "[Action executed successfully.]\n" in text.after_interacting("u", "", "tree")
+
+
+def test_a_long_text_is_cut_and_says_how_much_is_left() -> None:
+    assert text.cut("x" * 200_000) == "x" * 200_000
+    assert text.cut("x" * 200_001) == "x" * 200_000 + "\n[... truncated: 1 more characters are not shown ...]"

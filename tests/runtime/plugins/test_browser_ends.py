@@ -1,0 +1,165 @@
+"""How a browser ends: hung, crashed, killed, interrupted, closed; and what of it is left, which is nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from runtime.plugins.browser import family
+from runtime.plugins.browser.link import WorkerGoneError
+from tests.runtime.conftest import has_ended
+from tests.runtime.plugins.browsing import Browser, Site, bid
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
+    browser = Browser(tmp_path)
+    await browser.plugin.start()
+    yield browser
+    await browser.aclose()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with Site().served() as site:
+        site.pages["/"] = "<h1>well</h1>"
+        yield site
+
+
+def processes(browser: Browser) -> set[int]:
+    worker = browser.plugin.worker
+    assert worker is not None
+    assert worker.pid is not None
+    return family.members(worker.pid, worker.folder)
+
+
+def killed(browser: Browser, mark: str) -> None:
+    for pid in processes(browser):
+        if mark in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_page_that_hangs_costs_the_step_its_time_and_the_worker_its_life(browser: Browser, site: Site) -> None:
+    site.pages["/hang"] = "<button onclick='for (;;);'>b</button>"
+    button = bid(await browser.act(f"goto('{site.url('/hang')}')"), "button")
+    before = processes(browser)
+    seen = await browser.act(f"click('{button}')", timeout=2)
+    assert seen.last_browser_action_error == (
+        "The browser did not finish within 2 s and was ended. "
+        "Its pages and cookies are lost. The next action starts a fresh browser."
+    )
+    assert all(map(has_ended, before))
+    assert "# well" in (await browser.browse(site.url())).content
+
+
+async def test_a_page_that_crashes_is_replaced(browser: Browser, site: Site) -> None:
+    await browser.browse(site.url())
+    killed(browser, "--type=renderer")
+    seen = await browser.act("scroll(0, 10)")
+    assert "The page crashed and was closed" in seen.content
+    assert seen.url == "about:blank"
+    assert "# well" in (await browser.browse(site.url())).content
+
+
+async def test_a_step_that_chromium_does_not_outlive_is_told(browser: Browser, site: Site) -> None:
+    asked, dies = asyncio.Event(), asyncio.Event()
+
+    async def page(request: web.Request) -> web.Response:
+        asked.set()
+        await dies.wait()
+        return web.Response(text="too late")
+
+    site.pages["/slow"] = page
+    stepping = asyncio.create_task(browser.act(f"goto('{site.url('/slow')}')"))
+    await asked.wait()
+    killed(browser, "--remote-debugging-pipe --")
+    killed(browser, "--remote-debugging-pipe\0")
+    seen = await stepping
+    dies.set()
+    assert seen.last_browser_action_error.startswith("The browser is gone: ")
+    assert seen.last_browser_action_error.endswith("The next action starts a fresh browser.")
+    assert "# well" in (await browser.browse(site.url())).content
+
+
+async def test_a_page_is_opened_by_the_next_browser_where_one_is_gone(browser: Browser, site: Site) -> None:
+    killed(browser, "runtime.plugins.browser")
+    seen = await browser.browse(site.url())
+    assert "# well" in seen.content
+    assert not seen.error
+
+
+async def test_an_interrupted_step_stops_and_the_next_one_works(browser: Browser, site: Site) -> None:
+    asked = asyncio.Event()
+
+    async def never(request: web.Request) -> web.Response:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    site.pages["/never"] = never
+    worker = browser.plugin.worker
+    stepping = asyncio.create_task(browser.browse(site.url("/never")))
+    await asked.wait()
+    stepping.cancel()
+    await asyncio.wait([stepping])
+    assert "# well" in (await browser.browse(site.url())).content
+    assert browser.plugin.worker is worker
+
+
+async def test_nothing_is_left_of_it(browser: Browser, site: Site) -> None:
+    await browser.browse(site.url())
+    before, worker = processes(browser), browser.plugin.worker
+    assert len(before) > 5
+    assert worker is not None
+    await browser.plugin.aclose()
+    assert all(map(has_ended, before))
+    assert not worker.folder.exists()
+    await browser.plugin.aclose()
+
+
+async def test_chromium_listens_nowhere(browser: Browser, site: Site) -> None:
+    await browser.browse(site.url())
+    worker = browser.plugin.worker
+    assert worker is not None
+    assert worker.pid is not None
+    listening = {line.split()[9] for table in ("tcp", "tcp6") for line in _listeners(table)}
+    held = {
+        os.readlink(file)
+        for pid in processes(browser) - {worker.pid}  # which is the gate
+        for file in Path(f"/proc/{pid}/fd").iterdir()
+    }
+    assert not held & {f"socket:[{inode}]" for inode in listening}
+
+
+def _listeners(table: str) -> list[str]:
+    lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    return [line for line in lines if line.split()[3] == "0A"]
+
+
+async def test_a_profile_is_fresh(browser: Browser, site: Site, tmp_path: Path) -> None:
+    site.pages["/"] = "<script>document.title = 'was ' + document.cookie; document.cookie = 'a=1; max-age=99'</script>"
+    assert "RootWebArea 'was'" in (await browser.act(f"goto('{site.url()}')")).content
+    assert "RootWebArea 'was a=1'" in (await browser.act(f"goto('{site.url()}')")).content
+    (tmp_path / "other").mkdir()
+    other = Browser(tmp_path / "other")
+    try:
+        assert "RootWebArea 'was'" in (await other.act(f"goto('{site.url()}')")).content
+    finally:
+        await other.aclose()
+
+
+async def test_without_chromium_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    browser = Browser(tmp_path)
+    with pytest.raises(WorkerGoneError, match="Install the package `chromium`"):
+        await browser.plugin.start()
+    await browser.aclose()

@@ -1,0 +1,154 @@
+"""The browser through a server: with walls, watched live, under pages that are too large, and in the list of jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+import aiohttp
+import pytest
+from PIL import Image
+
+from core.errors import UsageError
+from core.events import BrowseInteractiveAction, BrowserOutputObservation, BrowseURLAction, PageShown
+from runtime.client import ActionExecutionClient
+from runtime.local import LocalRuntime
+from tests.runtime.plugins.browsing import Browser, Site
+from tests.runtime.serving import KEY, Server
+from tests.runtime.walled import own, run, walled
+
+pytestmark = pytest.mark.browser
+PLUGIN = ("--plugins", "browser")
+
+
+async def seen(runtime: LocalRuntime, url: str) -> BrowserOutputObservation:
+    observation = await runtime.execute(BrowseURLAction(url=url), 1, lambda frame: None)
+    assert isinstance(observation, BrowserOutputObservation), observation
+    return observation
+
+
+@pytest.mark.bubblewrap
+async def test_behind_walls_the_browser_opens_what_the_agent_serves_there(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "index.html").write_text("<h1>built here</h1>")
+    own(workspace)
+    async with walled(workspace, options=PLUGIN) as runtime:
+        server = "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler)"
+        serve = f"{server}; print(s.server_port, flush=True); s.serve_forever()"
+        port = (await run(runtime, f'mkfifo p; python3 -c "{serve}" >p 2>/dev/null & read n <p; echo $n')).content
+        page = await seen(runtime, f"localhost:{port.split()[-1]}")
+        assert "# built here" in page.content
+        assert page.screenshot_path is not None
+        assert (await run(runtime, f"head -c 4 {page.screenshot_path} | tail -c 3")).content.startswith("PNG")
+        outside = await seen(runtime, "http://example.org/")
+        assert outside.last_browser_action_error == "example.org was not found"
+
+
+class TestStream:
+    async def test_a_page_is_watched_while_it_changes_and_not_longer(self, tmp_path: Path) -> None:
+        async with Site().served() as site:
+            site.pages["/"] = (
+                "<title>Clock</title><h1></h1><script>setInterval(() => document.querySelector('h1').textContent"
+                " = performance.now(), 5)</script>"
+            )
+            runtime = LocalRuntime(tmp_path, options=PLUGIN)
+            await runtime.start()
+            try:
+                assert runtime._client is not None
+                await seen(runtime, site.url())
+                shown: list[PageShown] = []
+                began = time.monotonic()
+                async with aclosing(runtime._client.watch_page()) as pages, asyncio.timeout(20):
+                    async for page in pages:
+                        shown.append(page)
+                        if len(shown) == 4:
+                            break
+                assert time.monotonic() - began > 0.55, "more than five a second"
+                assert {(page.title, page.url, page.cause) for page in shown[1:]} == {("Clock", site.url(), 1)}
+                picture = Image.open(io.BytesIO(shown[-1].data))
+                assert picture.format == "JPEG"
+                assert picture.size == (shown[-1].width, shown[-1].height)
+                assert shown[0].data != shown[-1].data
+                assert "Clock" in (await self.tree(runtime))
+            finally:
+                await runtime.aclose()
+
+    async def tree(self, runtime: LocalRuntime) -> str:
+        return (
+            await runtime.execute(BrowseInteractiveAction(browser_actions="noop(1)"), 2, lambda frame: None)
+        ).content
+
+    async def test_another_tab_is_shown_when_it_is_the_active_one(self, tmp_path: Path) -> None:
+        async with Site().served() as site:
+            site.pages |= {"/a": "<title>A</title>a", "/b": "<title>B</title>b"}
+            runtime = LocalRuntime(tmp_path, options=PLUGIN)
+            await runtime.start()
+            try:
+                assert runtime._client is not None
+                await seen(runtime, site.url("/a"))
+                async with aclosing(runtime._client.watch_page()) as pages, asyncio.timeout(20):
+                    async for page in pages:
+                        if page.title == "A":
+                            break
+                    calls = f"new_tab()\ngoto('{site.url('/b')}')"
+                    await runtime.execute(BrowseInteractiveAction(browser_actions=calls), 2, lambda frame: None)
+                    async for page in pages:
+                        if page.title == "B":
+                            break
+            finally:
+                await runtime.aclose()
+
+    async def test_without_a_browser_that_is_said(self, client: ActionExecutionClient) -> None:
+        with pytest.raises(UsageError, match="no browser"):
+            await anext(client.watch_page())
+
+    async def test_it_wants_the_key(self, server: Server, http: aiohttp.ClientSession) -> None:
+        assert (await http.get(f"{server.url}/browser/stream")).status == 401
+        assert (await http.get(f"{server.url}/browser/stream", headers={"X-Session-API-Key": KEY})).status == 404
+
+
+async def test_the_browser_is_no_job_of_the_agent(tmp_path: Path) -> None:
+    runtime = LocalRuntime(tmp_path, options=PLUGIN)
+    await runtime.start()
+    try:
+        await seen(runtime, "about:blank")
+        assert await runtime.jobs() == []
+    finally:
+        await runtime.aclose()
+
+
+class TestTooMuch:
+    @pytest.fixture
+    async def browser(self, tmp_path: Path) -> Browser:
+        return Browser(tmp_path)
+
+    @pytest.mark.parametrize(
+        "page",
+        [
+            pytest.param("<p>" + "word " * 1_000_000, id="5 MB of text"),
+            pytest.param("<p><b>x</b>" * 10_000, id="20,000 elements"),
+            pytest.param("<div>" * 5_000 + "x", id="nested 5,000 deep"),
+            pytest.param("<div style='width: 100000px; height: 100000px'>x</div>", id="100,000 pixels wide and high"),
+        ],
+    )
+    async def test_a_page_that_is_too_large_is_seen_in_part(self, browser: Browser, page: str) -> None:
+        async with Site().served() as site:
+            site.pages["/"] = page
+            try:
+                await browser.plugin.start()
+                began = time.monotonic()
+                observation = await browser.browse(site.url())
+                tree = await browser.act("scroll(0, 10)")
+                assert time.monotonic() - began < 2 * 40
+                assert len(observation.content) < 210_000
+                assert len(tree.content) < 210_000
+                if len(page) > 100_000:
+                    assert "truncated" in observation.content + tree.content
+                site.pages["/"] = "<h1>well</h1>"
+                assert "# well" in (await browser.browse(site.url())).content
+            finally:
+                await browser.aclose()
