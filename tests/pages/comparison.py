@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import re
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import chain
 from typing import Any
+
+from PIL import Image, ImageChops
+
+from runtime.plugins.browser import axtree, marks
 
 State = dict[str, Any]
 
@@ -63,6 +69,19 @@ def differences(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> list
             others = [line for line in found if not re.search(about, line)]
             found = others if len(others) < len(found) else [*others, f"nothing differs in {about}, which was expected"]
     return found
+
+
+def of_what_is_made(made: dict[str, Any], styles: list[dict[str, Any]]) -> Iterator[str]:
+    """Where our pure parts make something else of what BrowserGym read: the texts, and the picture with marks."""
+    for style, text in zip(styles, made["texts"], strict=True):
+        ours = axtree.flatten(made["tree"], made["properties"], axtree.Style(**style))
+        for line in difflib.unified_diff(text.split("\n"), ours.split("\n"), lineterm="", n=0):
+            yield f"{style}: {line}"
+    marked = marks.with_marks(base64.b64decode(made["picture"]), made["properties"])
+    theirs = Image.open(BytesIO(base64.b64decode(made["marked"]))).convert("RGB")
+    differs = ImageChops.difference(theirs, Image.open(BytesIO(marked)).convert("RGB")).getbbox()
+    if differs:
+        yield f"the marks differ within {differs}"
 
 
 def _of_states(theirs: State, ours: State) -> Iterator[str]:

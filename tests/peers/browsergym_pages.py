@@ -6,8 +6,10 @@ Arguments: the folder of the pages, the folder for what it told (one JSON file a
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,10 @@ from browsergym.core.observation import (
     extract_dom_snapshot,
     extract_focused_element_bid,
     extract_merged_axtree,
+    extract_screenshot,
 )
-from browsergym.utils.obs import flatten_axtree_to_str
+from browsergym.utils.obs import flatten_axtree_to_str, overlay_som
+from PIL import Image
 from playwright.sync_api import Browser, Page, Route, ViewportSize, sync_playwright
 
 ADDRESS = "http://pages.test/"
@@ -50,6 +54,27 @@ def told(page: Page, elements: str) -> dict[str, Any]:
     }
 
 
+def made(page: Page, styles: list[dict[str, Any]]) -> dict[str, Any]:
+    """What BrowserGym makes of an observation: texts in these styles, and the picture without and with marks."""
+    _pre_extract(page, tags_to_mark="all")
+    tree, properties = extract_merged_axtree(page), extract_dom_extra_properties(extract_dom_snapshot(page))
+    _post_extract(page)
+    picture = extract_screenshot(page)
+    return {
+        "tree": tree,
+        "properties": properties,
+        "texts": [flatten_axtree_to_str(tree, extra_properties=properties, **style) for style in styles],
+        "picture": _encoded(picture),
+        "marked": _encoded(overlay_som(picture, properties)),
+    }
+
+
+def _encoded(pixels: Any) -> str:
+    output = BytesIO()
+    Image.fromarray(pixels).save(output, format="PNG")
+    return base64.b64encode(output.getvalue()).decode()
+
+
 def do(page: Page, step: list[Any]) -> str:
     """Carry out one action as BrowserGym's environment does; the answer is its error, empty where there is none."""
     name, *arguments = step
@@ -62,8 +87,9 @@ def do(page: Page, step: list[Any]) -> str:
     return ""
 
 
-def read(browser: Browser, folder: Path, name: str, steps: list[list[Any]], elements: str) -> dict[str, Any]:
+def read(browser: Browser, folder: Path, name: str, steps: list[list[Any]]) -> dict[str, Any]:
     """The page as it is opened, and after each step."""
+    elements = (folder / "elements.js").read_text()
     context = browser.new_context(viewport=VIEW)
     context.set_default_timeout(5000)
 
@@ -73,23 +99,24 @@ def read(browser: Browser, folder: Path, name: str, steps: list[list[Any]], elem
     context.route(f"{ADDRESS}**", answer)
     page = context.new_page()
     page.goto(f"{ADDRESS}{name}.html")
+    styles = json.loads((folder / "styles.json").read_text())
     states = [{"step": None, "error": "", **told(page, elements)}]
+    pure = made(page, styles)
     for step in steps:
         error = do(page, step)
         states.append({"step": step, "error": error, **told(page, elements)})
     context.close()
-    return {"chromium": browser.version, "states": states}
+    return {"chromium": browser.version, "states": states, "made": pure}
 
 
 def main(arguments: list[str]) -> None:
     folder, output, program = Path(arguments[0]), Path(arguments[1]), arguments[2]
     steps = json.loads((folder / "steps.json").read_text())
-    elements = (folder / "elements.js").read_text()
     with sync_playwright() as playwright:
         playwright.selectors.set_test_id_attribute("bid")
         browser = playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
         for page in sorted(folder.glob("*.html")):
-            answer = read(browser, folder, page.stem, steps.get(page.stem, []), elements)
+            answer = read(browser, folder, page.stem, steps.get(page.stem, []))
             (output / f"{page.stem}.json").write_text(json.dumps(answer))
         browser.close()
 

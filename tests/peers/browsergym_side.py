@@ -34,9 +34,11 @@ def main(*, keep: bool) -> int:
             kept = json.dumps(comparison.kept(told), ensure_ascii=False, indent=1)
             (reading.FOLDER / f"{name}.json").write_text(f"{kept}\n")
     ours = asyncio.run(_read_all())
+    styles = json.loads((reading.FOLDER / "styles.json").read_text())
     failed = 0
     for name in reading.NAMES:
         found = comparison.differences(name, theirs[name], ours[name])
+        found += comparison.of_what_is_made(theirs[name]["made"], styles)
         failed += bool(found)
         elements = len(theirs[name]["states"][0]["elements"])
         print(f"{'BAD' if found else 'ok '}  {name:<20} {len(ours[name]['states'])} states, {elements} elements")

@@ -11,7 +11,7 @@ In the server:
     link        the worker process: start, requests, frames, end
     family      which processes belong to a worker, and their end
     text        what the agent reads of a page, in V0's words
-    evaluation  an environment of BrowserGym in the worker's place
+    evaluation  a `browsergym/*` environment in the worker's place; `evaluation_driver` is its process, without ours
 
 In the worker:
 
@@ -21,7 +21,11 @@ In the worker:
     calls       the text of a step as calls, never executed
     functions   BrowserGym's functions
     observing   what is seen of a page after a step
-    extraction  bids, accessibility tree and what is known of each element, with marking, axtree, snapshot and marks
+    extraction  the accessibility tree with bids, and what is known of each element; `find` by bid
+    marking     the bids of all frames, given by marking.js
+    axtree      the tree: frames merged, cut to size, as text
+    snapshot    what the snapshot of the document tells of each element
+    marks       the picture with the elements' marks
     addresses   which addresses a page may have
     gate        the proxy that all of Chromium's traffic goes through
     downloads   files that pages hand out

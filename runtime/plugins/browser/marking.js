@@ -7,10 +7,10 @@
  * description, which is what keeps the browser from leaving it out of the accessibility tree; unmarking.js puts the
  * page's own back.
  *
- * Answers {elements: [[bid, visibility, marked], ...], total, outline, focused}: `visibility` is the share of the element
- * that is in view, 0 to 1; `marked` says whether it belongs to the set of marks; `focused` is the bid of the focused
- * element, which may be a frame. Where there are more than `limit` elements only those in view are marked, and told as
- * an `outline`, for their accessibility tree would take minutes.
+ * Answers, as JSON, {elements: [[bid, visibility, marked], ...], total, outline, focused}: `visibility` is the share of
+ * the element that is in view, 0 to 1; `marked` says whether it belongs to the set of marks; `focused` is the bid of the
+ * focused element, which may be a frame. Where there are more than `limit` elements only those in view are marked, and
+ * told as an `outline`, for their accessibility tree would take minutes.
  */
 async ({ prefix, limit, limit_in_view, patience_ms, description }) => {
   const KEY = Symbol.for("handloom.bids");
@@ -189,10 +189,11 @@ async ({ prefix, limit, limit_in_view, patience_ms, description }) => {
   let focused = document.activeElement;
   while (focused && focused.shadowRoot) focused = focused.shadowRoot.activeElement;
 
-  return {
+  // As text: playwright takes as long to take apart a value as all of the above.
+  return JSON.stringify({
     elements: elements.map((element) => [bids.get(element), shares.get(element) ?? 0, marked.has(element)]),
     total,
     outline: tooMany ? elements.map(outlineOf) : [],
     focused: (focused && bids.get(focused)) ?? "",
-  };
+  });
 }

@@ -8,6 +8,7 @@ its form: it can lie about itself, and about nothing else.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import CDPSession, Error, Frame, Page
+
+from runtime.plugins.browser import snapshot
 
 DESCRIPTION = "handloom: marked"
 """Of an element while it is read, unless the page gives it one."""
@@ -34,6 +37,7 @@ CHANGED_MEANWHILE = (
     "Target page, context or browser has been closed",
 )
 """What playwright says of a page that went on while it was read."""
+MALFORMED = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 _WORLD = "handloom"
 _MARK, _UNMARK = (Path(__file__).with_name(name).read_text() for name in ("marking.js", "unmarking.js"))
 
@@ -59,8 +63,9 @@ class Marking:
             bid = self.focus[bid]
         return bid
 
-    def add(self, frame: str, told: dict[str, Any]) -> None:
-        """What one frame told. Raises KeyError, TypeError, ValueError where that has not the form."""
+    def add(self, frame: str, answer: str) -> None:
+        """What one frame told. Raises one of MALFORMED where that has not the form, or speaks of another frame."""
+        told = json.loads(answer)
         elements = {str(bid): (float(share), bool(marked)) for bid, share, marked in told["elements"]}
         left_out, focused = int(told["total"]) - len(elements), str(told["focused"])
         outline = [
@@ -68,6 +73,8 @@ class Marking:
             | {"bbox": [float(value) for value in row["bbox"]]}
             for row in told["outline"]
         ]
+        if not all(snapshot.belongs(bid, frame) for bid in elements):
+            raise ValueError("a frame speaks of elements of others")
         self.elements |= elements
         self.left_out += left_out
         self.focus[frame] = focused
@@ -93,7 +100,7 @@ async def _mark_main(frame: Frame, session: CDPSession, marking: Marking, done: 
     done.append(frame)
     try:
         marking.add("", await frame.evaluate(_MARK, _asked("")))
-    except (KeyError, TypeError, ValueError):
+    except MALFORMED:
         pass
     except Error as error:
         if any(said in error.message for said in CHANGED_MEANWHILE):
@@ -116,7 +123,7 @@ async def _mark_within(frame: Frame, marking: Marking, done: list[Frame | int]) 
         done.append(child)
         try:
             marking.add(bid, await child.evaluate(_MARK, _asked(bid)))
-        except (KeyError, TypeError, ValueError):
+        except MALFORMED:
             return
         await _mark_within(child, marking, done)
 

@@ -104,8 +104,7 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
         cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
     if extraction.elements_left_out:
         cuts.append(
-            "The page is truncated, for it is too large for an accessibility tree: this is an outline of what is in "
-            "view, and "
+            "The accessibility tree is truncated to an outline of what is in view: the page is too large, and "
             f"{extraction.elements_left_out} elements are left out. Scroll to see others"
         )
     return _Seen(picture, read, extraction, with_marks, cuts)

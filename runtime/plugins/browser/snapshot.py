@@ -5,12 +5,16 @@ Pure functions of the answer of `DOMSnapshot.captureSnapshot`: parallel arrays f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Snapshot = Mapping[str, Any]
 Box = tuple[float, float, float, float]
+
+_OWN = re.compile(r"[0-9]+|[a-z][A-Z]*")
+"""What an element adds to the bid of its frame: numbers, and letters for frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +28,37 @@ class Known:
     clickable: bool
 
 
-def elements(snapshot: Snapshot) -> dict[str, Known]:
-    """What is known of each element that has a bid, by bid, over all documents that belong to the page.
+def belongs(bid: str, frame: str) -> bool:
+    """Whether a bid is one of an element in the frame with that bid; the main frame's is empty."""
+    return bid.startswith(frame) and _OWN.fullmatch(bid, len(frame)) is not None
 
-    Where several claim one bid the first counts: an element that was not marked can say what it likes.
+
+def elements(snapshot: Snapshot) -> dict[str, Known]:
+    """What is known of each element that has a bid of its frame, by bid, over all documents that belong to the page.
+
+    Where several have the same the first counts: an element that was not marked can say what it likes.
     """
-    strings: list[str] = snapshot["strings"]
-    attribute = strings.index("bid") if "bid" in strings else -1
     found: dict[str, Known] = {}
-    for index, (left, top) in _corners(snapshot):
-        document = snapshot["documents"][index]
+    for document, frame, (left, top) in _documents(snapshot):
         boxes = _boxes(document, left, top)
         clickable = set(document["nodes"]["isClickable"]["index"])
-        for node, attributes in enumerate(document["nodes"]["attributes"]):
-            for at in range(0, len(attributes), 2):
-                if attributes[at] == attribute:
-                    backend = document["nodes"]["backendNodeId"][node]
-                    known = Known(backend, boxes.get(node), node in clickable)
-                    found.setdefault(strings[attributes[at + 1]], known)
-                    break
+        for node, bid in _bids(snapshot, document).items():
+            if belongs(bid, frame):
+                backend = document["nodes"]["backendNodeId"][node]
+                found.setdefault(bid, Known(backend, boxes.get(node), node in clickable))
     return found
+
+
+def _bids(snapshot: Snapshot, document: Mapping[str, Any]) -> dict[int, str]:
+    strings: list[str] = snapshot["strings"]
+    attribute = strings.index("bid") if "bid" in strings else -1
+    bids = {}
+    for node, attributes in enumerate(document["nodes"]["attributes"]):
+        for at in range(0, len(attributes), 2):
+            if attributes[at] == attribute:
+                bids[node] = strings[attributes[at + 1]]
+                break
+    return bids
 
 
 def frames(snapshot: Snapshot) -> dict[int, str]:
@@ -66,19 +81,21 @@ def _children(document: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
     return zip(held["index"], held["value"], strict=True)
 
 
-def _corners(snapshot: Snapshot) -> Iterator[tuple[int, tuple[float, float]]]:
-    """Each document from the main one down, and where its own origin is in the view."""
-    waiting: list[tuple[int, float, float]] = [(0, 0.0, 0.0)]
+def _documents(snapshot: Snapshot) -> Iterator[tuple[Mapping[str, Any], str, tuple[float, float]]]:
+    """Each document from the main one down, the bid of its frame, and where its own origin is in the view."""
+    waiting: list[tuple[int, str, float, float]] = [(0, "", 0.0, 0.0)]
     while waiting:
-        index, left, top = waiting.pop()
+        index, frame, left, top = waiting.pop()
         document = snapshot["documents"][index]
         left, top = left - document["scrollOffsetX"], top - document["scrollOffsetY"]
-        yield index, (left, top)
+        yield document, frame, (left, top)
         bounds = dict(zip(document["layout"]["nodeIndex"], document["layout"]["bounds"], strict=True))
+        bids = _bids(snapshot, document) if document["nodes"]["contentDocumentIndex"]["index"] else {}
         for node, child in _children(document):
             # A frame that is not drawn has no place of its own.
             x, y = (left + bounds[node][0], top + bounds[node][1]) if node in bounds else (0.0, 0.0)
-            waiting.append((child, x, y))
+            if node in bids:
+                waiting.append((child, bids[node], x, y))
 
 
 def _boxes(document: Mapping[str, Any], left: float, top: float) -> dict[int, Box]:

@@ -1,0 +1,121 @@
+"""The pure parts of an extraction: the tree as text, cut to size, and the picture with marks."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from runtime.plugins.browser import axtree, marks, snapshot
+
+Node = dict[str, Any]
+
+
+def node(name: str, *children: str, role: str = "generic", bid: str | None = None, text: str = "", **more: Any) -> Node:
+    made = {"nodeId": name, "role": {"value": role}, "name": {"value": text}, "childIds": list(children), **more}
+    return made if bid is None else {**made, "browsergym_id": bid}
+
+
+def known(visibility: float = 1.0, **more: Any) -> dict[str, Any]:
+    return {"visibility": visibility, "bbox": [10, 20, 30, 40], "clickable": False, "set_of_marks": False, **more}
+
+
+def test_a_tree_is_indented_by_tabs_and_names_bids_values_and_properties() -> None:
+    properties = [
+        {"name": "required", "value": {"value": True}},
+        {"name": "focused", "value": {"value": False}},
+        {"name": "checked", "value": {"value": "true"}},
+        {"name": "focusable", "value": {"value": True}},
+        {"name": "busy", "value": {}},
+    ]
+    field = node("2", role="textbox", bid="4", text=" Na'me ", value={"value": "v"}, properties=properties)
+    tree = {"nodes": [node("1", "2", role="RootWebArea", text="T"), field]}
+    text = axtree.flatten(tree, {"4": known(clickable=True)})
+    assert text == "RootWebArea 'T'\n\t[4] textbox \"Na'me\" value='v', clickable, required, checked='true'"
+
+
+def test_what_has_no_name_or_breaks_a_line_is_passed_over_and_its_children_are_not() -> None:
+    silent = node("2", "3", role="none")
+    del silent["name"]
+    tree = {"nodes": [node("1", "2", "4", text="r"), silent, node("3", text="in"), node("4", role="LineBreak")]}
+    assert axtree.flatten(tree, {}) == "generic 'r'\n\tgeneric 'in'"
+
+
+def test_text_that_a_name_says_already_is_left_out() -> None:
+    tree = {"nodes": [node("1", "2", role="button", text="Go on"), node("2", role="StaticText", text="Go")]}
+    assert axtree.flatten(tree, {}) == "button 'Go on'"
+    kept = axtree.Style(remove_redundant_static_text=False)
+    assert axtree.flatten(tree, {}, kept) == "button 'Go on'\n\tStaticText 'Go'"
+
+
+def test_only_what_is_in_view_is_shown_when_asked_and_its_text_with_it() -> None:
+    tree = {
+        "nodes": [
+            node("1", "2", "4", role="RootWebArea"),
+            node("2", "3", bid="5", text="out"),
+            node("3", role="StaticText", text="words"),
+            node("4", bid="6", text="half in"),
+        ]
+    }
+    style = axtree.Style(skip_generic=False, filter_visible_only=True)
+    text = axtree.flatten(tree, {"5": known(0.49), "6": known(0.5)}, style)
+    assert text == "RootWebArea ''\n\t[6] generic 'half in'"
+
+
+def test_a_tree_that_comes_back_to_itself_ends() -> None:
+    assert (
+        axtree.flatten({"nodes": [node("1", "2", text="a"), node("2", "1", text="b")]}, {})
+        == "generic 'a'\n\tgeneric 'b'"
+    )
+
+
+def test_there_may_be_no_tree() -> None:
+    assert axtree.flatten({"nodes": []}, {}) == ""
+
+
+def test_a_tree_is_cut_in_the_order_in_which_it_is_read() -> None:
+    nodes = [node("1", "2", "4"), node("4"), node("2", "3"), node("3")]
+    kept = axtree.cut(nodes, 3)
+    assert [one["nodeId"] for one in kept] == ["1", "2", "3"]
+    assert kept[0]["childIds"] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "bids"), [("", ("12", "a", "aB")), ("a", ("a12", "aa", "aaC")), ("aB", ("aB0", "aBz"))]
+)
+def test_a_bid_belongs_to_its_frame(frame: str, bids: tuple[str, ...]) -> None:
+    assert [bid for bid in bids if not snapshot.belongs(bid, frame)] == []
+
+
+@pytest.mark.parametrize(("frame", "bids"), [("", ("a12", "", "1x", "A", "١")), ("a", ("12", "b1", "aB", "a", "a1a"))])
+def test_a_bid_does_not_belong_to_another_frame(frame: str, bids: tuple[str, ...]) -> None:
+    assert [bid for bid in bids if snapshot.belongs(bid, frame)] == []
+
+
+def picture() -> bytes:
+    output = io.BytesIO()
+    Image.new("RGB", (100, 100), "green").save(output, format="PNG")
+    return output.getvalue()
+
+
+def colours(png: bytes) -> set[Any]:
+    return {colour for _, colour in Image.open(io.BytesIO(png)).convert("RGB").getcolors(10_000) or ()}
+
+
+def test_marks_are_drawn_on_what_is_marked_and_large_enough() -> None:
+    green = (0, 128, 0)
+    assert {green, (0, 0, 0), (255, 255, 255)} <= colours(marks.with_marks(picture(), {"7": known(set_of_marks=True)}))
+    without = {
+        "1": known(),
+        "2": known(set_of_marks=True, bbox=None),
+        "3": known(set_of_marks=True, bbox=[1, 1, 4, 4.9]),
+        "4": known(set_of_marks=True, bbox=[500, 500, 40, 40]),
+    }
+    assert colours(marks.with_marks(picture(), without)) == {green}
+
+
+def test_what_is_no_picture_gets_no_marks() -> None:
+    with pytest.raises(OSError, match="cannot identify"):
+        marks.with_marks(b"no picture", {})
