@@ -1,4 +1,4 @@
-"""A `browsergym/*` environment takes the place of the browser: goal, rewards, pages as in V0, or a word why not."""
+"""A `browsergym/*` environment in the place of the browser: goal, rewards, pages as in V0, or a clear word why not."""
 
 from __future__ import annotations
 
