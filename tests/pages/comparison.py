@@ -1,4 +1,8 @@
-"""What differs between BrowserGym's side and ours, and which of it is meant."""
+"""What differs between BrowserGym's side and ours, and which of it is meant.
+
+Meant everywhere: a page gets no attributes from us but `bid`, so an error does not name BrowserGym's on an element;
+and a frame can itself be acted on, where BrowserGym looks for it within itself.
+"""
 
 from __future__ import annotations
 
