@@ -33,6 +33,11 @@ def end(leader: int, folder: Path) -> None:
         processes.kill_all(living)
 
 
+def zygotes(folder: Path) -> set[int]:
+    """The processes that a Chromium makes its pages' processes from; without them it opens no page. Blocks."""
+    return {pid for pid in _naming(f"{folder}/") if b"--type=zygote" in _command_line(pid)}
+
+
 def _naming(text: str) -> Iterator[int]:
     wanted = text.encode()
     if sys.platform != "linux":
@@ -40,9 +45,13 @@ def _naming(text: str) -> Iterator[int]:
         yield from (int(line.split(None, 1)[0]) for line in listing.splitlines() if wanted in line)
         return
     for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                if wanted in (process / "cmdline").read_bytes():  # empty for one that has ended
-                    yield int(process.name)
-            except OSError:
-                continue
+        if process.name.isdigit() and wanted in _command_line(int(process.name)):
+            yield int(process.name)
+
+
+def _command_line(pid: int) -> bytes:
+    """Empty for one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

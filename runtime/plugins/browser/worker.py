@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Error, async_playwright
 
-from runtime.plugins.browser import addresses, calls, chromium, downloads, functions, observing, text
+from runtime.plugins.browser import addresses, calls, chromium, downloads, family, functions, observing, text
 from runtime.plugins.browser.gate import Gate, upstream_of
 from runtime.plugins.browser.screencast import Screencast
 from runtime.plugins.browser.tabs import ANSWER_S, HangError, Notes, Tabs
@@ -48,14 +48,14 @@ class Worker:
         self._current: tuple[int, asyncio.Task[Message]] | None = None
         self._screencast = Screencast(tabs, lambda page: say({"page": {**page, "cause": self._cause}}))
 
-    async def run(self, lines: asyncio.StreamReader, drivers: set[int]) -> None:
-        """Work until `lines` end, or Chromium does, or one of the processes that stand between us and it."""
+    async def run(self, lines: asyncio.StreamReader, needed: set[int]) -> None:
+        """Work until `lines` end, or Chromium does, or one of the processes without which it is of no use."""
         ends = [
             asyncio.create_task(self._take_all(lines)),
             asyncio.create_task(self._work()),
             asyncio.create_task(self._screencast.run()),
             asyncio.create_task(self._tabs.closed.wait()),
-            *(asyncio.create_task(processes.gone(pid)) for pid in drivers),
+            *(asyncio.create_task(processes.gone(pid)) for pid in needed),
         ]
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -175,10 +175,11 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
                 raise
             why_unconfined = error.message.strip().partition("\n")[0]
             context = await chromium.launch(playwright, folder, gate.address, is_confined=False)
+        needed = drivers | await asyncio.to_thread(family.zygotes, folder)
         worker = Worker(Tabs(context, notes), gate, notes, workspace, say)
         say({"ready": {"why_unconfined": why_unconfined}})
         try:
-            await worker.run(lines, drivers)
+            await worker.run(lines, needed)
         except BaseException:
             traceback.print_exc()  # into the server's log; nobody is left to raise it to
             raise
