@@ -11,8 +11,8 @@ EXECUTE_IPYTHON_CELL = Tool(
         "Run a cell of Python in an IPython kernel. Names that a cell defines and what it imports last from call to "
         "call; the kernel works in the folder in which the shell is. What a cell prints, its last value and its "
         "figures come back; you see the figures where you can see pictures. `%pip install` adds packages. Use it to "
-        "compute, to look at data and to plot; use the shell for programs. Functions for reading are there without "
-        "import: open_file, search_dir, search_file, find_file, parse_pdf, parse_docx, parse_pptx, explore_tree_structure, "
+        "compute, to look at data and to plot; use the shell for programs. Functions for reading are there: "
+        "open_file, search_dir, search_file, find_file, parse_pdf, parse_docx, parse_pptx, explore_tree_structure, "
         "get_entity_contents, search_code_snippets; `help(search_dir)` tells of one."
     ),
     parameters={
