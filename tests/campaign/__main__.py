@@ -2,19 +2,20 @@
 
     python -m tests.campaign [--seed N] [--only PART ...]
 
-Writes docs/campaign.json and docs/campaign.md, unless only some parts are run. Ends with 1 where anything failed.
+Writes docs/campaign.json and docs/campaign.md; where only some parts are run, the others stay as they were, each with
+the commit that it was run on. Ends with 1 where anything failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from tests import machine
 from tests.campaign import (
@@ -81,22 +82,33 @@ MEANINGS = {
 }
 
 
-def as_markdown(about: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """The page."""
-    lines = [INTRODUCTION]
-    lines.append(f"Commit `{about['commit']}`, seed {about['seed']}, {about['date']}, on {about['machine']}.\n")
-    lines += ["| Part | Promise | Trials | Failures | Below, at 95 % | Took |", "|---|---|--:|--:|--:|--:|"]
+def as_markdown(on: str, results: Sequence[Result]) -> str:
+    """The page; `on` is the machine."""
+    lines = [INTRODUCTION, f"On {on}.\n"]
+    lines += ["| Part | Promise | Trials | Failures | Below, at 95 % | Took | Commit | Seed | Date |"]
+    lines += ["|---|---|--:|--:|--:|--:|---|--:|---|"]
     for result in results:
         failed = f"**{len(result.failures)}**" if result.failures else "0"
         bound = "" if result.upper_bound is None else f"{result.upper_bound:.2%}".replace("%", " %") + " "
         row = [result.name, result.promise, f"{result.trials}", failed]
-        lines.append(f"| {' | '.join(row)} | {bound}| {result.seconds:.0f} s |")
+        where = f"`{result.commit}` | {result.seed} | {result.date}"
+        lines.append(f"| {' | '.join(row)} | {bound}| {result.seconds:.0f} s | {where} |")
     for result in results:
         lines += ["", f"## {result.name}", "", MEANINGS[result.name], ""]
         lines += [f"- {count} {what}" for what, count in result.counts.items()]
         lines += [f"- {value} {what}, at most" for what, value in result.peaks.items()]
         lines += [f"- failed: `{failure}`" for failure in result.failures]
     return "\n".join(lines) + "\n"
+
+
+def kept() -> dict[str, Result]:
+    """What was published last, by part."""
+    published = json.loads(JSON_FILE.read_text("utf-8"))
+    fields = {field.name for field in dataclasses.fields(Result)}
+    return {
+        result["name"]: Result(**{"failures": (), **{key: result[key] for key in fields & result.keys()}})
+        for result in published["results"]
+    }
 
 
 def commit() -> str:
@@ -114,25 +126,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=[], metavar="PART")
     options = parser.parse_args()
-    about = {
-        "commit": commit(),
-        "machine": machine.described(),
-        "seed": options.seed,
-        "date": datetime.now(UTC).date().isoformat(),
-    }
-    results = []
+    tried, on, today = commit(), machine.described(), datetime.now(UTC).date().isoformat()
+    found = kept() if options.only else {}
+    failed = False
     for name in options.only or PARTS:
         print(f"{name}: {MEANINGS[name]}", flush=True)
-        result = PARTS[name](options.seed)
-        results.append(result)
+        result = found[name] = dataclasses.replace(PARTS[name](options.seed), commit=tried, date=today)
+        failed |= bool(result.failures)
         print(f"  {result.trials} trials, {len(result.failures)} failures, {result.seconds:.0f} s", flush=True)
         for failure in result.failures:
             print(f"  failed: {failure}", flush=True)
-    if not options.only:
-        JSON_FILE.write_text(json.dumps({**about, "results": [r.as_dict() for r in results]}, indent=2) + "\n", "utf-8")
-        PAGE.write_text(as_markdown(about, results), "utf-8")
-        print(f"Written: {PAGE.relative_to(ROOT)} and {JSON_FILE.relative_to(ROOT)}")
-    return 1 if any(result.failures for result in results) else 0
+    results = [found[name] for name in PARTS if name in found]
+    published = {"machine": on, "results": [result.as_dict() for result in results]}
+    JSON_FILE.write_text(json.dumps(published, indent=2) + "\n", "utf-8")
+    PAGE.write_text(as_markdown(on, results), "utf-8")
+    print(f"Written: {PAGE.relative_to(ROOT)} and {JSON_FILE.relative_to(ROOT)}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

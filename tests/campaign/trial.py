@@ -63,6 +63,9 @@ class Result:
     counts: dict[str, int]
     peaks: dict[str, float]
     seconds: float
+    commit: str = ""
+    """What was tried; set by who publishes it."""
+    date: str = ""
 
     @property
     def upper_bound(self) -> float | None:
