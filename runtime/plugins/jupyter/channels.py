@@ -25,6 +25,10 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A larger one is refused with its connection; the kernel's program sends none."""
 IDLE_WITHIN_S = 5.0
 """After the reply, with nothing said in between; then the kernel's word for the end is lost, whoever took it."""
+REPLY_WITHIN_S = 1.0
+"""After the kernel said that it is idle. An interrupt before the first line of a cell ends it without a reply: ipykernel
+catches that outside of the cell."""
+UNANSWERED = {"status": "error", "ename": "KeyboardInterrupt", "evalue": ""}
 MESSAGES_PER_TURN = 32
 """Then the loop serves others."""
 
@@ -54,7 +58,7 @@ class Channels:
                 return
 
     async def execute(self, code: str, take: Take, *, silent: bool = False) -> Message:
-        """Have code executed; the content of the reply. Cancelling stops the listening, not the kernel.
+        """Have code executed; the content of the reply, or UNANSWERED. Cancelling stops the listening, not the kernel.
 
         Raises zmq.Again where the kernel takes no more requests.
         """
@@ -75,7 +79,8 @@ class Channels:
                 count += 1
                 if count % MESSAGES_PER_TURN == 0:
                     await asyncio.sleep(0)
-            return await reply
+            await asyncio.wait({reply}, timeout=REPLY_WITHIN_S)
+            return reply.result() if reply.done() else dict(UNANSWERED)
         finally:
             reply.cancel()
 

@@ -71,6 +71,20 @@ async def test_a_cell_that_is_cancelled_at_once_is_over(kernel: Cells) -> None:
     assert await kernel.says("x") == "1"
 
 
+async def test_a_cell_that_is_interrupted_before_its_first_line_is_over(kernel: Cells) -> None:
+    """ipykernel gives no reply to it, for it catches that outside of the cell."""
+    await kernel.says(
+        "x, handlers = 1, get_ipython().kernel.shell_handlers\n"
+        "whole = handlers['execute_request']\n"
+        "async def interrupted(*parts):\n"
+        "    handlers['execute_request'] = whole\n"
+        "    raise KeyboardInterrupt\n"
+        "handlers['execute_request'] = interrupted"
+    )
+    await kernel.says("import time; time.sleep(1000)", timeout=20)
+    assert await kernel.says("x") == "1"
+
+
 async def test_a_reader_that_is_gone_interrupts_the_cell(kernel: Cells) -> None:
     async def gone(frame: object) -> None:
         raise ConnectionResetError
