@@ -26,8 +26,8 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 IDLE_WITHIN_S = 5.0
 """After the reply, with nothing said in between; then the kernel's word for the end is lost, whoever took it."""
 REPLY_WITHIN_S = 1.0
-"""After the kernel said that it is idle. An interrupt before the first line of a cell ends it without a reply: ipykernel
-catches that outside of the cell."""
+"""After the kernel said that it is idle. An interrupt before the first line of a cell ends it without a reply, for
+ipykernel catches that outside of the cell."""
 UNANSWERED = {"status": "error", "ename": "KeyboardInterrupt", "evalue": ""}
 MESSAGES_PER_TURN = 32
 """Then the loop serves others."""
