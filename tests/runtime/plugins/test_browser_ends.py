@@ -44,8 +44,9 @@ def processes(browser: Browser) -> set[int]:
 
 def killed(browser: Browser, mark: str) -> None:
     for pid in processes(browser):
-        if mark in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
-            os.kill(pid, signal.SIGKILL)
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended meanwhile
+            if mark in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
+                os.kill(pid, signal.SIGKILL)
 
 
 async def test_a_page_that_hangs_costs_the_step_its_time_and_the_worker_its_life(browser: Browser, site: Site) -> None:
@@ -134,9 +135,10 @@ async def test_chromium_listens_nowhere(browser: Browser, site: Site) -> None:
     listening = {line.split()[9] for table in ("tcp", "tcp6") for line in _listeners(table)}
     held = set[str]()
     for pid in processes(browser) - {worker.pid}:  # which is the gate
-        for file in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # it is closed meanwhile
-                held.add(os.readlink(file))
+        with suppress(FileNotFoundError):  # it has ended meanwhile
+            for file in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(FileNotFoundError):  # it is closed meanwhile
+                    held.add(os.readlink(file))
     assert held
     assert not held & {f"socket:[{inode}]" for inode in listening}
 

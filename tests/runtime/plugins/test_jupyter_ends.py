@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -294,4 +295,9 @@ class TestAbuse:
 def children() -> list[int]:
     """The kernels of this process, as children of its main thread."""
     listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    return [int(pid) for pid in listed if b"program.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    found = []
+    for pid in listed:
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended meanwhile
+            if b"program.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(int(pid))
+    return found
