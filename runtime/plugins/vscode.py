@@ -11,6 +11,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -78,13 +79,13 @@ class VSCodePlugin:
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, 15)
+                os.killpg(process.pid, signal.SIGTERM)
             try:
                 async with asyncio.timeout(END_S):
                     await process.wait()
             except TimeoutError:
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, 9)
+                    os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if self._reading is not None:
             self._reading.cancel()

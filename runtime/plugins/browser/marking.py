@@ -98,14 +98,7 @@ async def marked(page: Page, session: CDPSession) -> AsyncIterator[Marking]:
 
 async def _mark_main(frame: Frame, session: CDPSession, marking: Marking, done: list[Frame | int]) -> None:
     done.append(frame)
-    try:
-        marking.add("", await frame.evaluate(_MARK, _asked("")))
-    except MALFORMED:
-        pass
-    except Error as error:
-        if any(said in error.message for said in CHANGED_MEANWHILE):
-            raise
-    else:
+    if await _was_marked(frame, "", marking):
         return
     tree = await session.send("Page.getFrameTree")
     where = {"frameId": tree["frameTree"]["frame"]["id"], "worldName": _WORLD}
@@ -121,13 +114,23 @@ async def _mark_within(frame: Frame, marking: Marking, done: list[Frame | int]) 
 
     async def mark(child: Frame, bid: str) -> None:
         done.append(child)
-        try:
-            marking.add(bid, await child.evaluate(_MARK, _asked(bid)))
-        except MALFORMED:
-            return
-        await _mark_within(child, marking, done)
+        if await _was_marked(child, bid, marking):
+            await _mark_within(child, marking, done)
 
     await asyncio.gather(*(mark(child, bid) for child, bid in zip(inner, holders, strict=True) if bid))
+
+
+async def _was_marked(frame: Frame, bid: str, marking: Marking) -> bool:
+    """Mark a frame; False where it breaks the script or falsifies its answer. Raises Error where the page goes on."""
+    try:
+        marking.add(bid, await frame.evaluate(_MARK, _asked(bid)))
+    except MALFORMED:
+        return False
+    except Error as error:
+        if any(said in error.message for said in CHANGED_MEANWHILE):
+            raise
+        return False
+    return True
 
 
 def _asked(prefix: str) -> dict[str, Any]:

@@ -136,6 +136,16 @@ async def test_a_page_that_changes_its_own_scripts_world_is_told_all_the_same(pa
     assert "button 'one'" in (await told(page)).text()
 
 
+async def test_a_frame_that_breaks_the_marking_is_left_out_and_the_page_is_told(page: Page) -> None:
+    hostile = "<button>inner</button><script>Array.prototype.forEach = null; window.Set = 7</script>"
+    await page.set_content(f'<button>outer</button><iframe srcdoc="{hostile}"></iframe><iframe srcdoc="<b>well</b>">')
+    await page.frames[-1].wait_for_load_state()
+    extraction = await told(page)
+    assert "[3] button 'outer'" in extraction.text()
+    assert "[b2] " in extraction.text(), "the frame after it has its bids"
+    assert not any(bid.startswith("a") and bid != "a" for bid in extraction.extra_element_properties)
+
+
 async def test_a_large_tree_is_cut_and_says_so(page: Page) -> None:
     await page.evaluate("document.body.innerHTML = '<p>word</p>'.repeat(3000)")
     extraction = await told(page)
