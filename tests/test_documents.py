@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 from tests import threats as threat_model
 from tests.documents import (
@@ -20,8 +23,8 @@ from tests.documents import (
     vocabulary,
     weaknesses,
 )
-from tests.threats import THREATS
-from tests.weaknesses import TITLES, WEAKNESSES
+from tests.threats import THREATS, Threat
+from tests.weaknesses import TITLES, WEAKNESSES, Weakness
 
 
 def test_the_table_of_keys_in_the_readme_is_the_command_table() -> None:
@@ -38,24 +41,17 @@ def test_the_page_of_weaknesses_is_current() -> None:
     assert WEAKNESS_PAGE.read_text("utf-8") == weaknesses(), "run: make documents"
 
 
-def test_every_test_that_answers_a_weakness_is_there() -> None:
-    for weakness in WEAKNESSES:
-        assert weakness.tests
-        for node in weakness.tests:
+@pytest.mark.parametrize("rows", [WEAKNESSES, THREATS], ids=["weaknesses", "threats"])
+def test_every_test_that_is_named_as_an_answer_is_there(rows: Sequence[Weakness | Threat]) -> None:
+    for row in rows:
+        assert row.tests
+        for node in row.tests:
             path, _, name = node.partition("::")
-            assert name in names_of_tests(ROOT / path), f"weakness {weakness.number}: there is no test {node}"
+            assert name in names_of_tests(ROOT / path), f"{row.number}: there is no test {node}"
 
 
 def test_the_page_of_threats_is_current() -> None:
     assert THREAT_PAGE.read_text("utf-8") == threats(), "run: make documents"
-
-
-def test_every_test_that_answers_a_threat_is_there() -> None:
-    for threat in THREATS:
-        assert threat.tests
-        for node in threat.tests:
-            path, _, name = node.partition("::")
-            assert name in names_of_tests(ROOT / path), f"threat {threat.number}: there is no test {node}"
 
 
 def test_threats_stand_once_and_in_the_order_of_their_numbers() -> None:

@@ -6,10 +6,8 @@ Bare playwright does what a step does at least: the call, a picture of the view,
 from __future__ import annotations
 
 import asyncio
-import http.server
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,6 +17,7 @@ from runtime.local import LocalRuntime
 from runtime.server.processes import descendants
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.served import served
 
 STARTS, ROUNDS = 5, 30
 READY_MS = 2_000
@@ -29,7 +28,7 @@ PAGE = """<title>Shop</title><h1>Shop</h1><p>Three things.</p>
 
 
 def measure() -> list[Figure]:
-    with _served() as url:
+    with served(PAGE) as url:
         return asyncio.run(_measure(url))
 
 
@@ -134,28 +133,3 @@ def _resident_mib(runtime: LocalRuntime) -> float:
         if any(part in line for part in (b"chrom", b"run-driver", b"plugins.browser")):
             total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
     return total / 2**20
-
-
-@contextmanager
-def _served() -> Iterator[str]:
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(PAGE)))
-            self.end_headers()
-            with suppress(OSError):  # a browser that ends does not wait for its icon
-                self.wfile.write(PAGE.encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing: the figures are the report."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import http.server
 import os
 import random
 import signal
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from core.events import Action, BrowseInteractiveAction, BrowserOutputObservation, BrowseURLAction
 from runtime.local import LocalRuntime
 from runtime.server.processes import descendants
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.served import served
 
 PROMISE = "a browser's death gives one observation, and the next step works within 10 s"
 KILLS = 200
@@ -66,7 +64,7 @@ def _with_a_server(chunk: int, first: int) -> Facts:
         finally:
             await runtime.aclose()
 
-    with tempfile.TemporaryDirectory(prefix="handloom-browsers-") as folder, _served() as url:
+    with tempfile.TemporaryDirectory(prefix="handloom-browsers-") as folder, served(PAGE) as url:
         asyncio.run(trials(folder, url))
         facts.peak("seconds until no process was left", nobody_is_left(ENDS_WITHIN_S))
     return facts
@@ -122,28 +120,3 @@ def _processes(server: int, mark: str) -> list[int]:
 def _end(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-
-
-@contextmanager
-def _served() -> Iterator[str]:
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(PAGE)))
-            self.end_headers()
-            with suppress(OSError):
-                self.wfile.write(PAGE.encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing: the report says what was asked."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

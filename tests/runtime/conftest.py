@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.guard import Guard
 from runtime.server.terminal_routes import TerminalRoutes
-from tests.runtime.serving import KEY, Server
+from tests.runtime.serving import KEY, Process, Server
 
 NO_CHANGE_TIMEOUT_S = 0.5
 """Of the shells in these tests: short to wait for, long for a busy machine."""
@@ -86,6 +86,15 @@ def place(folder: Path, **fields: Any) -> Place:
 def every_plugin(folder: Path) -> PluginStartup:
     """Ours, none of them started."""
     return PluginStartup(required(plugin.name for plugin in OURS), place(folder))
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    process = Process(tmp_path)
+    yield process
+    if process.child is not None:
+        with process.child:
+            process.child.terminate()
 
 
 @pytest.fixture

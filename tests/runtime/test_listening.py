@@ -7,7 +7,6 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,15 +41,6 @@ def _address(digits: str) -> str:
 
 def of_the_machine() -> set[tuple[str, int]]:
     return listeners("\n".join(Path("/proc/net", table).read_text() for table in TABLES))
-
-
-@pytest.fixture
-def process(tmp_path: Path) -> Iterator[Process]:
-    process = Process(tmp_path)
-    yield process
-    if process.child is not None:
-        with process.child:
-            process.child.terminate()
 
 
 def test_the_kernels_table_is_read_as_it_is() -> None:

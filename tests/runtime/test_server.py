@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,6 @@ from runtime.client import ActionExecutionClient
 from runtime.server.kept_history import KeptHistory
 from tests.runtime.conftest import Watcher, has_ended
 from tests.runtime.serving import KEY, Process
-
-
-@pytest.fixture
-def process(tmp_path: Path) -> Iterator[Process]:
-    process = Process(tmp_path)
-    yield process
-    if process.child is not None:
-        with process.child:
-            process.child.terminate()
 
 
 class TestFiles:

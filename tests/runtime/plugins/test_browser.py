@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import stat
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 from PIL import Image
 
@@ -22,20 +20,6 @@ FORM = """<title>Form</title><h1>Order</h1><label>Name <input id=name></label>
 <select id=size aria-label=Size><option>small</option><option>large</option></select>
 <button onclick="document.querySelector('p').textContent = document.querySelector('#name').value
   + ' wants ' + document.querySelector('#size').value">Send</button><p></p><a href=/next>Next</a>"""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("browser"))
-    await browser.plugin.start()
-    yield browser
-    await browser.aclose()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def site() -> AsyncIterator[Site]:
-    async with Site().served() as site:
-        yield site
 
 
 class TestReading:

@@ -18,20 +18,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 PRIVATE = "is an address of this machine or its network"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("browser"))
-    await browser.plugin.start()
-    yield browser
-    await browser.aclose()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def site() -> AsyncIterator[Site]:
-    async with Site().served() as site:
-        yield site
-
-
 @pytest.mark.browser
 class TestAddresses:
     @pytest.mark.parametrize(
