@@ -22,12 +22,14 @@ from playwright.async_api import Error, async_playwright
 from runtime.plugins.browser import addresses, calls, chromium, downloads, family, functions, observing, text
 from runtime.plugins.browser.gate import Gate, upstream_of
 from runtime.plugins.browser.screencast import Screencast
-from runtime.plugins.browser.tabs import ANSWER_S, HangError, Notes, Tabs
+from runtime.plugins.browser.tabs import HangError, Notes, Tabs
 from runtime.server import processes
 
 NAVIGATION_MS = 30_000
 STEP_S = 36.0
 """That a step takes, with a page of any size: what a navigation leaves of it is for looking at the page."""
+LOOK_S = 5.0
+"""That looking at a page may take at least, however long the way to it took."""
 SHARE_OF_LIMIT = 0.7
 """Of an action's time that a navigation may take: what is left is for looking at what is there."""
 CUT_OFF = ("net::ERR_ABORTED", "net::ERR_FAILED", "net::ERR_NETWORK_CHANGED", "is interrupted by another navigation")
@@ -116,7 +118,7 @@ class Worker:
         error = "\n".join(filter(None, [error, broken])) or self._gate.refused.get(
             urlsplit(tabs.active.url).hostname or "", ""
         )
-        patience_s = max(ANSWER_S, STEP_S - (time.monotonic() - began))
+        patience_s = max(LOOK_S, STEP_S - (time.monotonic() - began))
         return {"observation": await self._seen(request, error, said, patience_s)}
 
     async def _performed(self, request: Message, said: list[str]) -> str:
