@@ -177,8 +177,17 @@ class FaithfulStream(OutStream):
         return descriptor
 
     def flush(self) -> None:
+        """Have what was written sent. As ipykernel's, but that it is not only about to be sent when this returns: code
+        in C that holds the interpreter from then on would keep it back for as long as it runs."""
         self._take_written()
-        super().flush()
+        publisher = self.pub_thread
+        if not publisher.thread.is_alive() or threading.current_thread() is publisher.thread:
+            super().flush()
+            return
+        sent = threading.Event()
+        publisher.schedule(self._flush)
+        publisher.schedule(lambda: publisher.schedule(sent.set))  # behind what that has scheduled to be sent
+        sent.wait(self.flush_timeout)
 
 
 class KernelProgram(IPKernelApp):

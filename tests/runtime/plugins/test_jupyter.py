@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -99,6 +100,14 @@ class TestLive:
         await asyncio.to_thread((kernel.folder / "pipe").write_text, "go on")
         assert await running == "begun\ngo on"
         assert kernel.watcher.shown == b"begun\r\ngo on\r\n"
+
+    async def test_what_was_flushed_is_shown_though_the_cell_then_holds_the_interpreter(self, kernel: Cells) -> None:
+        for _ in range(20):  # without the wait in `flush`, one in ten is not shown
+            await kernel.says("import sys; sys.setswitchinterval(1e-6)")
+            kernel.watcher.frames.clear()
+            running = await kernel.begins("sum(range(10**12))")
+            os.kill(kernel.kernel.pid, signal.SIGKILL)
+            await running
 
     async def test_who_reads_slowly_makes_the_cell_wait_and_loses_nothing(self, kernel: Cells) -> None:
         reads = asyncio.Event()
