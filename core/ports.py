@@ -6,12 +6,12 @@ hand in a public double.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, TokenUsage
+from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
 from core.usage import Job, SandboxUsage
 
 FrameSink = Callable[[Frame], None]
@@ -73,6 +73,14 @@ class Runtime(Protocol):
         """What the workspace holds now, and did not before the conversation, that programs of the user would carry out.
 
         One line each, which names the file. Also after the end of the sandbox; empty where nothing is separated.
+        """
+        ...
+
+    def watch_page(self) -> AsyncGenerator[PageShown, None]:
+        """The page in the browser as it changes, at most five times a second, for as long as somebody reads.
+
+        Waits where the sandbox does not run, and goes on in the next one. Close the generator or cancel its reader to
+        end it. Raises UsageError where there is no browser in it.
         """
         ...
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,6 +43,7 @@ from core.events import (
     MessageAction,
     NullAction,
     Observation,
+    PageShown,
     RecallAction,
     Status,
 )
@@ -161,6 +162,10 @@ class AgentSession:
     async def left_behind(self) -> list[str]:
         """What it has left in the workspace that the user's own programs would carry out, a line each."""
         return await self.runtime.left_behind()
+
+    def watch_page(self) -> AsyncGenerator[PageShown, None]:
+        """The page in its browser while it changes; see `Runtime.watch_page`."""
+        return self.runtime.watch_page()
 
     async def jobs(self) -> list[Job]:
         """What commands started in the sandbox and still runs. Raises RuntimeUnavailableError."""

@@ -181,6 +181,8 @@ class ActionExecutionClient:
                     for line in lines.feed(data):
                         if isinstance(said := decode_line(line), PageShown):
                             yield said
+                    if self._session.closed:  # while the reader was at work
+                        return
         except (aiohttp.ClientError, ProtocolError) as error:
             raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
 

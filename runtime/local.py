@@ -15,14 +15,14 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from core.errors import RuntimeUnavailableError
-from core.events import Action, CmdOutputObservation, Frame, Observation
+from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown
 from core.usage import Job, SandboxUsage
 from runtime.cancellation import seen_through
 from runtime.confinement import Confinement, Isolation, Launch
@@ -58,6 +58,7 @@ class LocalRuntime:
         self._around = AsyncExitStack()
         self._limits: tuple[str, ...] = ()
         self._starting = asyncio.Lock()
+        self._started = asyncio.Condition()
         self._folder: Path | None = None
         self._server: asyncio.subprocess.Process | None = None
         self._client: ActionExecutionClient | None = None
@@ -126,6 +127,23 @@ class LocalRuntime:
         """What is in the workspace since the conversation began that this machine would carry out, a line each."""
         return await asyncio.to_thread(self._confinement.left_behind)
 
+    async def watch_page(self) -> AsyncGenerator[PageShown, None]:
+        """The page in the browser; see core.ports.Runtime."""
+        client: ActionExecutionClient | None = None
+        while True:
+            client = await self._client_after(client)
+            with suppress(RuntimeUnavailableError):  # it ended; whoever acts is told
+                async with aclosing(client.watch_page()) as pages:
+                    async for page in pages:
+                        yield page
+
+    async def _client_after(self, known: ActionExecutionClient | None) -> ActionExecutionClient:
+        """The client of the server that runs, once that is another one than this."""
+        async with self._started:
+            await self._started.wait_for(lambda: self._client not in (None, known))
+            assert self._client is not None
+            return self._client
+
     async def jobs(self) -> list[Job]:
         """What commands started and still runs; none before the start. Raises RuntimeUnavailableError."""
         return [] if self._client is None else await self._client.jobs()
@@ -163,7 +181,9 @@ class LocalRuntime:
         if not ready:
             said = (await asyncio.to_thread(log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
             raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
-        self._client = client.ActionExecutionClient(key, uds=str(path))
+        async with self._started:
+            self._client = client.ActionExecutionClient(key, uds=str(path))
+            self._started.notify_all()
 
     async def _make_server(self, launch: Launch, path: Path, key_file: Path, stderr: BinaryIO) -> None:
         self._server = await asyncio.create_subprocess_exec(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from core.errors import RuntimeUnavailableError
-from core.events import Action, CmdOutputObservation, Frame, Observation, TerminalOutput
+from core.errors import RuntimeUnavailableError, UsageError
+from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
 from core.ports import FrameSink
 from core.usage import Job, SandboxUsage
 
@@ -54,6 +54,11 @@ class Unconfined:
     async def left_behind(self) -> list[str]:
         """Nobody looks."""
         return []
+
+    async def watch_page(self) -> AsyncGenerator[PageShown, None]:
+        """There is no browser."""
+        raise UsageError("There is no browser.")
+        yield
 
     async def jobs(self) -> list[Job]:
         """None."""

@@ -7,7 +7,7 @@ They have the shape of `core.manager` and `core.session` and none of their work:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -29,6 +29,7 @@ from core.events import (
     Frame,
     LLMMetrics,
     MessageAction,
+    PageShown,
     TerminalOutput,
     TokenUsage,
 )
@@ -136,6 +137,8 @@ class SessionDouble:
         self.used: SandboxUsage | None = None
         self.running: list[Job] = []
         self.left: list[str] = []
+        self.pages: asyncio.Queue[PageShown] = asyncio.Queue()
+        self.watchers = 0
         self.confirm_mode = "always"
         self.model_name = info.model
         self.wishes: list[tuple[str, ...]] = []
@@ -161,6 +164,15 @@ class SessionDouble:
     async def unqueue(self, message_id: int) -> None:
         self._wish("unqueue", str(message_id))
         await self.become(queued=tuple(queued for queued in self.state.queued if queued.id != message_id))
+
+    async def watch_page(self) -> AsyncGenerator[PageShown, None]:
+        """What the test puts into `pages`."""
+        self.watchers += 1
+        try:
+            while True:
+                yield await self.pages.get()
+        finally:
+            self.watchers -= 1
 
     async def left_behind(self) -> list[str]:
         return self.left

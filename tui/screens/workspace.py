@@ -6,8 +6,10 @@ which panes fit, and nothing of sessions: what the user does goes up as messages
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -31,6 +33,7 @@ from tui.tabs import TabStrip
 
 if TYPE_CHECKING:
     from tui.conversation import ConversationTab
+    from tui.pictures import Pixels
 
 PLACEHOLDER = "Say what you want done. Enter sends."
 TYPING_S = 1.0
@@ -80,6 +83,8 @@ class Workspace(Screen[None]):
         self.typed_at = float("-inf")
         self._tab: ConversationTab | None = None
         self._has_pages = False
+        self._watched: ConversationTab | None = None
+        """The conversation whose page is watched while it changes."""
 
     def compose(self) -> ComposeResult:
         """Everything that there ever is but the cards."""
@@ -181,6 +186,16 @@ class Workspace(Screen[None]):
             self._load_pictures()
         self.arrange_panes()
 
+    def _watch_page(self) -> None:
+        """Watch the page of the shown conversation for as long as its browser is in sight, and no other."""
+        wanted = self._tab if self.browser.display else None
+        if wanted is self._watched:
+            return
+        self._watched = wanted
+        self.workers.cancel_group(self, "page")
+        if wanted is not None:
+            self.run_worker(_follow_page(wanted), group="page")
+
     def _load_pictures(self) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
         if self._tab is not None:
@@ -217,6 +232,7 @@ class Workspace(Screen[None]):
         self.query_one("#side").display = bool(shown.visible - {"chat"})
         self.set_class(len(shown.visible) == 1, "-one-pane")
         self.tabs.show_panes(PANES if shown.tabs else (), self.looked_at)
+        self._watch_page()
 
     # -- focus ---------------------------------------------------------------------------------------------------------
 
@@ -300,3 +316,21 @@ class Workspace(Screen[None]):
         typing = self.prompt.text or self._clock() - self.typed_at < TYPING_S
         if had_focus or (self.focused in (self.prompt, None) and not typing):
             card.focus()
+
+
+async def _follow_page(tab: ConversationTab) -> None:
+    """Bring the living page to the tab's model until cancelled, or until it turns out that there is no browser."""
+    from core.errors import UsageError
+    from tui.pictures import PictureError, decoded
+
+    with suppress(UsageError):
+        async with aclosing(tab.session.watch_page()) as pages:
+            try:
+                async for page in pages:
+                    try:
+                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data)
+                    except PictureError as error:
+                        pixels = str(error)
+                    tab.browser.show_live(page, pixels)
+            finally:
+                tab.browser.end_live()

@@ -102,6 +102,21 @@ class TestStream:
             finally:
                 await runtime.aclose()
 
+    async def test_a_reader_waits_for_the_sandbox_and_goes_on_in_the_next_one(self, tmp_path: Path) -> None:
+        async with Site().served() as site:
+            site.pages["/"] = "<title>Here</title>"
+            runtime = LocalRuntime(tmp_path, options=PLUGIN)
+            async with aclosing(runtime.watch_page()) as pages, asyncio.timeout(40):
+                for _ in range(2):
+                    coming = asyncio.ensure_future(anext(pages))
+                    try:
+                        await runtime.start()
+                        await seen(runtime, site.url())
+                        while (await coming).title != "Here":
+                            coming = asyncio.ensure_future(anext(pages))
+                    finally:
+                        await runtime.aclose()
+
     async def test_without_a_browser_that_is_said(self, client: ActionExecutionClient) -> None:
         with pytest.raises(UsageError, match="no browser"):
             await anext(client.watch_page())

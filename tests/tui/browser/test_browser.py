@@ -14,9 +14,10 @@ from core.events import (
     EventSource,
     IPythonRunCellAction,
     IPythonRunCellObservation,
+    PageShown,
 )
 from tests.core.test_blobs import png, url
-from tests.tui.frame.running import Running, running
+from tests.tui.frame.running import Running, running, until
 from tui.panes.browser.model import BrowserModel
 
 
@@ -130,3 +131,50 @@ async def test_a_picture_that_is_broken_or_gone_is_said_to_be() -> None:
         await it.session.stream.append(observation, EventSource.AGENT, cause.id)
         await it.settle()
         assert "The picture cannot be shown: it is broken." in it.screen_text()
+
+
+def shown(title: str, picture: bytes) -> PageShown:
+    return PageShown(cause=1, url="http://localhost:8000/", title=title, data=picture, width=8, height=4)
+
+
+async def test_the_page_is_shown_as_it_changes_while_its_pane_is_in_sight_and_not_longer() -> None:
+    async with running((160, 48)) as it:
+        assert it.session.watchers == 0
+        await show(it, BrowseURLAction(url="http://localhost:8000/0"), page(0))
+        it.session.pages.put_nowait(shown("Clock", png(8, 4)))
+        await until(it.pilot, lambda: painted(it) > 0)
+        assert "http://localhost:8000/  Clock" in it.screen_text()
+        assert "live" in it.screen_text()
+        await it.press("f2", "f2")  # the chat alone
+        await until(it.pilot, lambda: it.session.watchers == 0)
+        await it.press("f5")
+        await until(it.pilot, lambda: it.session.watchers == 1)
+        assert "live" not in it.screen_text()
+
+
+async def test_who_reads_back_is_not_disturbed_by_the_living_page() -> None:
+    async with running((160, 48)) as it:
+        for number in range(2):
+            await show(it, BrowseURLAction(url=f"http://localhost:8000/{number}"), page(number))
+        await it.press("f5", "left")
+        it.session.pages.put_nowait(shown("Clock", png(8, 4)))
+        await until(it.pilot, it.session.pages.empty)
+        await it.settle()
+        assert "1/2" in it.screen_text()
+        await it.press("right")
+        await until(it.pilot, lambda: "Clock" in it.screen_text())
+
+
+async def test_a_living_picture_that_is_broken_is_said() -> None:
+    async with running((160, 48)) as it:
+        await show(it, BrowseURLAction(url="http://localhost:8000/0"), page(0))
+        it.session.pages.put_nowait(shown("Clock", b"no picture"))
+        await until(it.pilot, lambda: "The picture cannot be shown" in it.screen_text())
+
+
+def test_the_title_is_the_one_that_the_tree_tells() -> None:
+    model = BrowserModel()
+    model.apply(envelope(1, page(1, content="BEGIN\nRootWebArea 'Shop \x1b[31m of mine', focused\n\t[1] button")))
+    assert model.page is not None
+    assert "Shop" in model.page.title
+    assert "\x1b" not in model.page.title

@@ -62,13 +62,18 @@ class Running:
         # A dialog's worker lives as long as the dialog, so only workers behind no dialog are waited for.
         await self.pilot.pause()
         if self.app.screen is self.app.workspace:
-            await self.app.workers.wait_for_complete()
+            await self._workers_done()
         await self.pilot.pause()
         self.app._pump()
         await self.pilot.pause()
         if self.app.screen is self.app.workspace:
-            await self.app.workers.wait_for_complete()
+            await self._workers_done()
         await self.pilot.pause()
+
+    async def _workers_done(self) -> None:
+        """Those that come to an end by themselves: a page is watched for as long as its pane is in sight."""
+        if ending := [worker for worker in self.app.workers if worker.group != "page"]:
+            await self.app.workers.wait_for_complete(ending)
 
     def screen_text(self) -> str:
         """What the screen shows, as text."""

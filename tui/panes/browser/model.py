@@ -1,10 +1,12 @@
 """BrowserModel: the pages of a conversation, in the order in which they were seen, and the one that is looked at.
 
-Follows the newest page until the reader goes back, like the other panes.
+Follows the newest page until the reader goes back, like the other panes. While somebody watches, the newest page is the
+living one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +16,13 @@ from tui.panes.pane import PaneModel
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
-    from core.events import Envelope
-    from tui.pictures import Pictures
+    from core.events import Envelope, PageShown
+    from tui.pictures import Pictures, Pixels
 
 URL_CELLS = 2000
+TITLE_CELLS = 200
+_TITLE = re.compile(r"^RootWebArea '(.*?)'(?:, |$)", re.MULTILINE)
+"""Where an accessibility tree says the title of its page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +31,26 @@ class PageSeen:
 
     event_id: int
     url: str
+    title: str
+    """Empty where it is not known."""
     at: datetime
     picture: str
     """The reference of its picture; empty where none was taken."""
     action: str
     """What led there: browser functions, or nothing where a page was only opened."""
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class LivePage:
+    """The page as it looks at this moment. All texts are clean."""
+
+    url: str
+    title: str
+    width: int
+    height: int
+    pixels: Pixels | str
+    """Its picture, or why there is none."""
 
 
 class BrowserModel(PaneModel):
@@ -41,6 +60,7 @@ class BrowserModel(PaneModel):
         self.pages: list[PageSeen] = []
         self.pictures: Pictures | None = None
         """Where the pictures are; set by whoever has the log."""
+        self._living: LivePage | None = None
         self._at: int | None = None
         """The index of the page that is looked at; None follows the newest."""
 
@@ -52,6 +72,22 @@ class BrowserModel(PaneModel):
     @property
     def page(self) -> PageSeen | None:
         return self.pages[self.index] if self.pages else None
+
+    @property
+    def live(self) -> LivePage | None:
+        """The living page, where it is watched and looked at."""
+        return self._living if self._at is None else None
+
+    def show_live(self, page: PageShown, pixels: Pixels | str) -> None:
+        """The page looks like this."""
+        url, title = sanitize_line(page.url, URL_CELLS), sanitize_line(page.title, TITLE_CELLS)
+        self._living = LivePage(url, title, page.width, page.height, pixels)
+        self.notify()
+
+    def end_live(self) -> None:
+        """Nobody watches the page any more."""
+        self._living = None
+        self.notify()
 
     def go(self, index: int) -> None:
         """Look at another page; the newest is followed from then on."""
@@ -83,6 +119,7 @@ def _page_of(envelope: Envelope) -> PageSeen | None:
     return PageSeen(
         event_id=envelope.id,
         url=sanitize_line(event.url, URL_CELLS),
+        title=sanitize_line(title[1], TITLE_CELLS) if (title := _TITLE.search(event.content)) else "",
         at=envelope.timestamp,
         picture=event.screenshot or event.set_of_marks,
         action=sanitize_line("; ".join(event.last_browser_action.split("\n")), URL_CELLS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -17,9 +18,13 @@ from tui.pictures import Pixels, quadrants, size_in_cells
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
-    from tui.panes.browser.model import BrowserModel, PageSeen
+    from tui.panes.browser.model import BrowserModel, LivePage, PageSeen
 
 EMPTY = "Pages that the agent opens will stand here as pictures."
+LIVE = "live"
+TITLE_MARK = "  "
+TITLE_FROM = 8
+"""Columns that a title has to have, to be worth it."""
 ACTIONS = {
     "browser.prev": "older",
     "browser.next": "newer",
@@ -85,7 +90,8 @@ class BrowserView(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width, height = self.content_size
         model = self._model
-        state = (model and model.page, model and (model.index, len(model.pages)), width, height, self.has_focus)
+        shown = model and (model.page, model.live, model.index, len(model.pages))
+        state = (shown, width, height, self.has_focus)
         if state != self._drawn:
             self._rows = self._draw(width, height)
             self._drawn = state
@@ -93,22 +99,33 @@ class BrowserView(Widget, can_focus=True):
 
     def _draw(self, width: int, height: int) -> list[Strip]:
         model = self._model
+        if model is not None and model.live is not None:
+            return self._draw_live(model.live, width, height)
         page = model.page if model is not None else None
         if model is None or page is None:
             return [self._line(EMPTY, "browser--muted", width)]
-        place = f"{model.index + 1}/{len(model.pages)}  {page.at.astimezone():%H:%M:%S}"
-        room = max(4, width - len(place) - 3)
-        address = sanitize_line(page.url, room)
-        gap = " " * max(1, width - len(address) - len(place) - 2)
-        head = Strip(
-            [
-                Segment(f" {address}", self._style("browser--url")),
-                Segment(f"{gap}{place} ", self._style("browser--muted")),
-            ]
-        ).adjust_cell_length(width, self.rich_style)
+        head = self._head(
+            page.url, page.title, f"{model.index + 1}/{len(model.pages)}  {page.at.astimezone():%H:%M:%S}", width
+        )
         foot = self._foot(page, width)
         rows = max(1, height - 1 - len(foot))
         return [head, *self._picture(page, width, rows), *foot]
+
+    def _draw_live(self, live: LivePage, width: int, height: int) -> list[Strip]:
+        """The living page; what led there is in the steps before it."""
+        head = self._head(live.url, live.title, LIVE, width)
+        return [head, *self._pixels(live.pixels, live.width, live.height, width, max(1, height - 1))]
+
+    def _head(self, url: str, title: str, place: str, width: int) -> Strip:
+        """Address and title on the left as far as they fit, the place among the steps on the right."""
+        room = max(4, width - len(place) - 3)
+        address = sanitize_line(url, room)
+        left = room - cell_len(address) - len(TITLE_MARK)
+        named = f"{TITLE_MARK}{sanitize_line(title, left)}" if title and left >= TITLE_FROM else ""
+        gap = " " * max(1, width - cell_len(address) - cell_len(named) - len(place) - 2)
+        muted = self._style("browser--muted")
+        parts = [Segment(f" {address}", self._style("browser--url")), Segment(named, muted)]
+        return Strip([*parts, Segment(f"{gap}{place} ", muted)]).adjust_cell_length(width, self.rich_style)
 
     def _foot(self, page: PageSeen, width: int) -> list[Strip]:
         if page.error:
@@ -122,11 +139,14 @@ class BrowserView(Widget, can_focus=True):
         ref, pictures = BlobRef.parse(page.picture), self._model.pictures
         if ref is None or pictures is None:
             return [self._line("No picture was taken.", "browser--muted", width)]
-        found = pictures.get(ref)
+        return self._pixels(pictures.get(ref), ref.width, ref.height, width, rows)
+
+    def _pixels(self, found: Pixels | str | None, wide: int, high: int, width: int, rows: int) -> list[Strip]:
+        """A picture of `wide` x `high` pixels, in the middle."""
         if not isinstance(found, Pixels):
             said = f"The picture cannot be shown: {found}." if found else "…"
             return [self._line(said, "browser--muted", width)]
-        columns, lines = size_in_cells(ref.width, ref.height, width, rows, enlarge=True)
+        columns, lines = size_in_cells(wide, high, width, rows, enlarge=True)
         left = (width - columns) // 2
         margin = [Segment(" " * left, self.rich_style)] if left else []
         drawn = quadrants(found, columns, lines)
