@@ -83,6 +83,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT
         """,
     ),
+    (
+        """
+        CREATE TABLE snapshots (  -- a cache: what the log folds to, so that it need not be folded
+            conversation INTEGER PRIMARY KEY REFERENCES conversations (key) ON DELETE CASCADE,
+            event INTEGER NOT NULL,  -- the last one that is in it
+            made_by TEXT NOT NULL,   -- the code that folded, and what it began with
+            state TEXT NOT NULL
+        ) STRICT
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 

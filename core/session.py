@@ -25,6 +25,7 @@ from core.config import SandboxSettings
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.halts import Way
+from core.controller.history import PAGE, History
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
 from core.delegation import CloseChild, Delegation, MakeChild, share
@@ -56,6 +57,7 @@ from core.preparation import Preparation
 from core.repository import Repository
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
+from core.snapshots import EVERY, Snapshots
 from core.store import ConversationInfo, EventFilter, EventStore
 from core.stream import EventStream, EventStreamSubscriber
 from core.tasks import Tasks
@@ -69,8 +71,6 @@ CLOSE_S = 5.0
 """How long what is in flight may take to end when a conversation is closed; then it is dropped."""
 SLEEP_S = 1.0
 """How long subscribers may take over what they have before a session that rests is put to sleep; else it works."""
-PAGE = 500
-"""Events read and folded between two turns of the event loop: about 20 ms of work."""
 DELEGATES_STATUS = "STATUS$DELEGATES"
 TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
 _NO_LIMITS = Limits(max_iterations=None)
@@ -125,6 +125,7 @@ class AgentSession:
             spawn=self._spawn,
         )
         self._aftermath = Aftermath(runtime, self.stream)
+        self._snapshots = Snapshots(store, lease, limits)
         self._controller: AgentController | None = None
         self._places = places
         self._suggest_title = suggest_title
@@ -184,10 +185,11 @@ class AgentSession:
 
     async def start(self) -> None:
         """Fold the log, listen, and settle what a dead owner left open. Raises StoreError."""
-        history: list[Envelope] = []
-        state = State.initial(self._limits)
-        while page := await self.stream.read(after=len(history) - 1, limit=PAGE):
-            history += page
+        state, first = await self._snapshots.newest()
+        history = History(lambda after, before: self.stream.read(after=after, before=before, limit=PAGE), first)
+        while page := await self.stream.read(after=history.next_id - 1, limit=PAGE):
+            for envelope in page:
+                history.append(envelope)
             state = reduce(evolve, page, state)
             collector.spare()
         await self._tasks.open()
@@ -208,8 +210,9 @@ class AgentSession:
         self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
         types = [AgentStateChangedObservation]
         self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._aftermath.on_state, "aftermath", types=types)
+        self.stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=types)
         await self._controller.start()
-        if not history:
+        if not history.next_id:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -229,9 +232,17 @@ class AgentSession:
         await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
             last.push_async_callback(self.stream.aclose)
+            last.push_async_callback(self._take_snapshot)
             last.push_async_callback(self._llm.aclose)
             last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
             last.push_async_callback(self.runtime.aclose)
+
+    async def _on_state(self, envelope: Envelope) -> None:
+        await self._take_snapshot(every=EVERY)
+
+    async def _take_snapshot(self, *, every: int = 1) -> None:
+        if self._controller is not None:
+            await self._snapshots.take(self.state, self._controller.history.next_id, every=every)
 
     async def _stop(self, why: str) -> None:
         """Interrupt, and see it through: the controller's tasks end only when their last words are stored."""
@@ -320,6 +331,7 @@ class AgentSession:
         async with self._turn:
             if not await self._is_quiet():
                 return False
+            await self._take_snapshot()
             self._asleep = notice
             self._places.give(self.info.id)
             self.frames.publish(notice)

@@ -296,6 +296,24 @@ class EventStore:
             return Blob(ref, data)
         return None
 
+    async def snapshot(self, conversation_id: str, made_by: str) -> tuple[int, str] | None:
+        """The newest snapshot of a conversation's state that is `made_by` this: its last event's id, and its text."""
+        rows = await self._read.execute_fetchall(
+            "SELECT s.event, s.state FROM snapshots s JOIN conversations c ON c.key = s.conversation"
+            " WHERE c.id = ? AND s.made_by = ?",
+            (conversation_id, made_by),
+        )
+        return next(((int(event), str(state)) for event, state in rows), None)
+
+    async def keep_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
+        """Keep a snapshot in the place of the last one. Raises StoreError."""
+        async with self._writer.writing("The snapshot could not be stored") as connection:
+            await connection.execute(
+                "INSERT OR REPLACE INTO snapshots (conversation, event, made_by, state)"
+                " SELECT ?1, ?2, ?3, ?4 WHERE ?5 = (SELECT token FROM leases WHERE conversation = ?1)",
+                (lease.key, event_id, made_by, state, lease.token),
+            )
+
     async def read_json(
         self,
         conversation_id: str,

@@ -18,6 +18,7 @@ from typing import Any
 
 from core.controller import decide
 from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE
+from core.controller.history import History
 from core.controller.limits import Reached
 from core.controller.state import State
 from core.errors import LeaseLostError, ModelError, RuntimeUnavailableError, StoreError
@@ -72,7 +73,7 @@ class AgentController:
         agent: Agent,
         runtime: Runtime,
         frames: Frames,
-        history: list[Envelope],
+        history: History,
         state: State,
         needs_confirmation: ConfirmationPolicy,
         ready: Callable[[], Awaitable[None]],
@@ -119,7 +120,7 @@ class AgentController:
     async def _perform(self, effect: decide.Effect) -> None:
         match effect:
             case decide.AskAgent(cause=cause):
-                self._start(cause, self._ask(cause, tuple(self.history)))
+                self._start(cause, self._ask(cause, self.history.next_id))
             case decide.Execute(action_id=action_id):
                 self._start(action_id, self._execute(self.history[action_id]))
             case decide.Cancel(id=id):
@@ -136,13 +137,14 @@ class AgentController:
 
     # -- asking the agent ------------------------------------------------------------------------------------------
 
-    async def _ask(self, cause: int, history: Sequence[Envelope]) -> None:
-        """One model call; its events answer `cause`. Cancelled, it leaves nothing behind."""
+    async def _ask(self, cause: int, next_id: int) -> None:
+        """One model call on the events before `next_id`; its events answer `cause`. Cancelled, it leaves nothing."""
         before, started_at = self.state.metrics, time.monotonic()
         try:
             if (limit := await self._day_limit(self.state)) is not None:
                 await self._append([_not_asked(LIMIT_PREFIX + limit.name.upper(), limit.text, cause)])
                 return
+            history = await self.history.until(next_id)
             events = await self.agent.step(history, before, self.frames.publish)
             drafts = [Draft(self._with_confirmation(event), EventSource.AGENT, cause) for event in events]
             _check_answer(events)

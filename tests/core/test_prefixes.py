@@ -32,6 +32,7 @@ from core.events import (
 )
 from core.manager import ConversationManager
 from core.session import AgentSession
+from core.snapshots import can_be_kept, restored, written
 from core.store import EventStore
 from core.writer import Draft
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
@@ -151,12 +152,16 @@ async def test_every_prefix_of_a_recorded_log_folds_to_what_was_live_and_goes_on
 ) -> None:
     log, live = await record(tmp_path, seed + log_number, monkeypatch)
     assert len(log) >= LEAST
-    state, whole = State.initial(LIMITS), [envelope_from_dict(envelope_to_dict(e)) for e in log]
+    kept, whole = 0, [envelope_from_dict(envelope_to_dict(e)) for e in log]
     for count in range(1, len(log) + 1):
         state = fold(whole[:count], LIMITS)
         if count - 1 in live:
             assert state == live[count - 1], f"after event {count - 1}"
+        if can_be_kept(state):
+            kept += 1
+            assert restored(written(state)) == state, f"after event {count - 1}"
     assert len(live) > LEAST * 0.9
+    assert kept > LEAST * 0.1
     finishes = write_script(tmp_path, [FINISH] * (2 * TURNS), "finishes.yaml")
     names = await stored(tmp_path / "home", [log[:count] for count in range(len(log) + 1)], str(tmp_path), finishes)
     monkeypatch.undo()

@@ -114,5 +114,5 @@ async def test_a_conversation_that_delegated_is_opened_with_its_whole_history(tm
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
         again = await manager.open(id)
         assert again._controller is not None
-        assert again._controller.history[: len(stored)] == stored
+        assert list(await again._controller.history.until(len(stored))) == stored
         assert [envelope.id for envelope in stored] == list(range(len(stored)))

@@ -1,0 +1,139 @@
+"""A conversation opened from a snapshot is as from its whole log; a snapshot that does not fit is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.config import Settings
+from core.controller.decide import fold
+from core.controller.state import Limits, State
+from core.events import Envelope
+from core.manager import ConversationManager
+from core.session import AgentSession
+from core.sqlite import sqlite3
+from core.stream import EventStream
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+
+TURNS = [{"tool_calls": [bash(f"echo {number}")]} for number in range(5)]
+SETTINGS = Settings.model_validate({"agent": {"confirm": "never"}})
+
+
+async def opened(home: Path, then: Callable[[ConversationManager], Awaitable[Any]], **agent: Any) -> Any:
+    settings = SETTINGS.model_copy(update={"agent": SETTINGS.agent.model_copy(update=agent)})
+    async with ConversationManager(
+        home, settings, make_runtime=lambda folder: ScriptedRuntime(), environ={}
+    ) as manager:
+        return await then(manager)
+
+
+async def say(session: AgentSession, text: str) -> None:
+    await session.send(text)
+    async with asyncio.timeout(20):
+        await session.settled()
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> Path:
+    """One with a conversation that was closed after its agent had finished."""
+    model = write_script(tmp_path, [*TURNS, FINISH] * 2)
+
+    async def live(manager: ConversationManager) -> None:
+        session = await manager.create(workspace=str(tmp_path), model=model)
+        await say(session, "go")
+
+    await opened(tmp_path / "home", live)
+    return tmp_path / "home"
+
+
+async def reopened(manager: ConversationManager) -> AgentSession:
+    (info,) = await manager.store.conversations()
+    return await manager.open(info.id)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The ids of all events that are read from the log."""
+    seen: list[int] = []
+    real = EventStream.read
+
+    async def watched(self: EventStream, **wanted: Any) -> list[Envelope]:
+        page = await real(self, **wanted)
+        seen.extend(envelope.id for envelope in page)
+        return page
+
+    monkeypatch.setattr(EventStream, "read", watched)
+    return seen
+
+
+async def test_no_event_is_read_again_to_open_a_conversation_that_was_closed_at_rest(
+    home: Path, read: list[int]
+) -> None:
+    async def again(manager: ConversationManager) -> State:
+        session = await reopened(manager)
+        assert read == []
+        assert session.state == fold(await session.stream.read(), session.state.limits)
+        return session.state
+
+    assert (await opened(home, again)).iteration == len(TURNS) + 1
+
+
+async def test_the_agent_is_asked_with_the_whole_history_all_the_same(home: Path, read: list[int]) -> None:
+    async def again(manager: ConversationManager) -> None:
+        session = await reopened(manager)
+        last = session.stream.latest_id
+        await say(session, "once more")
+        assert read[: last + 1] == list(range(last + 1))
+        assert session.state == fold(await session.stream.read(), session.state.limits)
+
+    await opened(home, again)
+
+
+async def test_with_other_limits_the_log_is_folded(home: Path, read: list[int]) -> None:
+    async def again(manager: ConversationManager) -> None:
+        session = await reopened(manager)
+        assert read[0] == 0
+        assert session.state.limits == Limits(max_iterations=7)
+
+    await opened(home, again, max_iterations=7)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE snapshots SET state = 'no JSON'",
+        "UPDATE snapshots SET state = '{}'",
+        "UPDATE snapshots SET state = json_set(state, '$.iteration', 'many')",
+        "UPDATE snapshots SET state = json_set(state, '$.recent', json('[[1, {}, null]]'))",
+        "UPDATE snapshots SET event = 1000000",
+        "UPDATE snapshots SET made_by = 'another version'",
+        "DELETE FROM snapshots",
+    ],
+)
+async def test_from_a_snapshot_that_is_of_no_use_nothing_is_taken(home: Path, harm: str) -> None:
+    with sqlite3.connect(home / "handloom.db") as database:
+        assert database.execute(harm).rowcount == 1
+
+    async def again(manager: ConversationManager) -> None:
+        session = await reopened(manager)
+        assert session.state == fold(await session.stream.read(), session.state.limits)
+
+    await opened(home, again)
+
+
+async def test_one_is_taken_while_a_conversation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.session.EVERY", 5)
+    model = write_script(tmp_path, [*TURNS, FINISH])
+
+    async def live(manager: ConversationManager) -> None:
+        session = await manager.create(workspace=str(tmp_path), model=model)
+        await say(session, "go")
+        with sqlite3.connect(tmp_path / "home" / "handloom.db") as database:
+            ((last,),) = database.execute("SELECT event FROM snapshots").fetchall()
+        assert last > 5
+
+    await opened(tmp_path / "home", live)
