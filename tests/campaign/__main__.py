@@ -117,7 +117,9 @@ def commit() -> str:
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT, check=True).stdout.strip()
 
-    return git("rev-parse", "--short=12", "HEAD") + (" with changes" if git("status", "--porcelain", "-uno") else "")
+    return git("rev-parse", "--short=12", "HEAD") + (
+        " with changes" if git("status", "--porcelain", "-uno", "--", ":!docs") else ""
+    )
 
 
 def main() -> int:
