@@ -19,6 +19,7 @@ from typing import Literal
 from core.errors import RuntimeUnavailableError
 from runtime import bubblewrap, git_identity, protected
 from runtime.control_group import ControlGroup, Limits
+from runtime.egress import ALLOWED_HOSTS
 from runtime.environment import without_secrets
 from runtime.survey import Baseline, nested_places
 
@@ -143,12 +144,14 @@ class Confinement:
             yield await (self._walled_in(launch, folder, stack) if self.is_closed else self._in_the_open(launch))
 
     async def _in_the_open(self, launch: Launch) -> Launch:
-        """Files are worked on in the workspace and where temporary ones are; commands are bound by nothing."""
+        """Files are worked on in the workspace and where temporary ones are; commands are bound by nothing, and the
+        browser learns which addresses around it may open all the same."""
         options = [*launch.options, "--root", str(self._workspace), "--root", tempfile.gettempdir()]
         if self.state is not None:
             await asyncio.to_thread(_make_state, self.state, None)
             options += ["--state-dir", str(self.state)]
-        return replace(launch, options=tuple(options))
+        environ = {ALLOWED_HOSTS: ",".join(self._isolation.allowed_hosts)} if self._isolation.allowed_hosts else {}
+        return replace(launch, options=tuple(options), environ=environ)
 
     def _limits_of_each(self, applied: frozenset[str]) -> tuple[str, ...]:
         limits = self._isolation.limits

@@ -30,7 +30,11 @@ HEAD_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
 PORTS = frozenset({80, 443})
 MAX_CONNECTIONS = 200
+ALLOWED_HOSTS = "HANDLOOM_ALLOWED_HOSTS"
+"""In the environment of a server without walls: the rules, with commas between them."""
 
+
+PRIVATE = "{host} is an address of this machine or its network; the user can add it to sandbox.allowed_hosts"
 
 _RULE = re.compile(
     r"(?:(?P<name>\*|(?:\*\.)?[a-z0-9_][a-z0-9_.-]*)|\[(?P<ipv6>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?"
@@ -122,10 +126,15 @@ class Egress:
         except OSError as error:
             raise RefusedError(f"{host} was not found") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        named = any(rule.name == host and rule.allows(host, port) and _is_address(host) for rule in self._rules)
-        if not named and not all(map(is_public, addresses)):  # one that points inwards makes the name suspect
-            raise RefusedError(f"{host} is an address of this machine or its network")
+        if not is_named(self._rules, host, port) and not all(map(is_public, addresses)):
+            raise RefusedError(PRIVATE.format(host=host))  # one that points inwards makes the name suspect
         return addresses
+
+
+def is_named(rules: Iterable[Rule], host: str, port: int) -> bool:
+    """Whether the user has allowed this very address, wherever it lies."""
+    host = host.strip("[]")
+    return any(rule.name == host and rule.allows(host, port) and _is_address(host) for rule in rules)
 
 
 def is_public(address: str) -> bool:

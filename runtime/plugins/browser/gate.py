@@ -1,8 +1,8 @@
 """Gate: the proxy that all of Chromium's traffic goes through, redirects, frames, scripts and WebSockets included.
 
 The sandbox itself is open, for an agent tries what it builds. Other addresses are looked up here and refused unless
-they are public, and the very address that was looked at is called; or, behind walls, the host's own proxy decides and
-calls. What is refused is told to `on_refused`.
+they are public or the user has allowed them, and the very address that was looked at is called; or, behind walls, the
+host's own proxy decides and calls. What is refused is told to `on_refused`.
 
 A page of the internet may not reach into the sandbox by itself: what it requests of loopback carries the headers of a
 request from elsewhere, and is refused.
@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 from runtime.egress import (
+    ALLOWED_HOSTS,
     CONNECT_TIMEOUT_S,
     HEAD_BYTES,
     HEAD_TIMEOUT_S,
+    PRIVATE,
     RefusedError,
+    Rule,
     destination,
+    is_named,
     is_public,
     refusal,
 )
@@ -37,11 +41,12 @@ MAX_CONNECTIONS = 256
 class Gate:
     """Listens on loopback while it is open. `upstream` is the host's proxy, `http://HOST:PORT`; empty: none."""
 
-    def __init__(self, upstream: str, on_refused: Callable[[str], None]) -> None:
+    def __init__(self, upstream: str, on_refused: Callable[[str], None], allowed: Iterable[Rule] = ()) -> None:
         self.refused: dict[str, str] = {}
         """Hosts that were refused, and why; whoever reads it clears it."""
         self._upstream = urlsplit(upstream)
         self._on_refused = on_refused
+        self._allowed = tuple(allowed)
         self._server: asyncio.Server | None = None
         self._open = 0
 
@@ -121,7 +126,10 @@ class Gate:
             return await _call(["127.0.0.1", "::1"], port, f"{host}:{port} does not answer; is the server running?")
         if self._upstream.hostname:
             return await self._through_upstream(host, port)
-        return await _call(await _public_addresses(host), port, f"{host}:{port} does not answer")
+        addresses = await _addresses(host)
+        if not is_named(self._allowed, host, port) and not all(map(is_public, addresses)):
+            raise RefusedError(PRIVATE.format(host=host))  # one that points inwards makes the name suspect
+        return await _call(addresses, port, f"{host}:{port} does not answer")
 
     async def _through_upstream(self, host: str, port: int) -> Ends:
         far = await _call([self._upstream.hostname or ""], self._upstream.port or 80, "the host's proxy has ended")
@@ -143,16 +151,18 @@ def upstream_of(environ: Mapping[str, str]) -> str:
     return environ.get("https_proxy") or environ.get("HTTPS_PROXY") or ""
 
 
-async def _public_addresses(host: str) -> list[str]:
+def allowed_in(environ: Mapping[str, str]) -> list[Rule]:
+    """Whom the user has allowed. Raises ValueError for what is no rule."""
+    return [Rule.parse(text) for text in environ.get(ALLOWED_HOSTS, "").split(",") if text]
+
+
+async def _addresses(host: str) -> list[str]:
     """Where a host can be called. Raises RefusedError."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise RefusedError(f"{host} was not found") from error
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    if not all(map(is_public, addresses)):  # one that points inwards makes the name suspect
-        raise RefusedError(f"{host} is an address of this machine or its network")
-    return addresses
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def _call(addresses: list[str], port: int, failure: str) -> Ends:

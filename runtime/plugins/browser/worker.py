@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import Error, async_playwright
 
 from runtime.plugins.browser import addresses, calls, chromium, downloads, family, functions, observing, text
-from runtime.plugins.browser.gate import Gate, upstream_of
+from runtime.plugins.browser.gate import Gate, allowed_in, upstream_of
 from runtime.plugins.browser.screencast import Screencast
 from runtime.plugins.browser.tabs import HangError, Notes, Tabs
 from runtime.server import processes
@@ -166,7 +166,7 @@ async def serve(folder: Path, workspace: Path, why_unconfined: str, lines: async
     ever where the driver has died.
     """
     notes = Notes()
-    gate = Gate(upstream_of(os.environ), notes.add)
+    gate = Gate(upstream_of(os.environ), notes.add, allowed_in(os.environ))
     await gate.start()
     async with async_playwright() as playwright:
         drivers = await asyncio.to_thread(processes.descendants, os.getpid())

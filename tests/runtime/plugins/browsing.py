@@ -24,14 +24,15 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Site:
     """Answers each path with the HTML that stands in `pages`, or with what a function makes."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
         self.pages: dict[str, str | Answer] = {}
         self.asked: list[str] = []
         """The paths that were asked for."""
         self._port = 0
 
     def url(self, path: str = "/") -> str:
-        return f"http://127.0.0.1:{self._port}{path}"
+        return f"http://{self._host}:{self._port}{path}"
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[Site]:
@@ -39,7 +40,7 @@ class Site:
         application.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, self._host, 0).start()
         self._port = runner.addresses[0][1]
         try:
             yield self

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from runtime.egress import ALLOWED_HOSTS
 from runtime.plugins.browser import addresses
-from runtime.plugins.browser.gate import Gate
+from runtime.plugins.browser.gate import Gate, allowed_in
 from tests.runtime.plugins.browsing import Browser, Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -92,6 +95,26 @@ class TestGate:
         await gate.start()
         yield gate
         gate.close()
+
+    async def test_an_address_around_is_open_where_the_user_has_allowed_it(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("192.0.2.1", 9))  # sends nothing, and tells by which address it would be sent
+            except OSError:
+                pytest.skip("this machine has no address but loopback")
+            own = probe.getsockname()[0]
+        async with Site(own).served() as site:
+            site.pages["/"] = "here"
+            port = urlsplit(site.url()).port
+            for allowed, answer in (
+                (f"{own}:{port}", b"here"),
+                (f"{own}:1", PRIVATE.encode()),
+                ("*", PRIVATE.encode()),
+            ):
+                gate = Gate("", lambda note: None, allowed_in({ALLOWED_HOSTS: f"example.org,{allowed}"}))
+                await gate.start()
+                assert answer in await self.asked(gate, f"GET {site.url()} HTTP/1.1\r\n\r\n".encode())
+                gate.close()
 
     async def asked(self, gate: Gate, *pieces: bytes) -> bytes:
         """What the gate answers to a request, and to what follows in its tunnel."""
