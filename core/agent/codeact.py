@@ -45,7 +45,7 @@ class CodeActAgent:
 
     def __init__(self, llm: LLM, plugins: Sequence[PluginRequirement] = ()) -> None:
         names = {plugin.name for plugin in plugins}
-        ours = [tool for tool in CODEACT_TOOLS if not tool.plugin or tool.plugin in names]
+        ours = [tool.with_plugins(names) for tool in CODEACT_TOOLS if not tool.plugin or tool.plugin in names]
         tools = [*ours, *(tool for plugin in plugins if plugin.tools for tool in load(plugin, plugin.tools))]
         self._llm = llm
         self._tools = {tool.name: tool for tool in tools}

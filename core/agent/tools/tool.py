@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.events import Action, ActionSecurityRisk
@@ -47,6 +47,12 @@ class Tool:
     """Makes the action from checked arguments. May raise InvalidCall for what a schema cannot say."""
     plugin: str = ""
     """The plugin of the sandbox that carries it out; empty for what every sandbox can do."""
+    more: Mapping[str, str] = field(default_factory=dict)
+    """What the description goes on with where the sandbox has a plugin of this name, too."""
+
+    def with_plugins(self, names: Collection[str]) -> Tool:
+        """The tool as it is in a sandbox with these plugins."""
+        return replace(self, description="".join([self.description, *(self.more[n] for n in self.more if n in names)]))
 
     def schema(self) -> dict[str, Any]:
         """The tool as a model is told of it, in the form of OpenAI's chat completions."""
