@@ -150,3 +150,12 @@ def test_the_tools_are_those_that_the_sandboxs_plugins_can_carry_out(llm: Record
     assert names() == plain
     assert names("jupyter") == plain | {"execute_ipython_cell"}
     assert names("browser", "vscode") == plain | {"browser"}
+
+
+def test_the_model_is_told_of_skills_where_the_sandbox_has_them(llm: RecordingLLM) -> None:
+    def told(*plugins: str) -> str:
+        agent = create_agent("CodeActAgent", llm, [PluginRequirement(name, "m:f") for name in plugins])
+        return str(agent.system_message().model_dump()["tools"])
+
+    assert "search_dir" in told("agent_skills", "jupyter")
+    assert "search_dir" not in told("jupyter")
