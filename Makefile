@@ -49,7 +49,7 @@ peers: setup ## OpenHands' published client and BrowserGym itself beside ours; i
 	@$(BIN)/python -m tests.peers
 
 pictures: setup ## the pictures in docs/, made from the running program
-	@$(BIN)/python -m tests.pictures
+	@$(BIN)/python -m tests.pictures && $(BIN)/python -m tests.tour
 
 documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,threats}.md, made from program and tests
 	@$(BIN)/python -m tests.documents

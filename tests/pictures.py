@@ -15,9 +15,15 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from textual.pilot import Pilot
+
+from core.events import AgentState
+from core.session import AgentSession
 from tui.__main__ import connect
 from tui.app import HandloomApp
 from tui.options import StartOptions
@@ -43,28 +49,59 @@ CELL = (12.2, 24.4)
 """Pixels of one cell in Textual's SVG."""
 
 
-async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO) -> str:
-    """Play a session at this size; the answer is an SVG that needs nothing from elsewhere."""
+@dataclass
+class Stage:
+    """The real program, on which a session is played."""
+
+    app: HandloomApp
+    pilot: Pilot[None]
+
+    @property
+    def session(self) -> AgentSession:
+        assert self.app.current is not None
+        return self.app.current.session
+
+    @property
+    def rests(self) -> bool:
+        """Whether the agent has done what it was asked to do."""
+        return self.session.state.agent_state in (AgentState.FINISHED, AgentState.ERROR)
+
+    async def drawn(self) -> None:
+        """Wait until what has happened is on the screen."""
+        while self.app.workspace.sync() or any(worker.group != "page" for worker in self.app.workers):
+            await self.pilot.pause(0.02)
+        await self.pilot.pause(0.3)
+
+    def svg(self, title: str) -> str:
+        """The screen, as a picture that needs nothing from elsewhere."""
+        return re.sub(r"@font-face \{.*?\}", "", self.app.export_screenshot(title=title), flags=re.DOTALL)
+
+
+@asynccontextmanager
+async def on_stage(played: Session, size: tuple[int, int], theme: str | None) -> AsyncIterator[Stage]:
+    """The program, ready for the first word."""
     with tempfile.TemporaryDirectory(prefix="handloom-workspace-") as workspace:
         options = StartOptions(workspace=workspace, model=played.model, demo=played.model == "demo", theme=theme)
         app = HandloomApp(lambda: connect(options), options)
         async with app.run_test(size=size) as pilot:
             while app.current is None or not (app.workspace.prompt.text or played.task):
                 await pilot.pause(0.02)
-            session = app.current.session
-            session.set_confirm_mode("never")
-            if played.task:
-                app.workspace.prompt.put(played.task)
-            await pilot.press("enter")
-            await app.workers.wait_for_complete()
-            await session.settled()
-            while app.workspace.sync():
-                await pilot.pause(0.02)
-            await pilot.press(*played.keys)
-            await app.workers.wait_for_complete()
-            await pilot.pause(0.3)
-            svg = app.export_screenshot(title=f"handloom {played.name}, {size[0]}x{size[1]}")
-    return re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+            yield Stage(app, pilot)
+
+
+async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO) -> str:
+    """Play a session at this size; the answer is an SVG that needs nothing from elsewhere."""
+    async with on_stage(played, size, theme) as stage:
+        stage.session.set_confirm_mode("never")
+        if played.task:
+            stage.app.workspace.prompt.put(played.task)
+        await stage.pilot.press("enter")
+        while not stage.rests:
+            await stage.pilot.pause(0.02)
+        await stage.drawn()
+        await stage.pilot.press(*played.keys)
+        await stage.drawn()
+        return stage.svg(f"handloom {played.name}, {size[0]}x{size[1]}")
 
 
 def render(svg: Path, size: tuple[int, int]) -> Path | None:
