@@ -1,10 +1,13 @@
-"""From a key to its character on the screen, in the whole program: at rest, and while a command floods the terminal."""
+"""From a key to its character on the screen, in the whole program: at rest, while a command floods the terminal, and
+while an answer streams, the log takes 1,000 events a second and the terminal is flooded at once.
+"""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
 
+from tests.bench import busy
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder
 from tests.bench.program import HELLO, HELLO_DRAWN, WORKSPACE, WORKSPACE_DRAWN, Program
@@ -19,6 +22,7 @@ QUIET_S = 0.5
 FLOOD = "while :; do seq 1 100; sleep 0.1; done"
 """1,000 lines a second."""
 FLOOD_DRAWN = b"98"
+BUSY = ("-m", "tests.bench.busy")
 
 
 def measure() -> list[Figure]:
@@ -32,12 +36,17 @@ def measure() -> list[Figure]:
         _type([(hello, least), (workspace, idle)], FIRST_GLYPH)
         workspace.write("\r")
         workspace.drawn(FLOOD_DRAWN)
-        busy: list[float] = []
-        _type([(workspace, busy)], FIRST_GLYPH + KEYS)
+        flooded: list[float] = []
+        _type([(workspace, flooded)], FIRST_GLYPH + KEYS)
+    all_at_once: list[float] = []
+    with Program(BUSY, {}) as busiest:
+        busiest.drawn(busy.FLOOD_DRAWN)
+        _type([(busiest, all_at_once)], FIRST_GLYPH + 2 * KEYS)
     limit = Limit("hello Textual at rest", least)
     return [
         Figure("key to paint, at rest", "ms", idle, limit, [Target(6), Target(16, "p95")]),
-        Figure("key to paint, 1,000 lines a second", "ms", busy, limit, [Target(16), Target(50, "p95")]),
+        Figure("key to paint, 1,000 lines a second", "ms", flooded, limit, [Target(16), Target(50, "p95")]),
+        Figure("key to paint, all at once", "ms", all_at_once, limit, [Target(16), Target(50, "p95")]),
     ]
 
 

@@ -15,16 +15,16 @@ from weakref import WeakKeyDictionary
 
 from rich.segment import Segment
 from textual.binding import Binding
-from textual.geometry import Offset, Region, Size
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui.panes.chat.column import Anchor, Column
 from tui.panes.chat.overlays import with_chip, with_cursor, with_selection
 from tui.panes.chat.render import Renderer
 from tui.panes.chat.roles import CHAT_CSS, ROLES
+from tui.panes.growing import set_lines
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -210,14 +210,9 @@ class ChatView(ScrollView, can_focus=True):
         if place.top is None and column.model.blocks:
             place.last_seen = column.model.blocks[-1].serial
         total = column.heights.total
-        width = self.scrollable_content_region.width
         self._moving = True
         try:
-            # Not by assignment: that would lay out the whole screen for every line that is added.
-            self.set_reactive(Widget.virtual_size, Size(width, total))
-            if self.show_vertical_scrollbar:
-                self.vertical_scrollbar.window_virtual_size = total
-                self.vertical_scrollbar.window_size = height
+            set_lines(self, total)
             if round(self.scroll_y) != top:
                 self.scroll_target_y = self.scroll_y = top
         finally:

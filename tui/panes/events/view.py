@@ -14,12 +14,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.commands import BY_ID
+from tui.panes.growing import set_lines
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class EventsView(ScrollView, can_focus=True):
                 self.cursor = max(0, self.cursor + shift)
         else:
             shift = 0
-        self.virtual_size = Size(self.width, len(rows))
+        set_lines(self, len(rows))
         if self.following:
             self.cursor = max(0, len(rows) - 1)
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
@@ -120,7 +121,7 @@ class EventsView(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         """Lines fit the width, so nothing scrolls sideways."""
-        self.virtual_size = Size(self.width, len(self._model.rows) if self._model else 0)
+        set_lines(self, len(self._model.rows) if self._model else 0)
         if self.following:
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
 

@@ -13,11 +13,11 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding
 from textual.color import Color, ColorParseError
-from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.commands import BY_ID
+from tui.panes.growing import set_lines
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ class TerminalView(ScrollView, can_focus=True):
         """Emulate for one frame's budget and show what came of it. Answers whether more is waiting."""
         model = self._model
         if model is None:
-            self.virtual_size = Size(self.width, 0)
+            set_lines(self, 0)
             self.refresh()
             return False
         model.work()
         if model.version != self._version:
             self._version = model.version
-            self.virtual_size = Size(self.width, model.emulator.height if model.used else 0)
+            set_lines(self, model.emulator.height if model.used else 0)
             if self.following:
                 self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
             self.refresh()
