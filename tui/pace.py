@@ -1,0 +1,43 @@
+"""Pace: how often the panes are drawn, so that there is always time for keys.
+
+A screen that is flooded could draw without an end, and a key would wait behind each frame. So frames come at most
+`FRAMES_PER_S` times a second, fewer while they keep the processor busy for more than half of the time, and fewer still
+while the user types: what is typed is drawn at once, what streams by can wait for a blink. Pure.
+"""
+
+from __future__ import annotations
+
+FRAMES_PER_S = 30
+PERIOD_S = 1 / FRAMES_PER_S
+SLOWEST_S = 0.25
+BUSY = 0.5
+"""The share of the time that drawing may take."""
+TYPING_S = 0.12
+"""Between two frames while the user types."""
+TYPED_WITHIN_S = 0.4
+"""After a key the user counts as typing."""
+
+
+class Pace:
+    """When the next frame is due. All times are seconds of one clock, but for the processor's."""
+
+    def __init__(self) -> None:
+        self._period_s = PERIOD_S
+        self._drawn_at = float("-inf")
+        self._used_s = 0.0
+
+    def drawn(self, now: float, processor_s: float) -> None:
+        """A frame begins; `processor_s` is the processor time of this thread so far."""
+        passed, used = now - self._drawn_at, processor_s - self._used_s
+        self._drawn_at, self._used_s = now, processor_s
+        if passed <= 0:
+            return
+        if used / passed > BUSY:
+            self._period_s = min(SLOWEST_S, self._period_s * 1.5)
+        else:
+            self._period_s = max(PERIOD_S, self._period_s / 1.5)
+
+    def wait_s(self, now: float, typed_at: float) -> float:
+        """How long to wait for the next frame, at `now`; the last key came at `typed_at`."""
+        period_s = max(self._period_s, TYPING_S) if now - typed_at < TYPED_WITHIN_S else self._period_s
+        return max(0.0, self._drawn_at + period_s - now)
