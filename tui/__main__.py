@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
     """The runtime in which a conversation's actions are carried out. Blocks for some ten milliseconds."""
-    from core.config import home_folder
+    from core.home import home_folder
     from runtime.confinement import Isolation
     from runtime.control_group import Limits
     from runtime.local import LocalRuntime
@@ -134,7 +134,8 @@ async def connect(options: StartOptions) -> ConversationManager:
 
     for module in ("core.manager", "runtime.local"):  # off the loop: the first frame is on the screen already
         await asyncio.to_thread(import_module, module)
-    from core.config import home_folder, load
+    from core.config import load
+    from core.home import home_folder
     from core.logs import log_to
     from core.manager import ConversationManager
 

@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -22,7 +21,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tui import strips, themes
+from tui import strips
 from tui.arrangement import PANES
 from tui.cards import ApprovalCard, HaltCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
@@ -76,6 +75,7 @@ class HandloomApp(Handlers, App[None]):
         strips.install()  # before anything can be drawn
         super().__init__()
         self.options = options
+        self.prepare_look()
         self.manager: ConversationManager | None = None
         self.open_tabs: list[ConversationTab] = []
         self.current: ConversationTab | None = None
@@ -100,15 +100,7 @@ class HandloomApp(Handlers, App[None]):
 
     def on_mount(self) -> None:
         """Take the theme; what is slower waits until the first frame is out."""
-        folders = [themes.OURS, *([Path(self.options.themes_dir)] if self.options.themes_dir else [])]
-        loaded, problems = themes.load_all(folders)
-        for theme in loaded:
-            self.register_theme(theme)
-        wanted = self.options.theme or themes.DEFAULT_DARK
-        if wanted in self.available_themes:
-            self.theme = wanted
-        else:
-            problems.append(f"There is no theme {wanted}. ctrl+x t shows which there are.")
+        problems = self.begin_theme()
         self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
         self.call_after_refresh(self.begin, problems)
 
@@ -116,6 +108,7 @@ class HandloomApp(Handlers, App[None]):
         """Called once, when the first frame is on the screen."""
         if problems:
             self.report("\n".join(problems))
+        self.watch_themes()
         self.attempt(self._begin())
 
     async def _begin(self) -> None:
@@ -143,6 +136,7 @@ class HandloomApp(Handlers, App[None]):
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
+        self.unwatch_themes()
         for tab in self.open_tabs:
             await tab.aclose()
         if self.manager is not None:

@@ -80,6 +80,7 @@ COMMANDS: tuple[Command, ...] = (
             "Leave the leader; stop the agent; restore a pane; return to the prompt.", _APP),
     Command("app.redraw", ("ctrl+l",), "Redraw", "Paint everything anew and go to the end.", _APP),
     Command("app.theme", (), "Theme", "Choose the colours.", _APP, leader="t"),
+    Command("app.reload_themes", (), "Reload themes", "Read the files of your own themes again.", _APP, leader="T"),
     Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q"),
     Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n"),
     Command("conv.manager", ("ctrl+s",), "Open a conversation", "List all conversations and open one.", _CONV,

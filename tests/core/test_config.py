@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import Settings, home_folder, load
+from core.config import Settings, load
+from core.home import home_folder
 from core.errors import ConfigurationError
 from core.security.confirmation import ConfirmMode
 
