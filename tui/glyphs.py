@@ -1,8 +1,8 @@
 """The one table of glyphs: what our marks, lines and bars are in ASCII.
 
 Widgets write the glyph that they mean; where the terminal or the user wants ASCII, everything that is drawn passes
-`in_ascii` on its way to the terminal, borders and scrollbars included. Each replacement is as wide as its glyph, so layout
-does not change. Letters of people's languages stay, unless the terminal's encoding cannot have them (`strict`).
+`in_ascii` on its way to the terminal, borders and scrollbars included. Each replacement is as wide as its glyph, so
+layout does not change. Letters of people's languages stay, unless the terminal's encoding cannot have them (`strict`).
 Pictures are not made of glyphs that ASCII has: whoever draws one asks `pictures_are_drawn`.
 
 Standard library and `rich.cells` only: the first frame needs it.
@@ -19,7 +19,8 @@ ASCII = {
     # states
     "▶": ">", "◆": "@", "✕": "x", "•": "*", "■": "#", "◇": "?", "✓": "+", "○": "o", "●": "*", "≡": "=", "□": "o",
     "✗": "x", "✔": "+", "✖": "x", "▲": "^", "△": "^", "▼": "v", "▽": "v", "◀": "<", "▸": ">", "▾": "v", "◉": "@",
-    "◌": ".", "🔎": "> ", "◐": "*", "★": "*", "☆": "*", "⚠": "!", "⏸": "=", "⏎": "<", "⌫": "<", "⧗": "%", "⋮": ":", "⋯": "~",
+    "◌": ".", "🔎": "> ", "◐": "*", "★": "*", "☆": "*", "⚠": "!", "⏸": "=", "⏎": "<", "⌫": "<", "⧗": "%",
+    "⋮": ":", "⋯": "~",
     "❯": ">", "❮": "<", "›": ">", "‹": "<", "»": ">", "«": "<", "⚑": "!", "✎": "~", "⚙": "*", "⠿": "#",
     # arrows
     "↑": "^", "↓": "v", "←": "<", "→": ">", "⇧": "^", "↵": "<", "↳": ">", "↪": ">", "⇥": ">", "↕": "|", "↔": "-",

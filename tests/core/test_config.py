@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.config import Settings, load
-from core.home import home_folder
 from core.errors import ConfigurationError
+from core.home import home_folder
 from core.security.confirmation import ConfirmMode
 
 
