@@ -30,7 +30,7 @@ from tui.footer import Facts
 from tui.handlers import Handlers
 from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
-from tui.panes.browser.view import BrowserView
+from tui.outside import COPY_MODE_CSS
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
@@ -59,6 +59,7 @@ class HandloomApp(Handlers, App[None]):
     """The workspace as a program."""
 
     TITLE = "Handloom"
+    CSS = COPY_MODE_CSS
     ENABLE_COMMAND_PALETTE = False  # ours is bound by the table
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), f"command('{c.id}')", c.title, show=False, priority=True, id=c.id)
@@ -76,6 +77,7 @@ class HandloomApp(Handlers, App[None]):
         super().__init__()
         self.options = options
         self.prepare_look()
+        self.prepare_outside()
         self.manager: ConversationManager | None = None
         self.open_tabs: list[ConversationTab] = []
         self.current: ConversationTab | None = None
@@ -101,6 +103,7 @@ class HandloomApp(Handlers, App[None]):
     def on_mount(self) -> None:
         """Take the theme; what is slower waits until the first frame is out."""
         problems = self.begin_theme()
+        self.begin_title()
         self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
         self.call_after_refresh(self.begin, problems)
 
@@ -136,6 +139,7 @@ class HandloomApp(Handlers, App[None]):
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
+        self.end_title()
         self.unwatch_themes()
         for tab in self.open_tabs:
             await tab.aclose()
@@ -234,6 +238,7 @@ class HandloomApp(Handlers, App[None]):
         self._ask(tab)
         self.workspace.queue.tell([sanitize_line(queued.text, 200) for queued in tab.session.state.queued])
         self.title = sanitize_line(f"{tab.mark.glyph} {tab.title}", 60)
+        self.tell_who_is_away()
         if self._elapsed_timer is not None:
             (self._elapsed_timer.resume if tab.running else self._elapsed_timer.pause)()
         if more:
@@ -272,6 +277,8 @@ class HandloomApp(Handlers, App[None]):
         if asked == self._asked:
             return
         self._asked = asked
+        if asked is not None:
+            self.leave_copy_mode()  # a question that nobody sees looks like a program that hangs
         match asked:
             case None:
                 self.workspace.ask(None)
@@ -394,14 +401,6 @@ class HandloomApp(Handlers, App[None]):
         """Load the page before."""
         if self.current is not None:
             self.attempt(self.current.read_back())
-
-    def on_chat_view_copied(self, message: ChatView.Copied) -> None:
-        """Say what went to the clipboard."""
-        self.flash(f"Copied {len(message.text)} characters.")
-
-    def on_browser_view_copied(self, message: BrowserView.Copied) -> None:
-        """Say what went to the clipboard."""
-        self.flash(f"Copied {message.text}")
 
     def on_events_view_opened(self, message: EventsView.Opened) -> None:
         """Show an event in full."""

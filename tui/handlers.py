@@ -14,6 +14,7 @@ from tui.appearance import Appearance
 from tui.cards import ApprovalCard
 from tui.conversations import Conversations
 from tui.footer import MODE_WORDS, MODES
+from tui.outside import Outside
 from tui.palette import TablePalette
 from tui.screens.dialogs import SureScreen, TextScreen
 from tui.screens.help import help_text
@@ -35,7 +36,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Conversations, Appearance, _App):
+class Handlers(Answers, Conversations, Appearance, Outside, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -81,7 +82,6 @@ class Handlers(Answers, Conversations, Appearance, _App):
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
-            self.flash(f"Copied {len(selected)} characters.")
         elif self.workspace.prompt.text:
             self.workspace.prompt.put("")
         elif tab is not None and tab.running:
@@ -95,6 +95,8 @@ class Handlers(Answers, Conversations, Appearance, _App):
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.current
         card = workspace.card
+        if self.leave_copy_mode():
+            return
         if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
             card.stop_writing()
         elif workspace.notice.display:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from textual.color import ANSI_COLORS, Color, ColorParseError
+from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 MIN_CONTRAST = 4.5
@@ -37,6 +37,8 @@ TINTED = (
 )
 """Texts that also stand on a tint, as the style sheets have it: messages, cards, chips, diffs."""
 
+HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""Of the terminal's sixteen colours; each is there once more as a bright one."""
 FAINT = "ansi_bright_black"
 """Stands for dim text in a theme of sixteen colours: many terminals draw the colour itself as good as invisible."""
 MARKED = "ansi_bright_blue"
@@ -98,7 +100,8 @@ def _variables(colours: dict[str, str], texts: dict[str, str]) -> dict[str, str]
 
 def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dict[str, Any]) -> Theme:
     """A theme of the terminal's own colours; `tui.look` draws what is faint and what is marked."""
-    possible = {f"ansi_{colour}" for colour in ANSI_COLORS} - {FAINT, MARKED} | {"ansi_default"}
+    named = {f"ansi_{bright}{hue}" for bright in ("", "bright_") for hue in HUES}
+    possible = named - {FAINT, MARKED} | {"ansi_default"}
     wanted = {f"[colors] {key}": colours.get(key) for key in COLOURS}
     wanted |= {f"[text] {key}": texts.get(key) for key in TEXTS if key != "muted"}
     for place, value in wanted.items():
@@ -114,11 +117,17 @@ def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dic
     variables |= dict.fromkeys(("scrollbar", "scrollbar-hover", "scrollbar-active"), MARKED)
     grounds = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
     variables |= dict.fromkeys((*grounds, "scrollbar-corner-color", "block-hover-background"), "ansi_default")
-    grey = dict.fromkeys(("foreground", "background", "surface"), "ansi_default")
     return Theme(
-        name=name, dark=dark, ansi=True, variables=variables, panel=FAINT,
-        **grey, **{key: colours[key] for key in COLOURS},
-    )  # fmt: skip
+        name=name,
+        dark=dark,
+        ansi=True,
+        variables=variables,
+        foreground="ansi_default",
+        background="ansi_default",
+        surface="ansi_default",
+        panel=FAINT,
+        **{key: colours[key] for key in COLOURS},
+    )
 
 
 def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
