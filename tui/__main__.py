@@ -98,6 +98,12 @@ def _workspace(options: argparse.Namespace) -> int:
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         sys.stderr.write("handloom: the workspace needs a terminal. Without one, use: handloom run TASK\n")
         return 2
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        sys.stderr.write(
+            "handloom: this terminal says that it can draw nothing (TERM is dumb or not set). "
+            "Use: handloom --screen-reader, or handloom run TASK\n"
+        )
+        return 2
     from tui.app import HandloomApp
     from tui.options import StartOptions
 

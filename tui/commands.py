@@ -80,7 +80,7 @@ COMMANDS: tuple[Command, ...] = (
             "Leave the leader; stop the agent; restore a pane; return to the prompt.", _APP),
     Command("app.redraw", ("ctrl+l",), "Redraw", "Paint everything anew and go to the end.", _APP),
     Command("app.theme", (), "Theme", "Choose the colours.", _APP, leader="t"),
-    Command("app.reload_themes", (), "Reload themes", "Read the files of your own themes again.", _APP, leader="T"),
+    Command("app.reload_themes", (), "Reload colours", "Read the files of your own themes again.", _APP, leader="T"),
     Command("app.copy_mode", (), "Copy mode", "One pane, and the terminal's own mouse to select with.", _APP,
             leader="v"),
     Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q"),

@@ -13,7 +13,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.commands import BY_ID
-from tui.pictures import Pixels, quadrants, size_in_cells
+from tui.glyphs import GLYPHS
+from tui.pictures import Pixels, quadrants, size_in_cells, size_told
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class BrowserView(Widget, can_focus=True):
         ref, pictures = BlobRef.parse(page.picture), self._model.pictures
         if ref is None or pictures is None:
             return [self._line("No picture was taken.", "browser--muted", width)]
+        if not GLYPHS.pictures_are_drawn:
+            return [self._line(size_told(ref.width, ref.height), "browser--muted", width)]
         found = pictures.get(ref)
         if not isinstance(found, Pixels):
             said = f"The picture cannot be shown: {found}." if found else "…"
