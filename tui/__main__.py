@@ -95,28 +95,52 @@ def _plain(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> int:
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        sys.stderr.write("handloom: the workspace needs a terminal. Without one, use: handloom run TASK\n")
-        return 2
-    if os.environ.get("TERM", "") in ("", "dumb"):
-        sys.stderr.write(
-            "handloom: this terminal says that it can draw nothing (TERM is dumb or not set). "
-            "Use: handloom --screen-reader, or handloom run TASK\n"
-        )
-        return 2
-    from tui.app import HandloomApp
     from tui.options import StartOptions
 
     start = StartOptions.from_arguments(options)
+    by_lines = options.screen_reader or start.screen.screen_reader
+    if not by_lines and (wrong := _wrong_terminal()):
+        sys.stderr.write(f"handloom: {wrong}\n")
+        return 2
     if not (os.path.isdir(start.workspace) and os.access(start.workspace, os.R_OK | os.X_OK)):
         sys.stderr.write(f"handloom: {start.workspace!a} is no folder that can be read. Name another.\n")
         return 2
     if start.repository and (wrong := _wrong_repository(start)):
         sys.stderr.write(f"handloom: {wrong}\n")
         return 2
+    if by_lines:
+        return _by_lines(start)
+    from tui.app import HandloomApp
+
     app = HandloomApp(lambda: connect(start), start)
     app.run()
     return app.return_code or 0
+
+
+def _wrong_terminal() -> str:
+    """Why the workspace cannot be drawn here; empty where it can."""
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        return "the workspace needs a terminal. Without one, use: handloom run TASK"
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        return (
+            "this terminal says that it can draw nothing (TERM is dumb or not set). "
+            "Use: handloom --screen-reader, or handloom run TASK"
+        )
+    return ""
+
+
+def _by_lines(start: StartOptions) -> int:
+    import asyncio
+
+    from core.errors import HandloomError
+    from core.headless import ExitStatus
+    from tui import plain, reader
+
+    try:
+        return int(asyncio.run(reader.run(start, lambda: connect(start))))
+    except HandloomError as error:
+        plain.notice(f"handloom: {error}")
+        return ExitStatus.USAGE
 
 
 def _wrong_repository(start: StartOptions) -> str:

@@ -16,6 +16,7 @@ from textual import events
 
 from tui import clipboard, escapes
 from tui.attention import Attention
+from tui.glyphs import GLYPHS, in_ascii
 from tui.marks import Mark
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Outside(_App):
 
     def watch_title(self, title: str) -> None:
         """Name the terminal after the conversation and its state."""
-        self.emit(escapes.title(title))
+        self.emit(escapes.title(in_ascii(title) if GLYPHS.ascii else title))
 
     def end_title(self) -> None:
         """Give the terminal its title back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from core.controller.halts import Halt, HaltKind, Way
+from core.controller.halts import Halt, HaltKind
 from core.events import AgentState, CmdRunAction
 from tests.tui.doubles import SessionDouble
 from tui.app import HandloomApp
@@ -21,7 +21,7 @@ async def tour(app: HandloomApp, session: SessionDouble, settle: Settle) -> Asyn
     await settle()
     yield "workspace"
     for place in ("home", "page_down", "page_down", "end"):
-        app.workspace.chat.go(place)  # type: ignore[arg-type]
+        app.workspace.chat.go(place)
         await settle()
         yield f"chat, {place}"
     app.arm_leader()
@@ -41,7 +41,7 @@ async def tour(app: HandloomApp, session: SessionDouble, settle: Settle) -> Asyn
     await settle()
     yield "approval"
     reason = session.info.title or "The model did not answer."
-    halt = Halt(HaltKind.MODEL, (Way.RETRY, Way.SWITCH_MODEL, Way.STOP), "")
+    halt = Halt(HaltKind.MODEL)
     await session.become(agent_state=AgentState.ERROR, awaiting=None, halt=halt, reason=reason)
     await settle()
     yield "halt"

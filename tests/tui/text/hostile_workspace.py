@@ -68,7 +68,7 @@ class HostileWorkspace(HandloomApp):
                 await session.stream.append(event, *_whose(event, session))
                 await self.settle()
         _frames(session.frames, session.stream.latest_id)
-        session.running = [Job(1, TEXT, "running", 0.0, 0.0, False)]
+        session.running = [Job(pid=1, command=TEXT, state=TEXT, started_at=0.0, cpu_s=0.0, foreground=False)]
         session.left, session.why_open = [TEXT], TEXT
         await session.become(reason=TEXT)
         await session.queue(HOSTILE)  # goes back into the prompt as it is: there, the choke point alone holds
