@@ -21,7 +21,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tui import strips
+from tui import incoming, strips
 from tui.arrangement import PANES
 from tui.cards import ApprovalCard, HaltCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
@@ -74,6 +74,7 @@ class HandloomApp(Handlers, App[None]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         strips.install()  # before anything can be drawn
+        incoming.install()
         super().__init__()
         self.options = options
         self.prepare_look()
@@ -104,6 +105,7 @@ class HandloomApp(Handlers, App[None]):
         """Take the theme; what is slower waits until the first frame is out."""
         problems = self.begin_theme()
         self.begin_title()
+        self.end_with_signals()
         self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
         self.call_after_refresh(self.begin, problems)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,18 @@ class Outside(_App):
     def emit(self, sequence: str) -> None:
         """Have the terminal act on a sequence of `tui.escapes`."""
         escapes.write(self._driver, sequence)
+
+    # -- signals -------------------------------------------------------------------------------------------------------
+
+    def end_with_signals(self) -> None:
+        """Close everything and leave a whole terminal when the system wants us to end."""
+        if self.is_headless:
+            return
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
+
+    def _end_by(self, number: int) -> None:
+        self.exit(return_code=128 + number)
 
     # -- title ---------------------------------------------------------------------------------------------------------
 

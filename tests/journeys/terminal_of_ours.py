@@ -23,10 +23,11 @@ WAIT_S = 40.0
 class OurTerminal:
     """A program on a PTY of its own. Close it."""
 
-    def __init__(self, program: Handloom, *arguments: str, columns: int = 120, rows: int = 36, **environ: str) -> None:
+    def __init__(self, program: Handloom, *arguments: str, **environ: str) -> None:
         self.fd, theirs = pty.openpty()
         self.before = termios.tcgetattr(theirs)
         self._theirs = theirs
+        columns, rows = 120, 36
         self.resize(columns, rows)
         self.raw = b""
         self._screen = pyte.Screen(columns, rows)

@@ -13,8 +13,8 @@ from tests.program import Handloom
 
 
 @contextmanager
-def lines(handloom: Handloom, *arguments: str, **environ: str) -> Iterator[OurTerminal]:
-    terminal = OurTerminal(handloom, "--screen-reader", *arguments, **environ)
+def lines(handloom: Handloom, *arguments: str, term: str = "xterm") -> Iterator[OurTerminal]:
+    terminal = OurTerminal(handloom, "--screen-reader", *arguments, TERM=term)
     try:
         yield terminal
     finally:
@@ -25,7 +25,7 @@ def test_a_task_from_message_to_end_without_a_drawn_line(handloom: Handloom) -> 
     model = write_script(
         handloom.workspace.parent, [{"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, FINISH]
     )
-    with lines(handloom, "--model", model, TERM="dumb") as terminal:
+    with lines(handloom, "--model", model, term="dumb") as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("look around\n")
         terminal.wait_for("Command: echo seen", "Question: Run this command?", "Answer: ", raw=True)
