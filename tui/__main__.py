@@ -114,6 +114,7 @@ def _workspace(options: argparse.Namespace) -> int:
 
     app = HandloomApp(lambda: connect(start), start)
     app.run()
+    sys.stdout.write(app.last_words)
     return app.return_code or 0
 
 

@@ -38,6 +38,8 @@ Workspace.-copying {
     & Hints { display: block; }
 }
 """
+LAST_LINES = 200
+"""Of a conversation that stay on the normal screen at the end: enough to read back, not the whole of it."""
 COPY_MODE = "Copy mode: the mouse belongs to the terminal. Select and copy as it does; Esc leaves."
 
 
@@ -48,6 +50,7 @@ class Outside(_App):
         options: StartOptions
         workspace: Workspace
         open_tabs: list[ConversationTab]
+        current: ConversationTab | None
         clock: Callable[[], float]
 
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
@@ -55,12 +58,24 @@ class Outside(_App):
 
     def prepare_outside(self) -> None:
         """Called once, before anything is drawn."""
+        self.last_words = ""
+        """What is written to the normal screen after the end; clean."""
         self._attention = Attention()
         self._before_copying: tuple[str, bool] | None = None
 
     def emit(self, sequence: str) -> None:
         """Have the terminal act on a sequence of `tui.escapes`."""
         escapes.write(self._driver, sequence)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def keep_last_words(self) -> None:
+        """Note what stays on the normal screen, where that is wished. Called before the conversations are closed."""
+        tab = self.current
+        if self.options.screen.print_on_exit and tab is not None:
+            said = [f"> {block.plain()}" if block.kind == "user" else block.plain() for block in tab.chat.blocks]
+            lines = "\n\n".join(text for text in said if text).split("\n")
+            self.last_words = "\n".join([*lines[-LAST_LINES:], "", f"Go on with: handloom --resume {tab.id}", ""])
 
     # -- signals -------------------------------------------------------------------------------------------------------
 

@@ -125,3 +125,15 @@ def test_a_storm_of_sizes_is_borne(handloom: Handloom) -> None:
         terminal.write("still here")
         terminal.wait_for("still here")
         assert terminal.process.poll() is None
+
+
+def test_what_was_said_stays_on_the_normal_screen_where_that_is_wished(handloom: Handloom) -> None:
+    environ = {"HANDLOOM__SCREEN__PRINT_ON_EXIT": "true"}
+    with workspace(handloom, {"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, **environ) as terminal:
+        terminal.write("look around\r")
+        terminal.wait_for("finished", "All is done.")
+        terminal.write("\x11")
+        assert terminal.end() == 0
+        after = terminal.raw.rpartition(b"\x1b[?1049l")[2].decode()
+    for words in ("> look around", "I look.", "seen-42", "All is done.", "Go on with: handloom --resume "):
+        assert words in after

@@ -127,3 +127,15 @@ async def test_a_theme_of_the_terminals_colours_uses_no_other_and_no_ground(name
         assert all(style.bgcolor is None or style.bgcolor.is_default for style in styles)
         assert any(style.dim for style in styles)
         assert any(style.reverse for style in styles)
+
+
+@pytest.mark.parametrize(("wanted", "widest"), [(60, 60), (0, 159), (100, 100)])
+async def test_the_chat_is_as_wide_as_the_settings_have_it(wanted: int, widest: int) -> None:
+    async with running(size=(161, 40), screen=ScreenSettings(reading_width=wanted)) as it:
+        await it.press("f2", "f2")
+        await it.session.say("word " * 200)
+        await it.settle()
+        assert it.app.workspace.chat.renderer is not None
+        column = it.app.workspace.chat.renderer.column
+        assert column <= widest
+        assert column >= widest - 4

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tui.pictures import Pictures
 
 COLUMN = 100
-"""Cells of the reading column; longer lines are hard to read."""
+"""Cells of the reading column, unless the settings say otherwise; longer lines are hard to read."""
 MIN_COLUMN = 8
 """Below this nothing can be laid out; what does not fit is cut off."""
 CACHED_STRIPS = 2000
@@ -47,9 +47,9 @@ Line = list[Segment]
 class Renderer:
     """Draws pieces at one width with one set of styles."""
 
-    def __init__(self, width: int, styles: Mapping[str, Style]) -> None:
+    def __init__(self, width: int, styles: Mapping[str, Style], column: int = COLUMN) -> None:
         self.width = width
-        self.column = max(MIN_COLUMN, min(COLUMN, width - 2))
+        self.column = max(MIN_COLUMN, min(column or width, width - 2))
         self.left = max(0, (width - self.column) // 2)
         self.renders = 0
         """How many pieces have been drawn; what was cached does not count."""
