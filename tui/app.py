@@ -30,7 +30,7 @@ from tui.footer import Facts
 from tui.handlers import Handlers
 from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
-from tui.outside import COPY_MODE_CSS
+from tui.outside import SURROUNDINGS_CSS
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
@@ -59,7 +59,7 @@ class HandloomApp(Handlers, App[None]):
     """The workspace as a program."""
 
     TITLE = "Handloom"
-    CSS = COPY_MODE_CSS
+    CSS = SURROUNDINGS_CSS
     ENABLE_COMMAND_PALETTE = False  # ours is bound by the table
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), f"command('{c.id}')", c.title, show=False, priority=True, id=c.id)

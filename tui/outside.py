@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 else:
     _App = object
 
-COPY_MODE_CSS = """
+SURROUNDINGS_CSS = """
+TextArea > .text-area--placeholder, Input > .input--placeholder { color: $text-muted; }
 Workspace.-copying {
     & TabStrip, & #bottom, & Footer { display: none; }
     & #chat, & #events, & #terminal, & #browser { border: none; padding: 0; scrollbar-size-vertical: 0; }

@@ -13,7 +13,7 @@ class ThemeScreen(ChoiceScreen):
     """Choose a theme by looking at it."""
 
     DEFAULT_CSS = """
-    ThemeScreen { background: transparent; align: right middle; & > Vertical { width: 44; } }
+    ThemeScreen { background: transparent; align: right middle; & > Vertical { width: 100%; max-width: 46; } }
     """
 
     def __init__(self, choices: Sequence[Choice], show: Callable[[str], None]) -> None:

@@ -139,3 +139,9 @@ async def test_the_chat_is_as_wide_as_the_settings_have_it(wanted: int, widest: 
         column = it.app.workspace.chat.renderer.column
         assert column <= widest
         assert column >= widest - 4
+
+
+async def test_what_is_typed_into_a_dialog_can_be_read() -> None:
+    async with running(size=(80, 24)) as it:
+        await it.press("ctrl+x", "t", *"ember")
+        assert "ember" in it.screen_text().split("Enter chooses")[0].split("loom-ember")[0]
