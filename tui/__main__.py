@@ -111,7 +111,9 @@ def _workspace(options: argparse.Namespace) -> int:
     if by_lines:
         return _by_lines(start)
     from tui.app import HandloomApp
+    from tui.mending import mend
 
+    mend(sys.stdout.fileno())
     app = HandloomApp(lambda: connect(start), start)
     app.run()
     sys.stdout.write(app.last_words)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import events
 
-from tui import clipboard, escapes
+from tui import escapes
 from tui.attention import Attention
 from tui.glyphs import GLYPHS, in_ascii
 from tui.marks import Mark
@@ -126,6 +126,8 @@ class Outside(_App):
         self.attempt(self._copy(text))
 
     async def _copy(self, text: str) -> None:
+        from tui import clipboard  # and subprocess with it, when something is copied
+
         tools: list[clipboard.Tool] | None = [] if self.is_headless else None
         worked = await asyncio.to_thread(clipboard.set_by_tools, text, os.environ, tools)
         sequence = None if worked else escapes.clipboard(text, os.environ)

@@ -7,7 +7,6 @@ looks when it has a reason to.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import sys
 from collections.abc import Callable
@@ -45,6 +44,8 @@ def watch(folder: Path, changed: Callable[[], None]) -> Watch | None:
     """Call `changed` on the running loop whenever a file in the folder changes; None where that cannot be had."""
     if sys.platform != "linux" or not folder.is_dir():
         return None
+    import ctypes  # after the first frame, which need not wait for it
+
     system = ctypes.CDLL(None, use_errno=True)
     fd = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if fd < 0:

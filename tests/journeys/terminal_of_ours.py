@@ -32,16 +32,22 @@ class OurTerminal:
         self.raw = b""
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
+        self._program, self._environ = program, environ
+        self.process = self.start(*arguments)
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start the program here, once more where the one before has ended."""
         self.process = subprocess.Popen(
             [*HANDLOOM, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**program.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environ},
-            cwd=program.workspace,
+            stdin=self._theirs,
+            stdout=self._theirs,
+            stderr=self._theirs,
+            env={**self._program.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **self._environ},
+            cwd=self._program.workspace,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 -- the child has one thread yet
         )
+        return self.process
 
     def resize(self, columns: int, rows: int) -> None:
         """Have another size, and tell the program."""

@@ -99,6 +99,20 @@ def test_whichever_way_it_ends_the_terminal_is_whole(handloom: Handloom, how: st
         assert b"\x1b[23;2t" in terminal.raw, "the terminal has its title back"
 
 
+def test_what_a_killed_one_left_behind_is_mended_by_the_next(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        terminal.process.kill()
+        terminal.end()
+        assert not terminal.is_whole
+        terminal.start("--model", "demo")
+        terminal.wait_for(PLACEHOLDER)
+        while terminal.read(1.0):
+            pass
+        terminal.write("\x11")
+        assert terminal.end() == 0
+        assert terminal.is_whole
+
+
 def test_who_stops_it_has_a_whole_terminal_until_it_goes_on(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         os.kill(terminal.process.pid, signal.SIGTSTP)
