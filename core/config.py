@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from platformdirs import user_data_path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from core.errors import ConfigurationError
+from core.home import CONFIG
 from core.llm.settings import LLMSettings
+from core.screen_settings import ScreenSettings
 from core.security.confirmation import ConfirmMode
 
 PREFIX = "HANDLOOM__"
@@ -126,12 +127,7 @@ class Settings(_Section):
     llm: LLMSettings = LLMSettings()
     conversations: ConversationSettings = ConversationSettings()
     sandbox: SandboxSettings = SandboxSettings()
-
-
-def home_folder(environ: Mapping[str, str]) -> Path:
-    """Where conversations, settings and logs are kept: HANDLOOM_HOME, or the platform's data folder."""
-    named = environ.get("HANDLOOM_HOME")
-    return Path(named).expanduser().absolute() if named else user_data_path("handloom", appauthor=False)
+    screen: ScreenSettings = ScreenSettings()
 
 
 def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
@@ -139,7 +135,7 @@ def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
 
     Raises ConfigurationError that names the place, the field and what it may be.
     """
-    file = home / "config.toml"
+    file = home / CONFIG
     merged = _read_file(file)
     for name, value in environ.items():
         if name.startswith(PREFIX):
@@ -179,18 +175,23 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def remember_model(home: Path, name: str, api_base: str = "") -> None:
-    """Write the model that new conversations start with into the user's file; the rest of it stays as it is.
+    """Write the model that new conversations start with into the user's file. Raises as `remember` does."""
+    remember(home, {"model": name} | ({"llm.api_base": api_base} if api_base else {}))
+
+
+def remember(home: Path, values: Mapping[str, Any]) -> None:
+    """Write settings, named `field` or `section.field`, into the user's file; the rest of it stays as it is.
 
     Raises ConfigurationError where the file cannot be written.
     """
     import tomlkit  # on first use: a start does not need it
 
-    file = home / "config.toml"
+    file = home / CONFIG
     try:
         document = tomlkit.parse(file.read_text("utf-8")) if file.exists() else tomlkit.document()
-        document["model"] = name
-        if api_base:
-            document.setdefault("llm", tomlkit.table())["api_base"] = api_base
+        for name, value in values.items():
+            section, _, field = name.rpartition(".")
+            (document.setdefault(section, tomlkit.table()) if section else document)[field] = value
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=home, delete=False, encoding="utf-8") as new:  # 0600 by itself
             new.write(tomlkit.dumps(document))

@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
     """The runtime in which a conversation's actions are carried out. Blocks for some ten milliseconds."""
-    from core.config import home_folder
+    from core.home import home_folder
     from runtime.confinement import Isolation
     from runtime.control_group import Limits
     from runtime.local import LocalRuntime
@@ -95,22 +95,55 @@ def _plain(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> int:
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        sys.stderr.write("handloom: the workspace needs a terminal. Without one, use: handloom run TASK\n")
-        return 2
-    from tui.app import HandloomApp
     from tui.options import StartOptions
 
     start = StartOptions.from_arguments(options)
+    by_lines = options.screen_reader or start.screen.screen_reader
+    if not by_lines and (wrong := _wrong_terminal()):
+        sys.stderr.write(f"handloom: {wrong}\n")
+        return 2
     if not (os.path.isdir(start.workspace) and os.access(start.workspace, os.R_OK | os.X_OK)):
         sys.stderr.write(f"handloom: {start.workspace!a} is no folder that can be read. Name another.\n")
         return 2
     if start.repository and (wrong := _wrong_repository(start)):
         sys.stderr.write(f"handloom: {wrong}\n")
         return 2
+    if by_lines:
+        return _by_lines(start)
+    from tui.app import HandloomApp
+    from tui.mending import mend
+
+    mend(sys.stdout.fileno())
     app = HandloomApp(lambda: connect(start), start)
     app.run()
+    sys.stdout.write(app.last_words)
     return app.return_code or 0
+
+
+def _wrong_terminal() -> str:
+    """Why the workspace cannot be drawn here; empty where it can."""
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        return "the workspace needs a terminal. Without one, use: handloom run TASK"
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        return (
+            "this terminal says that it can draw nothing (TERM is dumb or not set). "
+            "Use: handloom --screen-reader, or handloom run TASK"
+        )
+    return ""
+
+
+def _by_lines(start: StartOptions) -> int:
+    import asyncio
+
+    from core.errors import HandloomError
+    from core.headless import ExitStatus
+    from tui import plain, reader
+
+    try:
+        return int(asyncio.run(reader.run(start, lambda: connect(start))))
+    except HandloomError as error:
+        plain.notice(f"handloom: {error}")
+        return ExitStatus.USAGE
 
 
 def _wrong_repository(start: StartOptions) -> str:
@@ -134,7 +167,8 @@ async def connect(options: StartOptions) -> ConversationManager:
 
     for module in ("core.manager", "runtime.local"):  # off the loop: the first frame is on the screen already
         await asyncio.to_thread(import_module, module)
-    from core.config import home_folder, load
+    from core.config import load
+    from core.home import home_folder
     from core.logs import log_to
     from core.manager import ConversationManager
 

@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -22,7 +21,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tui import strips, themes
+from tui import incoming, strips
 from tui.arrangement import PANES
 from tui.cards import ApprovalCard, HaltCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
@@ -31,7 +30,7 @@ from tui.footer import Facts
 from tui.handlers import Handlers
 from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
-from tui.panes.browser.view import BrowserView
+from tui.outside import SURROUNDINGS_CSS
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
@@ -60,6 +59,7 @@ class HandloomApp(Handlers, App[None]):
     """The workspace as a program."""
 
     TITLE = "Handloom"
+    CSS = SURROUNDINGS_CSS
     ENABLE_COMMAND_PALETTE = False  # ours is bound by the table
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), f"command('{c.id}')", c.title, show=False, priority=True, id=c.id)
@@ -74,8 +74,11 @@ class HandloomApp(Handlers, App[None]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         strips.install()  # before anything can be drawn
+        incoming.install()
         super().__init__()
         self.options = options
+        self.prepare_look()
+        self.prepare_outside()
         self.manager: ConversationManager | None = None
         self.open_tabs: list[ConversationTab] = []
         self.current: ConversationTab | None = None
@@ -100,15 +103,9 @@ class HandloomApp(Handlers, App[None]):
 
     def on_mount(self) -> None:
         """Take the theme; what is slower waits until the first frame is out."""
-        folders = [themes.OURS, *([Path(self.options.themes_dir)] if self.options.themes_dir else [])]
-        loaded, problems = themes.load_all(folders)
-        for theme in loaded:
-            self.register_theme(theme)
-        wanted = self.options.theme or themes.DEFAULT_DARK
-        if wanted in self.available_themes:
-            self.theme = wanted
-        else:
-            problems.append(f"There is no theme {wanted}. ctrl+x t shows which there are.")
+        problems = self.begin_theme()
+        self.begin_title()
+        self.end_with_signals()
         self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
         self.call_after_refresh(self.begin, problems)
 
@@ -116,6 +113,7 @@ class HandloomApp(Handlers, App[None]):
         """Called once, when the first frame is on the screen."""
         if problems:
             self.report("\n".join(problems))
+        self.watch_themes()
         self.attempt(self._begin())
 
     async def _begin(self) -> None:
@@ -143,6 +141,9 @@ class HandloomApp(Handlers, App[None]):
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
+        self.end_title()
+        self.keep_last_words()
+        self.unwatch_themes()
         for tab in self.open_tabs:
             await tab.aclose()
         if self.manager is not None:
@@ -240,6 +241,7 @@ class HandloomApp(Handlers, App[None]):
         self._ask(tab)
         self.workspace.queue.tell([sanitize_line(queued.text, 200) for queued in tab.session.state.queued])
         self.title = sanitize_line(f"{tab.mark.glyph} {tab.title}", 60)
+        self.tell_who_is_away()
         if self._elapsed_timer is not None:
             (self._elapsed_timer.resume if tab.running else self._elapsed_timer.pause)()
         if more:
@@ -278,6 +280,8 @@ class HandloomApp(Handlers, App[None]):
         if asked == self._asked:
             return
         self._asked = asked
+        if asked is not None:
+            self.leave_copy_mode()  # a question that nobody sees looks like a program that hangs
         match asked:
             case None:
                 self.workspace.ask(None)
@@ -400,14 +404,6 @@ class HandloomApp(Handlers, App[None]):
         """Load the page before."""
         if self.current is not None:
             self.attempt(self.current.read_back())
-
-    def on_chat_view_copied(self, message: ChatView.Copied) -> None:
-        """Say what went to the clipboard."""
-        self.flash(f"Copied {len(message.text)} characters.")
-
-    def on_browser_view_copied(self, message: BrowserView.Copied) -> None:
-        """Say what went to the clipboard."""
-        self.flash(f"Copied {message.text}")
 
     def on_events_view_opened(self, message: EventsView.Opened) -> None:
         """Show an event in full."""

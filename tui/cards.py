@@ -62,7 +62,7 @@ class ApprovalCard(Card):
     """May this action be carried out?"""
 
     DEFAULT_CSS = """
-    ApprovalCard > Input { height: 1; border: none; padding: 0 1; background: $surface; }
+    ApprovalCard > Input, ApprovalCard > Input:focus { height: 1; border: none; padding: 0 1; background: $surface; }
     """
 
     class Refused(Message):

@@ -17,6 +17,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--resume", nargs="?", const="", metavar="ID", help="open a conversation again; without ID, the last one"
     )
+    top.add_argument("--screen-reader", action="store_true", help="plain lines instead of the workspace")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
     commands.add_parser("demo", help="the workspace with a scripted model in a scratch folder; no key, no network")

@@ -10,11 +10,13 @@ from textual.content import Content
 from textual.widgets import Input
 
 from tui.answers import Answers
+from tui.appearance import Appearance
 from tui.cards import ApprovalCard
 from tui.conversations import Conversations
 from tui.footer import MODE_WORDS, MODES
+from tui.outside import Outside
 from tui.palette import TablePalette
-from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
+from tui.screens.dialogs import SureScreen, TextScreen
 from tui.screens.help import help_text
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Conversations, _App):
+class Handlers(Answers, Conversations, Appearance, Outside, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -80,7 +82,6 @@ class Handlers(Answers, Conversations, _App):
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
-            self.flash(f"Copied {len(selected)} characters.")
         elif self.workspace.prompt.text:
             self.workspace.prompt.put("")
         elif tab is not None and tab.running:
@@ -94,6 +95,8 @@ class Handlers(Answers, Conversations, _App):
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.current
         card = workspace.card
+        if self.leave_copy_mode():
+            return
         if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
             card.stop_writing()
         elif workspace.notice.display:
@@ -108,20 +111,6 @@ class Handlers(Answers, Conversations, _App):
         self.workspace.events_view.action_end()
         self.workspace.terminal.action_end()
         self.refresh(layout=True)
-
-    def do_app_theme(self) -> None:
-        choices = [
-            Choice(name, name, ("dark" if theme.dark else "light") + (", now" if name == self.theme else ""))
-            for name, theme in sorted(
-                self.available_themes.items(), key=lambda pair: (not pair[0].startswith("loom"), pair[0])
-            )
-        ]
-
-        def chosen(name: str | None) -> None:
-            if name is not None:
-                self.theme = name
-
-        self.push_screen(ChoiceScreen("Theme", choices), chosen)
 
     def do_app_quit(self) -> None:
         busy = [tab for tab in self.open_tabs if tab.running]

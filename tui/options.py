@@ -1,13 +1,17 @@
 """What a start is asked for. Plain data, made by the command line, read by the app.
 
-Standard library only, because the first frame needs it.
+Standard library and what of core is no more than that, because the first frame needs it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+
+from core.home import THEMES, home_folder
+from core.screen_settings import ScreenSettings, read
 
 if TYPE_CHECKING:
     import argparse
@@ -29,8 +33,12 @@ class StartOptions:
     """Where actions are carried out; None leaves it to the settings."""
     demo: bool = False
     """Always begins a new conversation, so that the script is told from its first line."""
+    home: Path | None = None
+    """Where choices are remembered; None remembers none."""
+    screen: ScreenSettings = field(default_factory=ScreenSettings)
+    """How the workspace looks, sounds and moves."""
     theme: str | None = None
-    """A theme's name; None takes our dark one."""
+    """A theme's name, which wins over that of the settings."""
     themes_dir: str | None = None
     """A folder with themes of the user's own."""
 
@@ -38,6 +46,7 @@ class StartOptions:
     def from_arguments(cls, arguments: argparse.Namespace) -> Self:
         """What was typed after `handloom` or `handloom demo`."""
         demo = arguments.command == "demo"
+        home = home_folder(os.environ)
         return cls(
             workspace=str(Path(arguments.workspace).expanduser().absolute()),
             model="demo" if demo else arguments.model,
@@ -45,4 +54,7 @@ class StartOptions:
             repository=arguments.repo or "",
             runtime=arguments.runtime,
             demo=demo,
+            home=home,
+            screen=read(home, os.environ),
+            themes_dir=str(home / THEMES),
         )

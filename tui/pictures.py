@@ -81,6 +81,11 @@ def size_in_cells(width: int, height: int, columns: int, rows: int, *, enlarge: 
     return wide, max(1, min(rows, round(wide * height / width / 2)))
 
 
+def size_told(width: int, height: int) -> str:
+    """What is said of a picture that cannot be drawn here."""
+    return f"A picture of {width} x {height} pixels."
+
+
 def quadrants(pixels: Pixels, columns: int, rows: int) -> list[list[Segment]]:
     """The picture in `columns` x `rows` cells: each shows four pixels in two colours. Takes 7 us a cell."""
     from PIL import Image

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from core.config import home_folder, load
+from core.config import load
 from core.errors import ConfigurationError, HandloomError, UsageError
 from core.events import (
     Action,
@@ -35,6 +35,7 @@ from core.events import (
     to_json,
 )
 from core.headless import ExitStatus, run_task
+from core.home import home_folder
 from core.manager import ConversationManager
 from core.store import ConversationInfo, EventStore
 from tui.text import sanitize

@@ -17,9 +17,9 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from core.config import home_folder
 from core.errors import UsageError
 from core.headless import ExitStatus
+from core.home import home_folder
 from core.statistics import Durations, Statistics, Tally
 from core.store import ConversationInfo, EventStore
 from core.writer import Spent

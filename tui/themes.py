@@ -1,8 +1,9 @@
 """Themes from files: one TOML file each, ours in `themes/`, the user's own beside them.
 
 A file names its colours by role and nothing else; Textual makes the tints. A file that cannot be read, lacks a colour
-or whose text falls below `MIN_CONTRAST` is reported and left out, and the rest is loaded. Reading does no more than
-parsing, because the first frame waits for it.
+or whose text falls below its contrast is reported and left out, and the rest is loaded; `contrast` in the file asks for
+more than `MIN_CONTRAST`, never for less. A file with `ansi = true` takes the terminal's own sixteen colours, whose
+contrast is the terminal's affair. Reading does no more than parsing, because the first frame waits for it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
@@ -18,11 +20,29 @@ MIN_CONTRAST = 4.5
 """WCAG 2.2 AA for text of normal size."""
 DEFAULT_DARK = "loom-dark"
 DEFAULT_LIGHT = "loom-light"
+DEFAULT_ANSI = "loom-ansi-dark"
 OURS = Path(__file__).resolve().parent.parent / "themes"
 
 COLOURS = ("primary", "secondary", "accent", "success", "warning", "error")
 GROUNDS = ("background", "surface", "panel")
 TEXTS = ("muted", "primary", "secondary", "accent", "success", "warning", "error")
+TINTED = (
+    ("foreground", "secondary", 0.15),
+    ("foreground", "warning", 0.08),
+    ("foreground", "error", 0.10),
+    ("text-primary", "primary", 0.30),
+    ("text-warning", "warning", 0.08),
+    ("text-success", "success", 0.10),
+    ("text-error", "error", 0.10),
+)
+"""Texts that also stand on a tint, as the style sheets have it: messages, cards, chips, diffs."""
+
+HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""Of the terminal's sixteen colours; each is there once more as a bright one."""
+FAINT = "ansi_bright_black"
+"""Stands for dim text in a theme of sixteen colours: many terminals draw the colour itself as good as invisible."""
+MARKED = "ansi_bright_blue"
+"""Stands for what is selected or under the cursor in a theme of sixteen colours, drawn in reverse."""
 
 
 class ThemeError(ValueError):
@@ -38,23 +58,35 @@ def load(path: Path) -> Theme:
     colours, texts = data.get("colors"), data.get("text")
     if not isinstance(colours, dict) or not isinstance(texts, dict):
         raise ThemeError(f"{path.name} needs the tables [colors] and [text].")
+    name, dark = str(data.get("name") or path.stem), bool(data.get("dark", True))
+    if data.get("ansi"):
+        return _ansi(path, name, dark, colours, texts)
     wanted = {f"[colors] {key}": colours.get(key) for key in (*COLOURS, *GROUNDS, "foreground")}
     wanted |= {f"[text] {key}": texts.get(key) for key in TEXTS}
     for place, value in wanted.items():
         try:
-            Color.parse(value if isinstance(value, str) else "")
+            colour = Color.parse(value if isinstance(value, str) else "")
         except ColorParseError as error:
             raise ThemeError(f'{path.name}: {place} must be a colour such as "#6CA8D6".') from error
+        if colour.ansi is not None:
+            raise ThemeError(f'{path.name}: {place} is one of the terminal\'s colours, which need "ansi = true".')
     theme = Theme(
-        name=str(data.get("name") or path.stem),
-        dark=bool(data.get("dark", True)),
+        name=name,
+        dark=dark,
         variables=_variables(colours, texts),
         **{key: colours[key] for key in (*COLOURS, *GROUNDS, "foreground")},
     )
-    faint = too_faint(theme)
+    faint = too_faint(theme, _contrast(path, data))
     if faint:
         raise ThemeError(f"{path.name} cannot be read by everyone: " + "; ".join(faint) + ".")
     return theme
+
+
+def _contrast(path: Path, data: dict[str, Any]) -> float:
+    asked = data.get("contrast", MIN_CONTRAST)
+    if not isinstance(asked, int | float) or asked < MIN_CONTRAST:
+        raise ThemeError(f"{path.name}: contrast must be a number, {MIN_CONTRAST} or more.")
+    return float(asked)
 
 
 def _variables(colours: dict[str, str], texts: dict[str, str]) -> dict[str, str]:
@@ -66,17 +98,52 @@ def _variables(colours: dict[str, str], texts: dict[str, str]) -> dict[str, str]
     return variables | dict.fromkeys((*grounds, "scrollbar-corner-color"), colours["background"])
 
 
-def too_faint(theme: Theme) -> list[str]:
-    """The pairs of text and ground whose contrast is below `MIN_CONTRAST`, in words."""
+def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dict[str, Any]) -> Theme:
+    """A theme of the terminal's own colours; `tui.look` draws what is faint and what is marked."""
+    named = {f"ansi_{bright}{hue}" for bright in ("", "bright_") for hue in HUES}
+    possible = named - {FAINT, MARKED} | {"ansi_default"}
+    wanted = {f"[colors] {key}": colours.get(key) for key in COLOURS}
+    wanted |= {f"[text] {key}": texts.get(key) for key in TEXTS if key != "muted"}
+    for place, value in wanted.items():
+        if value not in possible:
+            raise ThemeError(f"{path.name}: {place} must be one of {', '.join(sorted(possible))}.")
+    variables = {f"text-{key}": texts[key] for key in TEXTS if key != "muted"}
+    faint = ("text-muted", "text-disabled", "foreground-muted", "foreground-disabled", "panel", "border-blurred")
+    variables |= dict.fromkeys(faint, FAINT)
+    variables |= dict.fromkeys(("ansi-background", "ansi-foreground", "surface-active"), "ansi_default")
+    marked = ("block-cursor", "block-cursor-blurred", "input-selection", "screen-selection", "input-cursor")
+    for part in marked:
+        variables |= {f"{part}-background": MARKED, f"{part}-foreground": "ansi_default"}
+    variables |= dict.fromkeys(("scrollbar", "scrollbar-hover", "scrollbar-active"), MARKED)
+    grounds = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
+    variables |= dict.fromkeys((*grounds, "scrollbar-corner-color", "block-hover-background"), "ansi_default")
+    return Theme(
+        name=name,
+        dark=dark,
+        ansi=True,
+        variables=variables,
+        foreground="ansi_default",
+        background="ansi_default",
+        surface="ansi_default",
+        panel=FAINT,
+        **{key: colours[key] for key in COLOURS},
+    )
+
+
+def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
+    """The pairs of text and ground whose contrast is below `least`, in words."""
     grounds = {name: Color.parse(getattr(theme, name)) for name in GROUNDS}
-    texts = {"foreground": theme.foreground or ""}
-    texts |= {f"text-{key}": theme.variables[f"text-{key}"] for key in TEXTS}
+    texts = {"foreground": Color.parse(theme.foreground or "")}
+    texts |= {f"text-{key}": Color.parse(theme.variables[f"text-{key}"]) for key in TEXTS}
+    pairs = [(text, name, ground) for text in texts for name, ground in grounds.items()]
+    for text, tint, share in TINTED:
+        ground = grounds["background"].blend(Color.parse(getattr(theme, tint)), share)
+        pairs.append((text, f"a tint of {tint}", ground))
     found = []
-    for text, value in texts.items():
-        for ground, colour in grounds.items():
-            contrast = contrast_ratio(Color.parse(value), colour)
-            if contrast < MIN_CONTRAST:
-                found.append(f"{text} on {ground} has a contrast of {contrast:.1f}, {MIN_CONTRAST} is the least")
+    for text, name, ground in pairs:
+        contrast = contrast_ratio(texts[text], ground)
+        if contrast < least:
+            found.append(f"{text} on {name} has a contrast of {contrast:.1f}, {least:g} is the least")
     return found
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core.config import Settings, home_folder, load
+from core.config import Settings, load
 from core.errors import ConfigurationError
+from core.home import home_folder
 from core.security.confirmation import ConfirmMode
 
 

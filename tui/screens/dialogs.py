@@ -42,7 +42,7 @@ class ChoiceScreen(ModalScreen[str | None]):
     DEFAULT_CSS = f"""
     ChoiceScreen {{ {_BOX}
         OptionList {{ height: auto; max-height: 100%; border: none; background: $surface; padding: 0; }}
-        Input {{ height: 1; border: none; background: $panel; padding: 0 1; margin-bottom: 1; }}
+        Input, Input:focus {{ height: 1; border: none; background: $panel; padding: 0 1; margin-bottom: 1; }}
     }}
     """
     BINDINGS = [

@@ -43,7 +43,7 @@ class StartScreen(ModalScreen[ChosenModel | None]):
         .offer { height: auto; margin-top: 1; }
         .endpoint { display: none; height: auto; margin-top: 1; }
         .endpoint.-asked { display: block; }
-        Input { height: 1; border: none; background: $panel; padding: 0 1; margin-bottom: 1; }
+        Input, Input:focus { height: 1; border: none; background: $panel; padding: 0 1; margin-bottom: 1; }
     }
     """
 

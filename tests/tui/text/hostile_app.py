@@ -46,6 +46,13 @@ PAYLOADS = (
     "\u2066SECRET",
     "\x7fSECRET",
     "\x00SECRET",
+    "\x1b[?2004lSECRET",
+    "\x1b]52;c;SECRET",
+    "\x1b^SECRET\x1b\\",
+    "\x1b[6nSECRET",
+    "\x90SECRET\x9c",
+    "\r\x1b[2KSECRET",
+    "\u200fSECRET\u2028",
 )
 HOSTILE = " ".join(PAYLOADS)
 

@@ -27,8 +27,8 @@ OWN_SEQUENCE = re.compile(
 ROWS, COLUMNS = 120, 100
 
 
-def raw_output_of(mode: str) -> bytes:
-    """All bytes that the hostile app writes to its terminal until it ends."""
+def raw_output_of(mode: str, program: str = "hostile_app") -> bytes:
+    """All bytes that a hostile program writes to its terminal until it ends."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     environment = {
@@ -37,7 +37,7 @@ def raw_output_of(mode: str) -> bytes:
         "COLORTERM": "truecolor",
         "TEXTUAL_ANIMATIONS": "none",
     }
-    command = [sys.executable, "-m", "tests.tui.text.hostile_app", mode]
+    command = [sys.executable, "-m", f"tests.tui.text.{program}", mode]
     process = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     )

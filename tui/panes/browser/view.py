@@ -14,7 +14,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.commands import BY_ID
-from tui.pictures import Pixels, quadrants, size_in_cells
+from tui.glyphs import GLYPHS
+from tui.pictures import Pixels, quadrants, size_in_cells, size_told
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ class BrowserView(Widget, can_focus=True):
 
     def _pixels(self, found: Pixels | str | None, wide: int, high: int, width: int, rows: int) -> list[Strip]:
         """A picture of `wide` x `high` pixels, in the middle."""
+        if not GLYPHS.pictures_are_drawn:
+            return [self._line(size_told(wide, high), "browser--muted", width)]
         if not isinstance(found, Pixels):
             said = f"The picture cannot be shown: {found}." if found else "…"
             return [self._line(said, "browser--muted", width)]

@@ -20,9 +20,10 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from tui.glyphs import GLYPHS
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.roles import MARKS, QUIET
-from tui.pictures import Pixels, quadrants, size_in_cells
+from tui.pictures import Pixels, quadrants, size_in_cells, size_told
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tui.pictures import Pictures
 
 COLUMN = 100
-"""Cells of the reading column; longer lines are hard to read."""
+"""Cells of the reading column, unless the settings say otherwise; longer lines are hard to read."""
 MIN_COLUMN = 8
 """Below this nothing can be laid out; what does not fit is cut off."""
 CACHED_STRIPS = 2000
@@ -46,9 +47,9 @@ Line = list[Segment]
 class Renderer:
     """Draws pieces at one width with one set of styles."""
 
-    def __init__(self, width: int, styles: Mapping[str, Style]) -> None:
+    def __init__(self, width: int, styles: Mapping[str, Style], column: int = COLUMN) -> None:
         self.width = width
-        self.column = max(MIN_COLUMN, min(COLUMN, width - 2))
+        self.column = max(MIN_COLUMN, min(column or width, width - 2))
         self.left = max(0, (width - self.column) // 2)
         self.renders = 0
         """How many pieces have been drawn; what was cached does not count."""
@@ -84,7 +85,7 @@ class Renderer:
             return cached
         self.renders += 1
         strips = [self._strip(line) for line in self._draw[piece.kind](piece)]
-        if piece.kind is PieceKind.PICTURE and self._pixels(piece) is None:
+        if piece.kind is PieceKind.PICTURE and GLYPHS.pictures_are_drawn and self._pixels(piece) is None:
             return strips  # it has yet to come
         if piece.gap:
             strips.insert(0, self._blank)
@@ -213,6 +214,10 @@ class Renderer:
 
     def _picture(self, piece: Piece) -> Iterable[Line]:
         """A picture in quarters of cells, or room for it and why it is not there."""
+        ref = _ref(piece)
+        if ref is not None and not GLYPHS.pictures_are_drawn:
+            yield [Segment("  " + size_told(ref.width, ref.height), self._styles["muted"])]
+            return
         columns, rows = self._cells(piece)
         found = self._pixels(piece)
         if isinstance(found, Pixels):
@@ -225,7 +230,7 @@ class Renderer:
 
     def _cells(self, piece: Piece) -> tuple[int, int]:
         ref = _ref(piece)
-        if ref is None:
+        if ref is None or not GLYPHS.pictures_are_drawn:
             return 1, 1
         return size_in_cells(ref.width, ref.height, min(self.column - 2, PICTURE_COLUMNS), PICTURE_ROWS)
 

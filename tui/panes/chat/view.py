@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 from tui.panes.chat.column import Anchor, Column
 from tui.panes.chat.overlays import with_chip, with_cursor, with_selection
-from tui.panes.chat.render import Renderer
+from tui.panes.chat.render import COLUMN, Renderer
 from tui.panes.chat.roles import CHAT_CSS, ROLES
 from tui.panes.growing import set_lines
 
@@ -161,7 +161,7 @@ class ChatView(ScrollView, can_focus=True):
             self._settle()
             return
         self.styles_used = styles
-        self.renderer = Renderer(width, styles)
+        self.renderer = Renderer(width, styles, getattr(self.app, "reading_width", COLUMN))
         self._open_place()
         self.refresh()
 

@@ -1,0 +1,153 @@
+"""The workspace and its terminal: whatever happens, it is whole again, quiet, and not fooled."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.doubles import FINISH, bash, write_script
+from tests.journeys.terminal_of_ours import OurTerminal
+from tests.program import Handloom
+
+PLACEHOLDER = "Say what you want done"
+
+
+@contextmanager
+def workspace(handloom: Handloom, *turns: dict[str, object], **environ: str) -> Iterator[OurTerminal]:
+    """The workspace with a scripted model, ready to be typed into."""
+    model = write_script(handloom.workspace.parent, [*turns, FINISH])
+    terminal = OurTerminal(handloom, "--model", model, HANDLOOM__AGENT__CONFIRM="never", **environ)
+    try:
+        terminal.wait_for(PLACEHOLDER, "waits for you")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def quiet(terminal: OurTerminal, for_s: float = 1.0) -> None:
+    """Read on until nothing was written for so long."""
+    while terminal.read(for_s):
+        pass
+
+
+def test_an_idle_workspace_writes_nothing(handloom: Handloom) -> None:
+    with workspace(handloom, {"tool_calls": [bash("seq 1 200")]}) as terminal:
+        quiet(terminal)
+        assert terminal.read(3.0) == b""
+        terminal.write("go\r")
+        terminal.wait_for("finished", "All is done.")
+        quiet(terminal, 4.0)  # what was flashed goes, too
+        assert terminal.read(3.0) == b""
+
+
+def test_with_reduced_motion_only_the_seconds_move_while_the_agent_works(handloom: Handloom) -> None:
+    environ = {"HANDLOOM__SCREEN__MOTION": "reduced"}
+    with workspace(handloom, {"tool_calls": [bash("echo begun; sleep 600")]}, **environ) as terminal:
+        terminal.write("go\r")
+        terminal.wait_for("begun", "running")
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            terminal.read(0.2)
+        before, until, writes = len(terminal.raw), time.monotonic() + 5, 0
+        while time.monotonic() < until:
+            writes += bool(terminal.read(0.3))
+        assert writes <= 6
+        assert len(terminal.raw) - before < 6 * 1500, "no more than a line or two a second"
+
+
+@pytest.mark.parametrize("report", ["\x1b[<32;NaN;NaNM", "\x1b[<0;NaN;3m", "\x1b[<;;M", "\x1b[<99999999999;1;1M"])
+def test_a_broken_report_of_the_mouse_never_reaches_the_prompt(handloom: Handloom, report: str) -> None:
+    with workspace(handloom) as terminal:
+        quiet(terminal)
+        terminal.write(report * 3)
+        terminal.write("typed")
+        terminal.wait_for("typed")
+        quiet(terminal)
+        assert "NaN" not in terminal.screen
+        assert "99999" not in terminal.screen
+        assert "32;" not in terminal.screen
+        line = next(line for line in terminal.screen.split("\n") if "typed" in line)
+        assert line.strip(" ▊▎▌│|") == "typed"
+
+
+def test_replies_that_nobody_asked_for_are_not_typed(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        quiet(terminal)
+        terminal.write("\x1b[?1;2c\x1b[24;80R\x1b]52;c;U0VDUkVU\x07\x1b]11;rgb:0000/0000/0000\x1b\\\x1bP>|xterm\x1b\\")
+        terminal.write("typed")
+        terminal.wait_for("typed")
+        line = next(line for line in terminal.screen.split("\n") if "typed" in line)
+        assert line.strip(" ▊▎▌│|") == "typed"
+
+
+@pytest.mark.parametrize("how", ["ctrl+q", "SIGTERM", "SIGHUP", "SIGINT"])
+def test_whichever_way_it_ends_the_terminal_is_whole(handloom: Handloom, how: str) -> None:
+    with workspace(handloom) as terminal:
+        assert not terminal.is_whole
+        if how == "ctrl+q":
+            terminal.write("\x11")
+        else:
+            os.kill(terminal.process.pid, getattr(signal, how))
+        terminal.end()
+        assert terminal.is_whole
+        assert b"\x1b[23;2t" in terminal.raw, "the terminal has its title back"
+
+
+def test_what_a_killed_one_left_behind_is_mended_by_the_next(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        terminal.process.kill()
+        terminal.end()
+        assert not terminal.is_whole
+        terminal.start("--model", "demo")
+        terminal.wait_for(PLACEHOLDER)
+        while terminal.read(1.0):
+            pass
+        terminal.write("\x11")
+        assert terminal.end() == 0
+        assert terminal.is_whole
+
+
+def test_who_stops_it_has_a_whole_terminal_until_it_goes_on(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        os.kill(terminal.process.pid, signal.SIGTSTP)
+        while not terminal.is_whole:
+            assert terminal.read(20)
+        os.kill(terminal.process.pid, signal.SIGCONT)
+        while terminal.is_whole:
+            assert terminal.read(20)
+        terminal.write("typed")
+        terminal.wait_for("typed")
+
+
+def test_a_storm_of_sizes_is_borne(handloom: Handloom) -> None:
+    with workspace(handloom, {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}) as terminal:
+        terminal.write("go\r")
+        chance = random.Random(4)
+        sizes = [(1, 1), (500, 200), (20, 5), (3, 40), (200, 2)]
+        sizes += [(chance.randint(1, 200), chance.randint(1, 60)) for _ in range(40)]
+        for size in sizes:
+            terminal.resize(*size)
+            terminal.read(0.02)
+        terminal.resize(160, 48)
+        terminal.wait_for("finished", "All is done.", "NO ISOLATION")
+        terminal.write("still here")
+        terminal.wait_for("still here")
+        assert terminal.process.poll() is None
+
+
+def test_what_was_said_stays_on_the_normal_screen_where_that_is_wished(handloom: Handloom) -> None:
+    environ = {"HANDLOOM__SCREEN__PRINT_ON_EXIT": "true"}
+    with workspace(handloom, {"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, **environ) as terminal:
+        terminal.write("look around\r")
+        terminal.wait_for("finished", "All is done.")
+        terminal.write("\x11")
+        assert terminal.end() == 0
+        after = terminal.raw.rpartition(b"\x1b[?1049l")[2].decode()
+    for words in ("> look around", "I look.", "seen-42", "All is done.", "Go on with: handloom --resume "):
+        assert words in after

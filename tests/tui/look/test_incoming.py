@@ -1,0 +1,71 @@
+"""What a terminal says by itself is dropped, in one piece or in many; what a person does passes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.incoming import HELD, IncomingFilter
+
+FOREIGN = (
+    "\x1b[<32;NaN;NaNM",
+    "\x1b[<0;NaN;3m",
+    "\x1b[<;;M",
+    "\x1b[<99999999999;1;1M",
+    "\x1b[?1;2c",
+    "\x1b[>0;276;0c",
+    "\x1b[0n",
+    "\x1b[?997;1n",
+    "\x1b]52;c;U0VDUkVU\x07",
+    "\x1b]11;rgb:0000/0000/0000\x1b\\",
+    "\x1bP>|xterm(390)\x1b\\",
+    "\x1bP1+r544e=787465726d\x1b\\",
+    "\x1b_Gi=1;OK\x1b\\",
+)
+OURS = (
+    "a",
+    "漢",
+    "\x1b",
+    "\x1b[A",
+    "\x1b[1;5C",
+    "\x1bp",
+    "\x1bP",
+    "\x1b]",
+    "\x1b[<0;10;20M",
+    "\x1b[<35;1;-3m",
+    "\x1b[I",
+    "\x1b[?2026;2$y",
+    "\x1b[24;80R",
+    "\x1b[97;5u",
+    "\x1b[200~pasted \x1b]52;c;eA==\x07 \x1b[<x;M\x1b[201~",
+    "\r",
+)
+
+
+@pytest.mark.parametrize("report", FOREIGN)
+def test_what_nobody_typed_is_dropped(report: str) -> None:
+    assert IncomingFilter().passed(f"a{report}b") == "ab"
+
+
+@pytest.mark.parametrize("typed", OURS)
+def test_what_somebody_did_passes_at_once(typed: str) -> None:
+    assert IncomingFilter().passed(typed) == typed
+
+
+@given(st.lists(st.sampled_from(FOREIGN[:4] + FOREIGN[8:12] + tuple("abc") + OURS[12:15]), max_size=8), st.data())
+def test_pieces_come_to_the_same_as_the_whole(parts: list[str], data: st.DataObject) -> None:
+    whole = "".join(parts)
+    cut = data.draw(st.integers(0, len(whole)))
+    if whole[max(0, cut - 1) : cut] == "\x1b" or whole[max(0, cut - 2) : cut] in ("\x1b[", "\x1b]", "\x1bP"):
+        return  # that much may be a key, so it is not held back
+    if "\x1b[200~" in whole and any(whole[:cut].endswith("\x1b[200~"[:n]) for n in range(3, 6)):
+        return
+    pieces = IncomingFilter()
+    assert pieces.passed(whole[:cut]) + pieces.passed(whole[cut:]) == IncomingFilter().passed(whole)
+
+
+def test_a_report_without_an_end_is_not_held_back_for_ever() -> None:
+    incoming = IncomingFilter()
+    assert incoming.passed("\x1b]52;" + "x" * HELD) == ""
+    assert incoming.passed("typed") == "typed"

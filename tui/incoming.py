@@ -1,0 +1,72 @@
+"""The other choke point: what a terminal says by itself never becomes something that the user typed.
+
+Textual takes what it does not understand for keys, so a broken report of the mouse (VS Code sends `<32;NaN;NaNM`) or an
+answer to a question that nobody asked would stand in the prompt. `install` puts a filter where bytes become events. It
+drops whole sequences that no key sends, also where they come in pieces, and holds nothing back that a key could be.
+What is pasted passes untouched; the prompt sees to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from textual._xterm_parser import XTermParser
+from textual.message import Message
+
+_PASTE = r"\x1b\[200~.*?\x1b\[201~"
+_MOUSE = r"\x1b\[<(?:-?\d{1,6};-?\d{1,6};-?\d{1,6}[Mm])"
+_FOREIGN = (
+    r"\x1b\[<[^\x1bMmu]{0,64}[Mm]"  # a report of the mouse that is none
+    r"|\x1b\[[?>=][\d;]*c|\x1b\[\??[\d;]*n"  # what the terminal is, and how it fares
+    r"|\x1b\]\d[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, clipboard
+    r"|\x1b[P_^X][^\x1b]{1,4096}\x1b\\"  # strings of all kinds
+)
+_WHOLE = re.compile(f"(?P<kept>{_PASTE}|{_MOUSE})|{_FOREIGN}", re.DOTALL)
+_BEGUN = re.compile(r"\x1b\[<[^\x1bMmu]{0,64}\Z|\x1b\]\d[^\x07\x1b]*\x1b?\Z|\x1b[P_^X][>$+|!\d=][^\x1b]*\x1b?\Z")
+"""A foreign sequence whose end has yet to come. None of these beginnings is a key's."""
+_PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
+HELD = 4096
+"""Characters that are held back at most; what is longer is dropped, because no end will make it a key."""
+_MARK = "_handloom_filter"
+
+
+class IncomingFilter:
+    """Passes what the terminal sends, without what nobody typed. One for each terminal."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._is_pasting = False
+
+    def passed(self, data: str) -> str:
+        """What of this and of what was held back may be taken for input."""
+        data, self._held = self._held + data, ""
+        if self._is_pasting:
+            pasted, end, data = data.partition(_PASTE_END)
+            self._is_pasting = not end
+            return pasted + end + (self.passed(data) if data else "")
+        data = _WHOLE.sub(lambda match: match["kept"] or "", data)
+        start = data.rfind(_PASTE_START)
+        if start >= 0 and _PASTE_END not in data[start:]:
+            self._is_pasting = True
+        elif begun := _BEGUN.search(data):
+            self._held = begun[0] if len(begun[0]) <= HELD else ""
+            data = data[: begun.start()]
+        return data
+
+
+def install() -> None:
+    """Have every terminal's input pass the filter. May be called twice."""
+    if getattr(XTermParser.feed, _MARK, False):
+        return
+    feed = XTermParser.feed
+
+    def checked_feed(self: XTermParser, data: str) -> Iterable[Message]:
+        if data:  # the empty string is the end of the input
+            data = self.__dict__.setdefault(_MARK, IncomingFilter()).passed(data)
+            if not data:
+                return ()
+        return feed(self, data)
+
+    setattr(checked_feed, _MARK, True)
+    XTermParser.feed = checked_feed  # type: ignore[method-assign]
