@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import ClassVar, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
@@ -11,6 +13,7 @@ from core.agent.tools import CODEACT_TOOLS
 from core.config import AgentSettings, ConversationSettings, DaySettings, SandboxSettings, Settings
 from core.events import Action
 from core.llm.settings import LLMSettings
+from core.screen_settings import ScreenSettings
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Table
 from runtime.server.files import Files
@@ -45,14 +48,17 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
             assert parameter.get("description"), f"{schema['name']}.{name}"
 
 
-SECTIONS = (Settings, AgentSettings, DaySettings, LLMSettings, ConversationSettings, SandboxSettings)
+SECTIONS = (
+    *(Settings, AgentSettings, DaySettings, LLMSettings),
+    *(ConversationSettings, SandboxSettings, ScreenSettings),
+)
 
 
 def test_every_setting_says_what_it_means() -> None:
     for section in SECTIONS:
         source = inspect.getsource(section)
-        for name, field in section.model_fields.items():
-            if field.annotation in SECTIONS:
+        for name, kind in get_type_hints(section).items():
+            if kind in SECTIONS or get_origin(kind) is ClassVar or name == "model_config":
                 continue
             _, _, after = source.partition(f"\n    {name}: ")
             documented = after.partition("\n    ")[2].lstrip().startswith('"""')
@@ -61,4 +67,5 @@ def test_every_setting_says_what_it_means() -> None:
 
 def test_every_section_of_the_settings_is_looked_at() -> None:
     types = [field.annotation for field in Settings.model_fields.values()]
-    assert {t for t in types if inspect.isclass(t) and issubclass(t, BaseModel)} == set(SECTIONS) - {Settings}
+    sections = {t for t in types if inspect.isclass(t) and (issubclass(t, BaseModel) or is_dataclass(t))}
+    assert sections == set(SECTIONS) - {Settings}
