@@ -98,6 +98,11 @@ class Appearance(_App):
             self._theme_watch.close()
             self._theme_watch = None
 
+    def on_app_focus(self) -> None:
+        """Whoever edited a theme elsewhere comes back; where nothing watches the folder, this is when it is read."""
+        if self._theme_watch is None:
+            self._themes_changed()
+
     def _themes_changed(self) -> None:
         if _stamps(self.own_themes) != self._theme_stamps:
             self.do_app_reload_themes()
