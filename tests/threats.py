@@ -26,6 +26,7 @@ class Threat:
 TITLES = {
     "B02": "The browser",
     "I10": "Files and repositories",
+    "R01": "The terminal and what is drawn on it",
     "S01": "The action server and the sandbox",
 }
 """The first number of each section."""
@@ -195,6 +196,68 @@ THREATS = (
             "::test_every_folder_is_its_owners_alone_and_has_another_name_each_time",
             "tests/runtime/test_temporary_files.py::test_a_name_that_was_foreseen_is_passed_over",
             "tests/runtime/test_files.py::test_a_temporary_file_that_was_foreseen_is_not_written_through",
+        ),
+    ),
+    Threat(
+        "R01",
+        "Escape sequences in what is shown: clipboard, title, modes, erasing, C1, text that runs backwards",
+        "Made visible where text is taken in, dropped where strips become bytes; the terminal gets our sequences alone",
+        (
+            "tests/tui/text/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
+            "tests/tui/text/test_hostile_workspace.py::test_every_string_of_every_kind_of_event_is_hostile",
+            "tests/tui/text/test_strips.py::test_no_payload_reaches_the_terminal",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "R02",
+        "The same in titles, model names, error texts, notifications and the window's title",
+        "One module writes control sequences, and sanitises what stands in them",
+        (
+            "tests/tui/look/test_attention.py::test_one_module_alone_writes_control_sequences",
+            "tests/tui/look/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "R05",
+        "What the terminal says by itself is taken for what the user typed",
+        "Dropped before it becomes a key, in one piece or in many",
+        (
+            "tests/journeys/test_terminal_whole.py::test_replies_that_nobody_asked_for_are_not_typed",
+            "tests/journeys/test_terminal_whole.py::test_a_broken_report_of_the_mouse_never_reaches_the_prompt",
+            "tests/tui/look/test_incoming.py::test_pieces_come_to_the_same_as_the_whole",
+        ),
+    ),
+    Threat(
+        "R11",
+        "A storm of sizes, a terminal of one cell, one without colours or without anything",
+        "The layout bears every size; NO_COLOR and ASCII are followed; a dumb terminal is refused with the way out",
+        (
+            "tests/journeys/test_terminal_whole.py::test_a_storm_of_sizes_is_borne",
+            "tests/tui/look/test_appearance.py::test_with_no_color_there_is_no_colour_at_all",
+            "tests/tui/look/test_glyphs.py::test_no_screen_has_anything_but_ascii",
+            "tests/journeys/test_screen_reader.py::test_a_terminal_that_can_draw_nothing_is_told_about_it",
+        ),
+    ),
+    Threat(
+        "R12",
+        "The terminal is left broken: by a signal, a stop, a kill",
+        "Whole after every end that can be noticed; what a killed one left is mended by the next start",
+        (
+            "tests/journeys/test_terminal_whole.py::test_whichever_way_it_ends_the_terminal_is_whole",
+            "tests/journeys/test_terminal_whole.py::test_who_stops_it_has_a_whole_terminal_until_it_goes_on",
+            "tests/journeys/test_terminal_whole.py::test_what_a_killed_one_left_behind_is_mended_by_the_next",
+        ),
+    ),
+    Threat(
+        "R13",
+        "Something is copied that nobody asked for, or goes to another machine's clipboard unseen",
+        "Copied on a key or, where that is wished, on a selection; each copy says which way it went, and has a cap",
+        (
+            "tests/tui/look/test_clipboard.py::test_the_way_is_said",
+            "tests/tui/look/test_clipboard.py::test_the_mouse_copies_at_once_where_that_is_wished",
+            "tests/tui/look/test_clipboard.py::test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied",
         ),
     ),
     Threat(

@@ -51,11 +51,6 @@ class Appearance(_App):
         self._theme_stamps: object = None
         self._theme_watch: Watch | None = None
 
-    @property
-    def reading_width(self) -> int:
-        """Columns of the chat at most; 0 takes all there are."""
-        return max(0, self.options.screen.reading_width)
-
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, but for what it makes of NO_COLOR, and ours."""
         kept = (f for f in super().get_line_filters() if isinstance(f, ANSIToTruecolor | DimFilter))
@@ -102,6 +97,11 @@ class Appearance(_App):
         if self._theme_watch is not None:
             self._theme_watch.close()
             self._theme_watch = None
+
+    def on_app_focus(self) -> None:
+        """Whoever edited a theme elsewhere comes back; where nothing watches the folder, this is when it is read."""
+        if self._theme_watch is None:
+            self._themes_changed()
 
     def _themes_changed(self) -> None:
         if _stamps(self.own_themes) != self._theme_stamps:

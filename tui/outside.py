@@ -122,6 +122,8 @@ class Outside(_App):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy a text by every way that leads to the user's clipboard from here, and say which it was."""
+        if not text:
+            return  # what was copied before is worth more
         self._clipboard = text
         self.attempt(self._copy(text))
 
@@ -150,6 +152,11 @@ class Outside(_App):
     def copying(self) -> bool:
         """Whether one pane has the screen and the terminal has the mouse."""
         return self._before_copying is not None
+
+    @property
+    def reading_width(self) -> int:
+        """Columns of the chat at most; 0 takes all there are, so that no margin is selected in copy mode."""
+        return 0 if self.copying else max(0, self.options.screen.reading_width)
 
     def do_app_copy_mode(self) -> None:
         workspace = self.workspace

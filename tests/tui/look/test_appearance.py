@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.color import ColorType
 from rich.segment import Segment
+from textual import events
 from textual.widgets import OptionList
 
 from core.config import load
@@ -66,6 +67,18 @@ async def test_a_theme_of_the_users_own_is_taken_over_when_its_file_changes(tmp_
         await until(it.pilot, lambda: it.app.current_theme.background == "#000000")
         await it.settle()
         assert it.app.workspace.styles.background.hex == "#000000"
+
+
+async def test_where_nothing_watches_the_folder_coming_back_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.appearance.watch", lambda folder, changed: None)
+    (tmp_path / "mine.toml").write_text(MINE)
+    async with running(themes_dir=str(tmp_path), theme="mine") as it:
+        (tmp_path / "mine.toml").write_text(MINE.replace('background = "#15171A"', 'background = "#000000"'))
+        it.app.post_message(events.AppFocus())
+        await it.settle()
+        assert it.app.current_theme.background == "#000000"
 
 
 async def test_a_file_that_is_wrong_is_told_and_the_default_taken(tmp_path: Path) -> None:

@@ -97,6 +97,17 @@ async def test_a_copy_goes_to_the_terminal_where_nothing_else_is_and_says_so(mon
         assert "Copied 5 characters (terminal, OSC 52" in it.screen_text()
 
 
+async def test_nothing_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as it:
+        it.app.copy_to_clipboard("hello")
+        await it.settle()
+        sent = heard(it, monkeypatch)
+        it.app.copy_to_clipboard("")
+        await it.settle()
+        assert sent == []
+        assert it.app.clipboard == "hello"
+
+
 async def test_what_is_too_long_for_the_terminal_is_not_said_to_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
         sent = heard(it, monkeypatch)
@@ -137,6 +148,14 @@ async def test_copy_mode_leaves_one_pane_and_gives_the_mouse_away(monkeypatch: p
         assert sent == [escapes.MOUSE_OFF, escapes.MOUSE_ON]
         assert [it.app.workspace.pane(name).display for name in ("chat", "events", "terminal")] == [True, True, True]
         assert it.prompt_has_focus
+
+
+async def test_in_copy_mode_the_chat_has_no_margin() -> None:
+    async with running(size=(160, 48)) as it:
+        await it.session.say("at the edge")
+        await it.settle()
+        await it.press("ctrl+x", "v")
+        assert any(line[:4].strip().startswith("at") for line in it.screen_text().split("\n"))
 
 
 async def test_a_question_ends_copy_mode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,9 @@ from core.events import AgentState, CmdRunAction
 from tests.tui.doubles import SessionDouble
 from tui.app import HandloomApp
 from tui.commands import COMMANDS
+from tui.screens.dialogs import SureScreen
+from tui.screens.start import StartScreen
+from tui.text import sanitize
 
 NOT_TOURED = frozenset({"app.quit", "prompt.quit", "app.interrupt", "conv.close", "conv.new", "app.back"})
 """They end the tour, or leave where it is."""
@@ -37,7 +40,14 @@ async def tour(app: HandloomApp, session: SessionDouble, settle: Settle) -> Asyn
         await settle()
         yield command.id
         await leave(app, settle)
-    await session.hold(CmdRunAction(command=session.info.title or "make all"))
+    words = session.info.title or "make all"
+    offers = app.manager.offers() if app.manager is not None else []
+    for screen in (StartScreen(words, offers), SureScreen(sanitize(words), "quit")):
+        await app.push_screen(screen)
+        await settle()
+        yield type(screen).__name__
+        await leave(app, settle)
+    await session.hold(CmdRunAction(command=words))
     await settle()
     yield "approval"
     reason = session.info.title or "The model did not answer."

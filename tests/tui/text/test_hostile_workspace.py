@@ -36,7 +36,7 @@ def test_every_string_of_every_kind_of_event_is_hostile() -> None:
 
 @pytest.mark.parametrize("how", ["live", "page"])
 def test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence(how: str) -> None:
-    raw = raw_output_of(how, "hostile_workspace")
+    raw = raw_output_of(how, "hostile_workspace", rows=40)
     assert raw.count(b"SECRET") > 500, "little was drawn"
     assert leaks(raw) == []
     rest = OURS.sub("", raw.decode("utf-8"))  # strictly: a lone surrogate or a cut character is a fault

@@ -27,10 +27,10 @@ OWN_SEQUENCE = re.compile(
 ROWS, COLUMNS = 120, 100
 
 
-def raw_output_of(mode: str, program: str = "hostile_app") -> bytes:
+def raw_output_of(mode: str, program: str = "hostile_app", rows: int = ROWS) -> bytes:
     """All bytes that a hostile program writes to its terminal until it ends."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, COLUMNS, 0, 0))
     environment = {
         **os.environ,
         "TERM": "xterm-256color",
