@@ -45,6 +45,7 @@ class Conversations(Delegates, _App):
         def show_tab(self, tab: ConversationTab | None) -> None: ...
         def wake(self, tab: ConversationTab) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
+        def choose_model(self, chosen: Callable[[str], None]) -> None: ...
 
     def do_conv_new(self) -> None:
         self.attempt(self.new_conversation())
@@ -106,20 +107,6 @@ class Conversations(Delegates, _App):
         tab = self.current
         if tab is not None:
             self.choose_model(lambda name: self.attempt(self._set_model(tab, name)))
-
-    def choose_model(self, chosen: Callable[[str], None]) -> None:
-        """Let the user choose a model; nothing happens where they go back."""
-        if self.manager is None:
-            return
-        offers = [
-            Choice(offer.name, sanitize_line(offer.label, 60), sanitize_line(offer.name, 60))
-            for offer in self.manager.offers()
-            if offer.is_complete
-        ]
-        self.push_screen(
-            ChoiceScreen("Model", offers, free="PROVIDER/NAME, or choose below"),
-            lambda name: chosen(name) if name is not None else None,
-        )
 
     async def _set_model(self, tab: ConversationTab, name: str) -> None:
         await tab.session.set_model(name)
@@ -226,4 +213,9 @@ class Conversations(Delegates, _App):
         ]
         chosen = await self.push_screen_wait(ChoiceScreen("Conversations", choices, empty="No conversation matches."))
         if chosen is not None:
-            await self.add_tab(await self.manager.open(chosen))
+            await self.show_conversation(chosen)
+
+    async def show_conversation(self, conversation_id: str) -> None:
+        """Bring a conversation to the front, opened where it is not."""
+        assert self.manager is not None
+        await self.add_tab(await self.manager.open(conversation_id))
