@@ -29,7 +29,7 @@ from tui.commands import BY_ID, COMMANDS, Scope, by_leader
 from tui.delegates import place_behind
 from tui.footer import Facts
 from tui.handlers import Handlers
-from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
+from tui.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
@@ -349,6 +349,10 @@ class HandloomApp(Handlers, App[None]):
         """The key after the leader goes nowhere else."""
         if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:
             self.disarm_leader()
+            if event.key in MORE:
+                self.arm_leader()
+                self.workspace.query_one(WhichKey).turn()
+                return
             found = by_leader(event.character or event.key)
             if found is not None:
                 await self.do(found[0].id, found[1])
