@@ -171,20 +171,23 @@ class Panels(_App):
 
     def choose_model(self, chosen: Callable[[str], None]) -> None:
         """Let the user choose a model; nothing happens where they go back."""
-        if self.manager is not None:
-            self.attempt(self._choose_model_for(self.manager, chosen))
 
-    async def _choose_model_for(self, manager: ConversationManager, chosen: Callable[[str], None]) -> None:
-        from tui.screens.models import ModelPicker
-
-        recent = [info.model for info in await manager.list()]
-        current = self.current.session.model_name if self.current is not None else ""
-
-        def answered(name: str | None) -> None:
-            if name is not None:
+        async def choose() -> None:
+            if (name := await self.pick_model()) is not None:
                 chosen(name)
 
-        await self.push_screen(ModelPicker(manager.offers(), recent, manager.known_models, current), answered)
+        if self.manager is not None:
+            self.attempt(choose())
+
+    async def pick_model(self) -> str | None:
+        """The name of a model that the user chooses from all that there are; None where they go back."""
+        from tui.screens.models import ModelPicker
+
+        assert self.manager is not None
+        recent = [info.model for info in await self.manager.list()]
+        current = self.current.session.model_name if self.current is not None else ""
+        picker = ModelPicker(self.manager.offers(), recent, self.manager.known_models, current)
+        return await self.push_screen_wait(picker)
 
     # -- of one conversation -------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from core.llm.registry import ModelOffer
 
 RECENT = 5
+COMPACT_BELOW = 100
+"""Columns of the screen below which the figures are said in fewer cells."""
 UNKNOWN = "—"
 NAME_CELLS = 72
 
@@ -41,6 +43,8 @@ class ModelPicker(Finder):
         self._load, self._current = load, current
         self._usable = [Row(offer.name, _name(offer.name), _name(offer.label)) for offer in offers if offer.is_complete]
         self._known: dict[str, Row] = {}
+        self._compact: dict[str, str] = {}
+        """The figures for screens on which the names leave little room."""
         self._groups: list[tuple[Row, list[Row]]] = []
         self._state = "The list of all models is being read …"
 
@@ -52,12 +56,19 @@ class ModelPicker(Finder):
     async def _fill(self) -> None:
         models = await self._load()
         self._known = {model.name: _row(model) for model in models}
+        self._compact = {model.name: compact_figures(model) for model in models}
         self._groups = _grouped(models, self._known)
         self._state = "" if models else "The list of all models cannot be had. Type the name of the one you want."
         self.show()
 
     def rows(self, query: str) -> Sequence[Row]:
-        """Recent, usable, and the rest by provider; a name that no row has stands on top as it was typed."""
+        """Recent, usable, and the rest by provider; a name that no row has can be chosen as it was typed."""
+        rows = self._rows(query)
+        if self.size.width >= COMPACT_BELOW:
+            return rows
+        return [row._replace(right=self._compact.get(row.key, row.right)) for row in rows]
+
+    def _rows(self, query: str) -> Sequence[Row]:
         recent = [self._row(name) for name in self._recent]
         usable = [self._known.get(row.key, row) for row in self._usable if row.key not in self._recent]
         above = {row.key for row in (*recent, *usable)}
@@ -87,6 +98,12 @@ def figures(model: KnownModel) -> str:
     window = tokens(model.context_window) if model.context_window else UNKNOWN
     sees = {True: "sees pictures", False: "text only", None: UNKNOWN}[model.vision]
     return f"{window:>5}  {_dollars(model.price_in):>8} in {_dollars(model.price_out):>8} out  {sees:<13}"
+
+
+def compact_figures(model: KnownModel) -> str:
+    """The same in fewer cells: `200k $3.00/$15.00 pictures`, the last word only where it sees them."""
+    window = tokens(model.context_window) if model.context_window else UNKNOWN
+    return f"{window} {_dollars(model.price_in)}/{_dollars(model.price_out)}{' pictures' if model.vision else ''}"
 
 
 def _dollars(price: float | None) -> str:

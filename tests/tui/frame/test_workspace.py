@@ -366,8 +366,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
 async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
-        await it.press("4")
-        await it.press(*"qwen", "enter")
+        await it.press("4", *"qwen", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
         assert manager.chosen == [("openai/qwen", "http://localhost:11434/v1")]
 
