@@ -84,6 +84,11 @@ class ConversationTab:
         return sanitize_line(title.strip(), TITLE_CELLS) or "new conversation"
 
     @property
+    def oldest(self) -> int | None:
+        """The id of the first event that is loaded; None while nothing is."""
+        return self._oldest
+
+    @property
     def is_delegate(self) -> bool:
         """Whether another open conversation began it, and ends it."""
         return self.level > 0

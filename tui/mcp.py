@@ -58,12 +58,12 @@ class ToolsModel(PaneModel):
 
     def apply(self, envelope: Envelope) -> None:
         """Count a call or an answer."""
-        event = envelope.event
-        if getattr(event, "kind", "") != "mcp":
+        event, kind = envelope.event, getattr(envelope.event, "kind", "")
+        if kind not in ("call_tool_mcp", "mcp"):
             return
         name = sanitize_line(str(getattr(event, "name", "") or "unnamed"), CELLS)
         tool = self.tools.get(name, Tool(name))
-        if not hasattr(event, "content"):
+        if kind == "call_tool_mcp":
             self.tools[name] = replace(tool, calls=tool.calls + 1)
             return
         error = sanitize_line(str(getattr(event, "content", "")), CELLS) if _failed(event) else tool.last_error
@@ -113,7 +113,8 @@ def _server(name: str, said: dict[str, Any], file: str) -> Server:
         runs = f"{scheme}{found}{rest.rpartition('@')[2]}"
     else:
         count = len(said["args"]) if isinstance(said.get("args"), list) else 0
-        runs = f"{said.get('command') or 'no program is named'}{f', {count} arguments' if count else ''}"
+        given = _count(", {} argument", count) if count else ""
+        runs = f"{said.get('command') or 'no program is named'}{given}"
     variables = said.get("env") if isinstance(said.get("env"), dict) else {}
     names = tuple(sanitize_line(str(variable), 60) for variable in list(variables or {})[:20])
     return Server(sanitize_line(name, 60), file, sanitize_line(runs, CELLS), names)
@@ -136,7 +137,9 @@ def mcp_text(servers: Sequence[Server], problems: Sequence[str], tools: Sequence
     parts.append(("\nTools called in what is loaded of this conversation\n", "bold $text-accent"))
     for tool in tools:
         parts.append((f"  • {tool.name}", "bold"))
-        parts.append((f"  {tool.calls:,} calls, {tool.answers:,} answers\n", "$text-muted"))
+        parts.append(
+            ("  " + _count("{} call", tool.calls) + ", " + _count("{} answer", tool.answers) + "\n", "$text-muted")
+        )
         if tool.last_error:
             parts.append((f"    last error: {tool.last_error}\n", "$text-error"))
     if not tools:
@@ -149,6 +152,10 @@ def mcp_text(servers: Sequence[Server], problems: Sequence[str], tools: Sequence
         "",
     ))  # fmt: skip
     return [(sanitize(text), style) for text, style in parts]
+
+
+def _count(words: str, count: int) -> str:
+    return words.format(f"{count:,}") + "s" * (count != 1)
 
 
 def _failed(event: Any) -> bool:

@@ -31,6 +31,11 @@ else:
     _App = object
 
 
+LOOK_BACK = 5_000
+"""Events before the loaded ones in which a plan is looked for: an older one says little about what is being done."""
+PAGE = 500
+
+
 class Panels(_App):
     """The commands for what stands around, as methods of the app."""
 
@@ -198,6 +203,17 @@ class Panels(_App):
             return
         tab.plan.shown = not tab.plan.shown
         self.workspace.arrange_panes()
+        self.wake(tab)
+        if tab.plan.shown and not tab.plan.is_known:
+            self.attempt(self._look_for_plan(tab))
+
+    async def _look_for_plan(self, tab: ConversationTab) -> None:
+        """Look for a plan before the events that are loaded; the newest one that is found is shown."""
+        before, looked = tab.oldest, 0
+        while before and looked < LOOK_BACK and not tab.plan.is_known:
+            page = await tab.session.stream.page(before=before, limit=PAGE)
+            tab.plan.prepend(page)
+            before, looked = page[0].id if page else None, looked + len(page)
         self.wake(tab)
 
     def do_conv_mcp(self) -> None:

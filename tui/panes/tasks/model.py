@@ -51,6 +51,11 @@ class PlanModel(PaneModel):
         """The event that the list is from."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether a plan was told in what is loaded."""
+        return self._at >= 0
+
+    @property
     def done(self) -> int:
         """How many are done."""
         return sum(task.state == "done" for task in self.tasks)
