@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from core.config import Settings, load
 from core.settings_book import Kind, fields, kind_of
 from tests.core.test_settings_book import sample
 from tests.tui.doubles import ManagerDouble
-from tests.tui.frame.running import Running, running
+from tests.tui.frame.running import Running, running, until
 from tui.screens.finder import Clickable
 from tui.screens.settings import SettingsScreen
 
@@ -33,6 +34,10 @@ def list_of(it: Running) -> Clickable:
     return it.app.screen.query_one("#settings-fields", Clickable)
 
 
+def is_written(told: Static, name: str) -> bool:
+    return f"{name} is written down" in str(told.content)
+
+
 async def go_to(it: Running, name: str) -> None:
     found = list_of(it)
     found.highlighted = found.get_option_index(name)
@@ -40,21 +45,21 @@ async def go_to(it: Running, name: str) -> None:
 
 
 async def test_every_field_has_a_control_that_writes_it(tmp_path: Path) -> None:
-    """One start for all of them: each is changed as a user would, and read again from the file."""
+    """By the actions behind the keys: one start for all of them, each read again from the file."""
     async with settings_of(tmp_path) as it:
+        screen, found = it.app.screen, list_of(it)
+        assert isinstance(screen, SettingsScreen)
+        told, field = screen.query_one("#settings-told", Static), screen.query_one("#settings-value", Input)
         for name, info in fields(Settings):
-            await go_to(it, name)
-            value, kind = sample(name, info), kind_of(info)
-            if kind in (Kind.SWITCH, Kind.CHOICE):
-                await it.press("right")
+            found.highlighted = found.get_option_index(name)
+            if kind_of(info) in (Kind.SWITCH, Kind.CHOICE):
+                screen.action_step(1)
             else:
-                await it.press("enter")
-                field = it.app.screen.query_one("#settings-value", Input)
-                assert field.has_focus, name
-                field.value = str(value)
-                await it.press("enter")
-            told = it.screen_text()
-            assert f"{name} is written down" in told, name
+                found.action_select()
+                await until(it.pilot, lambda: field.has_focus)
+                field.value = str(sample(name, info))
+                await field.action_submit()
+            await until(it.pilot, partial(is_written, told, name))
     settings = load(tmp_path, {})
     for name, info in fields(Settings):
         section, _, field_name = name.rpartition(".")
@@ -116,7 +121,7 @@ async def test_a_group_leads_to_its_fields(tmp_path: Path) -> None:
         groups.focus()
         await it.press("down", "down", "enter")
         assert list_of(it).has_focus
-        assert list_of(it).highlighted_option.id == "day.max_iterations"  # type: ignore[union-attr]
+        assert list_of(it).highlighted_option.id == "agent.name"  # type: ignore[union-attr]
 
 
 async def test_a_click_marks_a_field_and_a_double_click_changes_it(tmp_path: Path) -> None:
