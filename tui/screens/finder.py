@@ -41,7 +41,15 @@ class Row(NamedTuple):
 class Clickable(OptionList):
     """A list in which a click highlights and a double click chooses."""
 
-    DEFAULT_CSS = "Clickable > .option-list--option { padding: 0; }"
+    DEFAULT_CSS = """
+    Clickable {
+        scrollbar-size-vertical: 1; scrollbar-gutter: stable; text-wrap: nowrap; text-overflow: ellipsis;
+        & > .option-list--option { padding: 0; }
+        & > .option-list--option-highlighted { background: $primary-muted; color: $foreground; text-style: none; }
+        &:focus > .option-list--option-highlighted { background: $primary-muted; color: $foreground; text-style: none; }
+        &:focus { background-tint: $foreground 0%; }
+    }
+    """
 
     async def _on_click(self, event: events.Click) -> None:
         event.prevent_default()  # Textual's own list chooses at once

@@ -138,14 +138,20 @@ def _scopes(scope: Scope) -> set[Scope]:
 
 
 def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterable[Part]:
-    keys = min(max(12, width // 3), 24)
+    """Keys to the left; beside them what the command is called, and what it does."""
+    left = min(max(12, width // 3), 24)
     for command in commands:
         shown = ", ".join(all_keys(command))
-        place = f" ({command.scope})" if where and command.scope is not Scope.GLOBAL else ""
-        yield (f" {shown}{' ' * max(1, keys - cell_len(shown))}", "bold")
-        yield (f"{command.title}{place}\n", "")
-        for line in textwrap.wrap(command.help, max(16, width - keys - 1)):
-            yield (f"{' ' * (keys + 1)}{line}\n", "$text-muted")
+        title = command.title + (f" ({command.scope})" if where and command.scope is not Scope.GLOBAL else "")
+        first, *more = textwrap.wrap(f"{title}. {command.help}", max(16, width - left - 1), break_on_hyphens=False)
+        if cell_len(shown) > left - 2:
+            yield (f" {shown}\n", "bold")
+            shown = ""
+        yield (f" {shown}{' ' * (left - cell_len(shown))}", "bold")
+        yield (first[: len(title) + 1], "")
+        yield (f"{first[len(title) + 1 :]}\n", "$text-muted")
+        for line in more:
+            yield (f"{' ' * (left + 1)}{line}\n", "$text-muted")
 
 
 def _words(command: Command) -> str:

@@ -29,7 +29,7 @@ class ModelPicker(Finder):
     """Choose a model; answers with its name."""
 
     TITLE_TEXT = "Model"
-    PLACEHOLDER = "Type to narrow down, or any PROVIDER/NAME"
+    PLACEHOLDER = "Type to narrow down, or any PROVIDER/NAME · prices are for a million tokens"
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ def _grouped(models: Iterable[KnownModel], rows: dict[str, Row]) -> list[tuple[R
     groups: dict[str, tuple[Row, list[Row]]] = {}
     for model in models:
         if model.has_key:
-            note = "its key is in the environment · prices for a million tokens"
+            note = "its key is in the environment"
         else:
             note = f"needs {model.needs}" if model.needs else "whether it can be used is not known"
         heading = Row("", sanitize_line(model.provider, 40), note)

@@ -61,6 +61,8 @@ class SettingsScreen(ModalScreen[None]):
         Clickable { border: none; background: $surface; padding: 0; height: 1fr; }
         Clickable:focus { border: none; }
         #settings-groups { width: 18; margin-right: 2; }
+        #settings-groups > .option-list--option-highlighted { background: $panel; }
+        #settings-groups:focus > .option-list--option-highlighted { background: $primary-muted; }
         #settings-about { height: auto; max-height: 8; margin-top: 1; border-top: solid $panel; }
         #settings-value { display: none; }
         #settings-value.-edited { display: block; }
@@ -165,7 +167,7 @@ class SettingsScreen(ModalScreen[None]):
         name = set_cell_size(elided(setting.field, NAME_CELLS), min(NAME_CELLS, max(8, width // 2)))
         room = width - len(name) - len(origin) - 4
         value = elided(_shown(setting), max(4, room))
-        style = "bold $text-accent" if origin else ""
+        style = "bold $text-accent" if origin else "" if setting.text else "$text-muted"
         return Content.assemble(
             f"  {name} ", (set_cell_size(value, max(4, room)), style), (f" {origin}", "$text-muted")
         )
@@ -184,7 +186,8 @@ class SettingsScreen(ModalScreen[None]):
                 parts.append((f" {choice} ", "reverse" if choice == setting.text else "$text-muted"))
             parts.append(("\n", ""))
         may = f"{setting.kind}{f', {setting.bounds}' if setting.bounds else ''}"
-        parts.append((f"{may} · default {default} · from {setting.origin}\n", "$text-muted"))
+        origin = "" if setting.origin == "default" else f" · from {setting.origin}"
+        parts.append((f"{may} · default {default}{origin}\n", "$text-muted"))
         fixed = setting.fixed
         parts.append((fixed or f"A change counts {setting.effect}.", "$text-warning" if fixed else "$text-muted"))
         about.update(Content.assemble(*parts))
