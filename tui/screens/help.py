@@ -35,6 +35,7 @@ class HelpScreen(ModalScreen[None]):
             border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
         }
         Input, Input:focus { height: 1; border: none; background: $panel; padding: 0 1; }
+        VerticalScroll { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
         Horizontal { height: auto; }
         .help-column { width: 1fr; height: auto; margin-right: 2; }
     }
@@ -78,7 +79,7 @@ class HelpScreen(ModalScreen[None]):
         columns = list(self.query(".help-column").results(Static))
         count = 2 if width >= TWO_COLUMNS_FROM else 1
         query = self.query_one("#help-find", Input).value
-        texts = help_columns(width // count - 2, self._scope, query, count, self._about)
+        texts = help_columns(width // count - 3, self._scope, query, count, self._about)
         for number, column in enumerate(columns):
             column.display = number < count
             column.update(texts[number] if number < count else "")
@@ -139,7 +140,7 @@ def _scopes(scope: Scope) -> set[Scope]:
 
 def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterable[Part]:
     """Keys to the left; beside them what the command is called, and what it does."""
-    left = min(max(12, width // 3), 24)
+    left = min(max(12, width // 3), 20)
     for command in commands:
         shown = ", ".join(all_keys(command))
         title = command.title + (f" ({command.scope})" if where and command.scope is not Scope.GLOBAL else "")

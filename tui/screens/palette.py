@@ -44,7 +44,8 @@ class PaletteScreen(Finder):
         if query:
             recent = [command for command in self._recent if command in listed]
             rest = [command for command in listed if command not in recent]
-            return ranked(query, [*map(_row, [*recent, *rest]), *(row for row in self._others if row.key)])
+            found = ranked(query, map(_row, [*recent, *rest]))
+            return _by_name(query, found, ranked(query, (row for row in self._others if row.key)))
         rows: list[Row] = []
         if self._recent:
             rows += [Row("", "Used last"), *map(_row, self._recent)]
@@ -56,6 +57,13 @@ class PaletteScreen(Finder):
 
 def _row(command: Command) -> Row:
     return Row(f"command:{command.id}", command.title, command.help, "  ".join(all_keys(command)), command.group)
+
+
+def _by_name(query: str, *kinds: Sequence[Row]) -> list[Row]:
+    """What is found by its name, kind after kind, before what is found by other words."""
+    words = query.casefold().split()
+    rows = [(row, all(word in row.title.casefold() for word in words)) for kind in kinds for row in kind]
+    return [*(row for row, named in rows if named), *(row for row, named in rows if not named)]
 
 
 def _place(command: Command) -> int:

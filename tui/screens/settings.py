@@ -78,7 +78,8 @@ class SettingsScreen(ModalScreen[None]):
     HELP = "↑ ↓ choose a field, Enter changes it, ← → go through its choices, Del takes it back to its default."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back"),
-        Binding("slash", "find", "Narrow down"),
+        Binding("slash", "find", "Narrow down", priority=True),
+        Binding("enter", "edit", "Change", priority=True),
         Binding("delete,backspace", "reset", "Default"),
         Binding("left", "step(-1)", show=False),
         Binding("right,space", "step(1)", show=False),
@@ -197,6 +198,14 @@ class SettingsScreen(ModalScreen[None]):
         told.set_class(wrong, "-wrong")
         told.update(Content(sanitize(text)))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that open a field answer at once, so that quick hands type into it; in a text they are text."""
+        if action == "find":
+            return not isinstance(self.focused, Input)
+        if action == "edit":
+            return self.focused is self._fields
+        return super().check_action(action, parameters)
+
     # -- what the user does --------------------------------------------------------------------------------------------
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
@@ -217,11 +226,11 @@ class SettingsScreen(ModalScreen[None]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter or a double click changes a field; on a group it goes to its fields."""
         if event.option_list.id == "settings-groups":
-            self._fields.focus()
+            self.set_focus(self._fields)
         else:
-            self._edit()
+            self.action_edit()
 
-    def _edit(self) -> None:
+    def action_edit(self) -> None:
         """Open what the field is changed by."""
         setting = self._setting
         if setting is None or self._refuse(setting):
@@ -233,7 +242,7 @@ class SettingsScreen(ModalScreen[None]):
         field.placeholder = "a, b, c" if setting.kind == "list" else f"empty: {_default(setting)}"
         field.value = setting.text
         field.add_class("-edited")
-        field.focus()
+        self.set_focus(field)  # before the next key: Widget.focus comes later
         self._tell("Enter writes it, Esc leaves it as it is.")
 
     def _refuse(self, setting: Setting) -> bool:
@@ -259,7 +268,7 @@ class SettingsScreen(ModalScreen[None]):
         """Write what was typed; from the search, go to what was found."""
         setting = self._setting
         if event.input.id == "settings-find":
-            self._fields.focus()
+            self.set_focus(self._fields)
         elif setting is not None and not self._ways.check(setting.name, event.value):
             self._write(setting, event.value)
 
@@ -299,11 +308,11 @@ class SettingsScreen(ModalScreen[None]):
 
     def _stop_editing(self) -> None:
         self.query_one("#settings-value").remove_class("-edited")
-        self._fields.focus()
+        self.set_focus(self._fields)
 
     def action_find(self) -> None:
         """Narrow the fields down by typing."""
-        self.query_one("#settings-find").focus()
+        self.set_focus(self.query_one("#settings-find"))
 
     def action_move(self, how: str) -> None:
         """Up or down, as in every list."""
@@ -313,7 +322,7 @@ class SettingsScreen(ModalScreen[None]):
     def action_move_from_text(self, how: str) -> None:
         """Up and down move in the lists, and leave the search for the fields."""
         if self.focused is self.query_one("#settings-find"):
-            self._fields.focus()
+            self.set_focus(self._fields)
         elif isinstance(self.focused, Clickable):
             getattr(self.focused, f"action_{how}")()
 
@@ -325,7 +334,7 @@ class SettingsScreen(ModalScreen[None]):
             self._tell("")
         elif find.value or find.has_focus:
             find.value = ""
-            self._fields.focus()
+            self.set_focus(self._fields)
         else:
             self.dismiss()
 
