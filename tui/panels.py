@@ -6,9 +6,9 @@ Every screen is imported when it is first opened: the first frame shows none of 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
@@ -52,7 +52,7 @@ class Panels(_App):
         async def do(self, command_id: str, argument: str = "") -> None: ...
         async def show_conversation(self, conversation_id: str) -> None: ...
 
-    used_commands: deque[str] = deque(maxlen=20)
+    used_commands: tuple[str, ...] = ()
     """Commands that were chosen in the palette, the latest first; until Handloom ends."""
 
     # -- palette and help ----------------------------------------------------------------------------------------------
@@ -60,15 +60,13 @@ class Panels(_App):
     def do_app_palette(self) -> None:
         from tui.screens.palette import PaletteScreen
 
-        self.push_screen(PaletteScreen(list(self.used_commands), self._findable), self._carry_out)
+        self.push_screen(PaletteScreen(self.used_commands, self._findable), self._carry_out)
 
     def _carry_out(self, chosen: str | None) -> None:
         kind, _, name = (chosen or "").partition(":")
         match kind:
             case "command":
-                if name in self.used_commands:
-                    self.used_commands.remove(name)
-                self.used_commands.appendleft(name)
+                self.used_commands = (name, *(used for used in self.used_commands if used != name))
                 self.attempt(self.do(name))
             case "conversation":
                 self.attempt(self.show_conversation(name))
@@ -235,7 +233,7 @@ class Panels(_App):
     async def _show_statistics(self, tab: ConversationTab) -> None:
         from tui.screens.dialogs import TextScreen
 
-        reports = await asyncio.to_thread(__import__, "tui.reports", fromlist=["report"])
+        reports = await asyncio.to_thread(import_module, "tui.reports")
         assert self.manager is not None
         text = await reports.report(self.manager.store, tab.id)
         await self.push_screen(TextScreen("Statistics", Content(text)))

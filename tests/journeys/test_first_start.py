@@ -15,7 +15,7 @@ pytestmark = pytest.mark.tmux
 
 @pytest.fixture
 def terminal(handloom: Handloom) -> Iterator[Terminal]:
-    opened = Terminal(handloom, 80, 24)
+    opened = Terminal(handloom, 120, 30)
     yield opened
     opened.close()
 
