@@ -11,6 +11,7 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,8 +35,17 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
 
 
+class Origin(StrEnum):
+    """Where a setting's value comes from; each wins over those before it."""
+
+    DEFAULT = "default"
+    FILE = "config.toml"
+    ENVIRONMENT = "environment"
+    COMMAND_LINE = "command line"
+
+
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class AgentSettings(_Section):
@@ -135,17 +145,9 @@ def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
 
     Raises ConfigurationError that names the place, the field and what it may be.
     """
-    file = home / CONFIG
-    merged = _read_file(file)
-    for name, value in environ.items():
-        if name.startswith(PREFIX):
-            _put(merged, name[len(PREFIX) :].lower().split("__"), value)
-    for field in ("model", "runtime"):
-        if environ.get(f"HANDLOOM_{field.upper()}"):
-            merged[field] = environ[f"HANDLOOM_{field.upper()}"]
-    for name, value in options.items():
-        if value is not None:
-            _put(merged, name.split("__"), value)
+    merged: dict[str, Any] = {}
+    for layer in layers(home, environ, **options).values():
+        _merge(merged, layer)
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
@@ -153,8 +155,28 @@ def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
         field = ".".join(map(str, first["loc"]))
         raise ConfigurationError(
             f"The setting {field} cannot be {first['input']!r}: {first['msg']}. "
-            f"Correct it in {file}, in the environment (HANDLOOM__...) or on the command line."
+            f"Correct it in {home / 'config.toml'}, in the environment (HANDLOOM__...) or on the command line."
         ) from error
+
+
+def layers(home: Path, environ: Mapping[str, str], **options: Any) -> dict[Origin, dict[str, Any]]:
+    """What each place says, not checked yet, the later ones winning. Raises ConfigurationError."""
+    from_environment: dict[str, Any] = {}
+    for name, value in environ.items():
+        if name.startswith(PREFIX):
+            _put(from_environment, name[len(PREFIX) :].lower().split("__"), value)
+    for field in ("model", "runtime"):
+        if environ.get(f"HANDLOOM_{field.upper()}"):
+            _put(from_environment, [field], environ[f"HANDLOOM_{field.upper()}"])
+    from_options: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is not None:
+            _put(from_options, name.split("__"), value)
+    return {
+        Origin.FILE: _read_file(home / "config.toml"),
+        Origin.ENVIRONMENT: from_environment,
+        Origin.COMMAND_LINE: from_options,
+    }
 
 
 def _read_file(file: Path) -> dict[str, Any]:
@@ -166,23 +188,36 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file} cannot be read: {error}. Correct it or move it away.") from error
 
 
-def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
+def _merge(tree: dict[str, Any], layer: Mapping[str, Any], above: tuple[str, ...] = ()) -> None:
+    """Lay one place's settings over those of the places before. Raises ConfigurationError."""
+    for name, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(tree.setdefault(name, {}), dict):
+            _merge(tree[name], value, (*above, name))
+        else:
+            _put(tree, [name], value, above)
+
+
+def _put(tree: dict[str, Any], path: list[str], value: Any, above: tuple[str, ...] = ()) -> None:
+    """Set a value. Raises ConfigurationError where one place has a section and another a value."""
     for part in path[:-1]:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
             raise ConfigurationError(f"The setting {'.'.join(path)} lies in {part}, which is no section.")
+    if path[-1] in tree and isinstance(tree[path[-1]], dict) != isinstance(value, dict):
+        raise ConfigurationError(f"The setting {'.'.join((*above, *path))} is a value in one place, and no section.")
     tree[path[-1]] = value
 
 
 def remember_model(home: Path, name: str, api_base: str = "") -> None:
-    """Write the model that new conversations start with into the user's file. Raises as `remember` does."""
-    remember(home, {"model": name} | ({"llm.api_base": api_base} if api_base else {}))
+    """Write the model that new conversations start with into the user's file. Raises as `save_settings` does."""
+    save_settings(home, {"model": name} | ({"llm.api_base": api_base} if api_base else {}))
 
 
-def remember(home: Path, values: Mapping[str, Any]) -> None:
-    """Write settings, named `field` or `section.field`, into the user's file; the rest of it stays as it is.
+def save_settings(home: Path, values: Mapping[str, Any]) -> None:
+    """Write settings by their names (`agent.confirm`) into the user's file; None takes one out of it.
 
-    Raises ConfigurationError where the file cannot be written.
+    Comments, order and everything else of the file stay as they are. Raises ConfigurationError where it cannot be
+    written; then it is as it was.
     """
     import tomlkit  # on first use: a start does not need it
 
@@ -190,8 +225,14 @@ def remember(home: Path, values: Mapping[str, Any]) -> None:
     try:
         document = tomlkit.parse(file.read_text("utf-8")) if file.exists() else tomlkit.document()
         for name, value in values.items():
-            section, _, field = name.rpartition(".")
-            (document.setdefault(section, tomlkit.table()) if section else document)[field] = value
+            *sections, field = name.split(".")
+            table: Any = document
+            for section in sections:
+                table = table.setdefault(section, tomlkit.table()) if value is not None else table.get(section, {})
+            if value is not None:
+                table[field] = value
+            elif field in table:
+                del table[field]
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=home, delete=False, encoding="utf-8") as new:  # 0600 by itself
             new.write(tomlkit.dumps(document))

@@ -21,7 +21,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from core import collector
@@ -29,8 +30,9 @@ from core.agent.registry import check_agent, create_agent
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.delegation import MAX_LEVEL
-from core.errors import ConfigurationError, UsageError
+from core.errors import ConfigurationError, ModelError, UsageError
 from core.events import AgentDelegateAction
+from core.llm.catalogue import KnownModel, models_of
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.places import Places
@@ -40,6 +42,7 @@ from core.repository import Repository
 from core.secrets import Masker, from_environment
 from core.security.confirmation import ConfirmMode
 from core.session import AgentSession
+from core.settings_book import Setting, SettingsBook
 from core.store import ConversationInfo, EventStore
 from core.titles import SuggestTitle, first_line, suggest_title
 from core.writer import Lease
@@ -65,9 +68,13 @@ class ConversationManager:
         *,
         make_runtime: MakeRuntime,
         environ: Mapping[str, str],
+        options: Mapping[str, Any] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`options` are those of the command line that `core.config.load` was given."""
         self.settings = settings
+        self._book = SettingsBook(home, environ, options)
+        self._known_models: list[KnownModel] | None = None
         self.store = EventStore(home)
         self._host = ModelHost()
         self._make_runtime = make_runtime
@@ -128,6 +135,36 @@ class ConversationManager:
         )
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
+
+    async def known_models(self) -> list[KnownModel]:
+        """What is known of which models, from the model host, which loads for seconds the first time.
+
+        Empty where it cannot be had.
+        """
+        if self._known_models is None:
+            try:
+                facts = await self._host.models()
+            except ModelError as error:
+                log.warning("what is known of models cannot be had: %s", error)
+                return []
+            self._known_models = await asyncio.to_thread(models_of, facts, self._environ)
+        return self._known_models
+
+    async def read_settings(self) -> list[Setting]:
+        """Every setting as it stands. Raises ConfigurationError."""
+        return self._use(*await asyncio.to_thread(self._book.read))
+
+    async def change_setting(self, name: str, value: str | bool) -> list[Setting]:
+        """Write a setting down and use it from now on. Raises ConfigurationError; then nothing has changed."""
+        return self._use(*await asyncio.to_thread(self._book.change, name, value))
+
+    async def reset_setting(self, name: str) -> list[Setting]:
+        """Have a setting be what it is by default. Raises ConfigurationError."""
+        return self._use(*await asyncio.to_thread(self._book.reset, name))
+
+    def _use(self, settings: Settings, listed: list[Setting]) -> list[Setting]:
+        self.settings = settings
+        return listed
 
     async def list(self, *, all: bool = True) -> list[ConversationInfo]:
         """The conversations of this home, the newest first; not `all` leaves out those that are old (see settings)."""

@@ -9,7 +9,6 @@ import argparse
 import os
 import sys
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tui.command_line import parser
@@ -175,9 +174,15 @@ async def connect(options: StartOptions) -> ConversationManager:
     home = home_folder(os.environ)
     with suppress(OSError):  # the store says what is wrong with the folder, and what to do
         await asyncio.to_thread(log_to, home)
-    settings = await asyncio.to_thread(load, home, os.environ, model=options.model, runtime=options.runtime)
-    runtimes = partial(make_runtime, settings.sandbox)
-    manager = ConversationManager(home, settings, make_runtime=runtimes, environ=os.environ)
+    given = {"model": options.model, "runtime": options.runtime}
+    settings = await asyncio.to_thread(load, home, os.environ, **given)
+    manager = ConversationManager(
+        home,
+        settings,
+        make_runtime=lambda workspace: make_runtime(manager.settings.sandbox, workspace),
+        environ=os.environ,
+        options=given,
+    )
     await manager.__aenter__()
     if any(plugin.cards for plugin in manager.plugins):
         from tui.panes.chat.calls import use_cards

@@ -28,7 +28,7 @@ from tui.commands import BY_ID, COMMANDS, Scope, by_leader
 from tui.delegates import place_behind
 from tui.footer import Facts
 from tui.handlers import Handlers
-from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
+from tui.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
 from tui.outside import SURROUNDINGS_CSS
 from tui.panes.chat.view import ChatView
@@ -187,7 +187,8 @@ class HandloomApp(Handlers, App[None]):
         self.show_tab(known)
         if self._sends_when_open:
             self._sends_when_open = False
-            self.attempt(self._send(known, self.workspace.prompt.take()))
+            if text := self.workspace.prompt.take():
+                self.attempt(self._send(known, text))
 
     async def open_tab(self, session: AgentSession, behind: ConversationTab | None = None) -> ConversationTab:
         """A tab for a session, not shown yet; the one that has it already, where there is one."""
@@ -335,12 +336,13 @@ class HandloomApp(Handlers, App[None]):
         """Whether the next key belongs to the leader."""
         return bool(self._leader_timers)
 
-    def arm_leader(self) -> None:
-        """Take the next key as the second one of a command."""
-        self._leader_timers = [
-            self.set_timer(STRIP_AFTER_S, self.workspace.query_one(WhichKey).reveal),
-            self.set_timer(TIMEOUT_S, self.disarm_leader),
-        ]
+    def arm_leader(self, *, revealed: bool = False) -> None:
+        """Take the next key as the second one of a command; `revealed` leaves the strip as it is."""
+        for timer in self._leader_timers:
+            timer.stop()
+        self._leader_timers = [self.set_timer(TIMEOUT_S, self.disarm_leader)]
+        if not revealed:
+            self._leader_timers.append(self.set_timer(STRIP_AFTER_S, self.workspace.query_one(WhichKey).reveal))
 
     def disarm_leader(self) -> None:
         """Keys mean what they always mean again."""
@@ -352,6 +354,11 @@ class HandloomApp(Handlers, App[None]):
     async def on_event(self, event: events.Event) -> None:
         """The key after the leader goes nowhere else."""
         if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:
+            strip = self.workspace.query_one(WhichKey)
+            if event.key in MORE and strip.display:
+                self.arm_leader(revealed=True)
+                strip.turn()
+                return
             self.disarm_leader()
             found = by_leader(event.character or event.key)
             if found is not None:
@@ -369,12 +376,10 @@ class HandloomApp(Handlers, App[None]):
         self.workspace.notice.clear()
         if tab is None:
             self.workspace.prompt.put(message.text)
-            self._sends_when_open = self._is_starting
-            self.flash(
-                "It is sent as soon as the conversation is open."
-                if self._is_starting
-                else "No conversation is open yet. ctrl+n begins one."
-            )
+            self._sends_when_open = True
+            self.flash("It is sent as soon as the conversation is open.")
+            if not self._is_starting:
+                self.attempt(self.new_conversation())
             return
         self.workspace.chat.go("end")
         self.attempt(self._send(tab, message.text))

@@ -144,9 +144,9 @@ class Appearance(_App):
     async def _remember_theme(self, name: str) -> None:
         if self.options.home is None:
             return
-        from core.config import remember
+        from core.config import save_settings
 
-        await asyncio.to_thread(remember, self.options.home, {"screen.theme": name})
+        await asyncio.to_thread(save_settings, self.options.home, {"screen.theme": name})
         self.flash(f"{name} is the theme from now on.")
 
 

@@ -16,10 +16,12 @@ from core.errors import UsageError
 from core.events import Envelope, EventSource, Frame, MessageAction
 from core.stream import EventStreamSubscriber
 from tui.marks import Mark, mark_of
+from tui.mcp import ToolsModel
 from tui.panes.browser.model import BrowserModel
 from tui.panes.chat.model import ChatModel
 from tui.panes.events.model import EventsModel
 from tui.panes.pane import PaneModel
+from tui.panes.tasks.model import PlanModel
 from tui.panes.terminal.model import TerminalModel
 from tui.pictures import Pictures
 from tui.text import sanitize_line
@@ -49,7 +51,10 @@ class ConversationTab:
         self.chat, self.events, self.terminal = ChatModel(), EventsModel(), TerminalModel()
         self.browser, self.pictures = BrowserModel(), Pictures(session.stream.blob)
         self.chat.pictures = self.browser.pictures = self.pictures
-        self.models: tuple[PaneModel, ...] = (self.chat, self.events, self.terminal, self.browser)
+        self.plan, self.mcp_tools = PlanModel(), ToolsModel()
+        self.models: tuple[PaneModel, ...] = (
+            self.chat, self.events, self.terminal, self.browser, self.plan, self.mcp_tools,
+        )  # fmt: skip
         self.shown = False
         """Whether this is the tab that the user sees."""
         self.unread = False
@@ -77,6 +82,11 @@ class ConversationTab:
         """Its title, else the first words of its task; clean, one line."""
         title = self.session.info.title or self._first_said
         return sanitize_line(title.strip(), TITLE_CELLS) or "new conversation"
+
+    @property
+    def oldest(self) -> int | None:
+        """The id of the first event that is loaded; None while nothing is."""
+        return self._oldest
 
     @property
     def is_delegate(self) -> bool:

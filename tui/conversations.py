@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 else:
     _App = object
 
+DEMO = "demo"
 DEMO_TASK = "Show me what you can do."
 """Stands in the prompt of the demo, so that Enter is all it takes."""
 
@@ -45,6 +46,11 @@ class Conversations(Delegates, _App):
         def show_tab(self, tab: ConversationTab | None) -> None: ...
         def wake(self, tab: ConversationTab) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
+
+        _sends_when_open: bool
+
+        async def pick_model(self) -> str | None: ...
+        def choose_model(self, chosen: Callable[[str], None]) -> None: ...
 
     def do_conv_new(self) -> None:
         self.attempt(self.new_conversation())
@@ -106,20 +112,6 @@ class Conversations(Delegates, _App):
         tab = self.current
         if tab is not None:
             self.choose_model(lambda name: self.attempt(self._set_model(tab, name)))
-
-    def choose_model(self, chosen: Callable[[str], None]) -> None:
-        """Let the user choose a model; nothing happens where they go back."""
-        if self.manager is None:
-            return
-        offers = [
-            Choice(offer.name, sanitize_line(offer.label, 60), sanitize_line(offer.name, 60))
-            for offer in self.manager.offers()
-            if offer.is_complete
-        ]
-        self.push_screen(
-            ChoiceScreen("Model", offers, free="PROVIDER/NAME, or choose below"),
-            lambda name: chosen(name) if name is not None else None,
-        )
 
     async def _set_model(self, tab: ConversationTab, name: str) -> None:
         await tab.session.set_model(name)
@@ -195,9 +187,13 @@ class Conversations(Delegates, _App):
         if not model:
             chosen = await self._choose_model()
             if chosen is None:
-                self.flash("No model was chosen. ctrl+n asks again.")
+                self._sends_when_open = False
+                self.report("No model was chosen, so nobody can answer yet. ctrl+n asks again; F1 shows every key.")
+                self.show_tab(self.current)
                 return
             model = chosen
+            if model == DEMO and self.current is None and not self.workspace.prompt.text:
+                self.workspace.prompt.put(DEMO_TASK)
         place, repository = self.options.workspace, self.options.repository
         await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository))
 
@@ -205,7 +201,9 @@ class Conversations(Delegates, _App):
         assert self.manager is not None
         if self.current is not None:
             return self.current.session.model_name
-        chosen = await self.push_screen_wait(StartScreen(self.options.workspace, self.manager.offers()))
+        chosen = await self.push_screen_wait(
+            StartScreen(self.options.workspace, self.manager.offers(), self.pick_model)
+        )
         if chosen is None:
             return None
         await self.manager.choose_model(chosen.model, chosen.base_url)
@@ -226,4 +224,9 @@ class Conversations(Delegates, _App):
         ]
         chosen = await self.push_screen_wait(ChoiceScreen("Conversations", choices, empty="No conversation matches."))
         if chosen is not None:
-            await self.add_tab(await self.manager.open(chosen))
+            await self.show_conversation(chosen)
+
+    async def show_conversation(self, conversation_id: str) -> None:
+        """Bring a conversation to the front, opened where it is not."""
+        assert self.manager is not None
+        await self.add_tab(await self.manager.open(conversation_id))

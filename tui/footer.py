@@ -19,7 +19,9 @@ from tui.marks import Mark
 MODES = ("always", "risky", "never")
 """When the agent asks before it acts, in the order in which shift+tab walks through them."""
 MODE_WORDS = {"always": "asks always", "risky": "asks if risky", "never": "never asks"}
-_GAP = 2
+UNKNOWN = "—"
+_BETWEEN = " · "
+_GAP = len(_BETWEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,12 @@ class Facts:
 
 
 class Piece(NamedTuple):
-    """A part of the line. The highest `rank` gives way first."""
+    """A part of the line. The highest `rank` gives way first, by its short text where it has one, then altogether."""
 
     text: str
     style: str
     rank: int
+    short: str = ""
 
 
 def tokens(count: int) -> str:
@@ -60,6 +63,25 @@ def tokens(count: int) -> str:
     if count < 1000:
         return str(count)
     return f"{count / 1000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M".replace(".0M", "M")
+
+
+def context(used: int, window: int) -> str:
+    """How full the context is: `38% of 200k`. Above the window it says so, and is never rounded to what fits."""
+    if not used:
+        return UNKNOWN
+    if not window:
+        return tokens(used)
+    if used > window:
+        return f"{max(101, 100 * used // window)}% of {tokens(window)}, too full"
+    share = 100 * used // window
+    return f"{share if share else '<1'}% of {tokens(window)}"
+
+
+def dollars(cost: float | None) -> str:
+    """US dollars for people; a cost that is not known is said to be that."""
+    if cost is None:
+        return f"cost {UNKNOWN}"
+    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:,.2f}"
 
 
 def duration(seconds: int) -> str:
@@ -86,17 +108,17 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     left = [Piece(f"{facts.mark.glyph} {facts.state}", f"bold {facts.mark.colour}", 0)]
     if facts.elapsed_s is not None:
         left.append(Piece(duration(facts.elapsed_s), "$text-muted", 3))
-        left.append(Piece("esc to stop", "$text-muted", 4))
+        left.append(Piece("esc to stop", "$text-muted", 7))
     if facts.model:
-        left.append(Piece(facts.model, "", 8))
-        window = facts.context_window
-        used = tokens(facts.context_used) if facts.context_used else "—"
-        share = f"{100 * facts.context_used / window:.0f}% of {tokens(window)}" if window else used
-        left.append(Piece(f"ctx {share}", "$text-muted", 7))
-        cost = "—" if facts.cost is None else f"${facts.cost:.4f}" if facts.cost < 1 else f"${facts.cost:.2f}"
-        left.append(Piece(cost, "$text-muted", 6))
+        left.append(Piece(facts.model, "", 8, short=facts.model.rpartition("/")[2]))
+        over = facts.context_used > facts.context_window > 0
+        share = context(facts.context_used, facts.context_window)
+        shorter = f"ctx {share.partition(' of ')[0]}{' too full' * over}"
+        left.append(Piece(f"context {share}", "$text-warning" if over else "$text-muted", 4, short=shorter))
+        left.append(Piece(dollars(facts.cost), "$text-muted", 5))
         if facts.tokens_in or facts.tokens_out:
-            left.append(Piece(f"{tokens(facts.tokens_in)} in {tokens(facts.tokens_out)} out", "$text-muted", 11))
+            spent = f"{tokens(facts.tokens_in)} in / {tokens(facts.tokens_out)} out"
+            left.append(Piece(spent, "$text-muted", 11))
         if facts.max_iterations:
             left.append(Piece(f"{facts.iteration}/{facts.max_iterations}", "$text-muted", 9))
     right = []
@@ -108,7 +130,8 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
         last = max([*left, *right], key=lambda piece: piece.rank)
         if last.rank <= 1:
             break
-        left, right = ([piece for piece in half if piece is not last] for half in (left, right))
+        instead = [last._replace(text=last.short, short="")] if 0 < cell_len(last.short) < cell_len(last.text) else []
+        left, right = (_with_instead(half, last, instead) for half in (left, right))
     if right and _width(left) + _width(right) > width:
         left = [Piece(facts.mark.glyph, f"bold {facts.mark.colour}", 0)]
     room = width - _width(left) - _width(right) - 2 * _GAP
@@ -116,6 +139,11 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     if path:
         right.insert(0, Piece(path, "$text-muted", 10))
     return left, right
+
+
+def _with_instead(half: Sequence[Piece], piece: Piece, instead: Sequence[Piece]) -> list[Piece]:
+    """A half of the line in which a piece gives way to its shorter self, or to nothing."""
+    return [kept for old in half for kept in (instead if old is piece else [old])]
 
 
 def _width(half: Sequence[Piece]) -> int:
@@ -143,14 +171,13 @@ class Footer(Widget):
         """The line for this width."""
         width = self.size.width
         left, right = pieces(self.facts, width)
-        gap = " " * _GAP
         parts: list[tuple[str, str]] = []
         for index, piece in enumerate(left):
-            parts.append(((gap if index else "") + piece.text, piece.style))
+            parts += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
         used = sum(cell_len(text) for text, _ in parts) + sum(cell_len(p.text) for p in right)
         parts.append((" " * max(0, width - used - _GAP * max(0, len(right) - 1)), ""))
         for index, piece in enumerate(right):
-            parts.append(((gap if index else "") + piece.text, piece.style))
+            parts += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
         return Content.assemble(*parts)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from textual.command import CommandPalette
 from textual.content import Content
 from textual.widgets import Input
 
@@ -15,9 +14,8 @@ from tui.cards import ApprovalCard
 from tui.conversations import Conversations
 from tui.footer import MODE_WORDS, MODES
 from tui.outside import Outside
-from tui.palette import TablePalette
+from tui.panels import Panels
 from tui.screens.dialogs import SureScreen, TextScreen
-from tui.screens.help import help_text
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -36,7 +34,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Conversations, Appearance, Outside, _App):
+class Handlers(Answers, Panels, Conversations, Appearance, Outside, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -60,21 +58,12 @@ class Handlers(Answers, Conversations, Appearance, Outside, _App):
 
     # -- workspace -----------------------------------------------------------------------------------------------------
 
-    def do_app_palette(self) -> None:
-        self.push_screen(CommandPalette([TablePalette], placeholder="What do you want to do?"))
-
     def do_app_leader(self) -> None:
         prompt = self.workspace.prompt
         if self.focused is prompt and not prompt.selection.is_empty:
             prompt.action_cut_selection()  # what ctrl+x means everywhere else, where it can mean it
         else:
             self.arm_leader()
-
-    def do_app_help(self) -> None:
-        width = min(self.size.width * 9 // 10, 110) - 6  # a dialog without its border, padding and scrollbar
-        self.push_screen(TextScreen("Keys", help_text(width)))
-
-    do_list_help = do_app_help
 
     def do_app_interrupt(self) -> None:
         selected = self.screen.get_selected_text() or self.workspace.prompt.selected_text

@@ -1,15 +1,30 @@
-"""The leader: after ctrl+x the next key is a command's second key. A strip names them to whoever hesitates."""
+"""The leader: after ctrl+x the next key is a command's second key. A strip names them to whoever hesitates.
+
+The strip is grouped as the table is, in as many columns as fit; what does not fit stands on further pages, and Space
+goes to the next one. `pages` is pure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.commands import leader_commands
+from tui.commands import Command, leader_commands
 
 STRIP_AFTER_S = 0.3
 """Who knows the second key has typed it by then, and sees no strip."""
-TIMEOUT_S = 2.0
+TIMEOUT_S = 6.0
+"""Long enough to read the strip, short enough that a key pressed much later is a key again."""
+MORE = ("space", "pagedown")
+"""The keys that turn the page."""
+LABEL_FROM = 70
+"""Cells from which the name of a group stands beside its keys, and not above them."""
+LABEL_CELLS = 15
+Line = list[tuple[str, str]]
 
 
 class WhichKey(Static):
@@ -22,18 +37,64 @@ class WhichKey(Static):
     }
     """
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._page = 0
+
     def reveal(self) -> None:
-        """Show the strip, in as many columns as fit."""
-        cells = [(command.leader, command.title) for command in leader_commands()]
-        size = max(len(key) + len(title) for key, title in cells) + 4
-        columns = max(1, (self.screen.size.width - 2) // size)
-        parts: list[tuple[str, str]] = []
-        for number, (key, title) in enumerate(cells):
-            end = "\n" if (number + 1) % columns == 0 and number + 1 < len(cells) else ""
-            parts += [(key, "bold $text-accent"), (" " + title.ljust(size - len(key) - 1) + end, "")]
-        self.update(Content.assemble(*parts))
+        """Show the first page."""
+        self._page = 0
+        self._show()
+
+    def turn(self) -> None:
+        """Show the next page, after the last one the first again."""
+        self._page += 1
+        self._show()
+
+    def _show(self) -> None:
+        size = self.screen.size
+        shown = pages(list(leader_commands()), max(8, size.width - 2), max(1, size.height - 4))
+        self.update(shown[self._page % len(shown)])
         self.display = True
 
     def hide(self) -> None:
         """Take the strip away."""
         self.display = False
+
+
+def pages(commands: Sequence[Command], width: int, height: int) -> list[Content]:
+    """The keys in pages of at most `width` by `height` cells, at least one."""
+    lines = list(_lines(commands, width))
+    if len(lines) <= height:
+        return [_joined(lines)]
+    rows = max(1, height - 1)
+    parts = [lines[start : start + rows] for start in range(0, len(lines), rows)]
+    if height == 1:
+        return [_joined(part) for part in parts]
+    return [
+        _joined([*part, [(f"Space: more ({number} of {len(parts)})"[:width], "$text-muted")]])
+        for number, part in enumerate(parts, 1)
+    ]
+
+
+def _lines(commands: Sequence[Command], width: int) -> Iterable[Line]:
+    """Group after group, each in rows of columns that stand below each other throughout."""
+    beside = width >= LABEL_FROM
+    left = LABEL_CELLS if beside else 0
+    cell = min(width, max(cell_len(f"{command.leader} {command.title}") for command in commands) + 2)
+    columns = max(1, (width - left) // cell)
+    order = list(dict.fromkeys(command.group for command in commands))
+    for group, found in groupby(sorted(commands, key=lambda c: order.index(c.group)), key=lambda c: c.group):
+        members = list(found)
+        if not beside and width >= 2 * cell:
+            yield [(group, "$text-muted")]
+        for start in range(0, len(members), columns):
+            line: Line = [((group if start == 0 else "").ljust(left), "$text-muted")] if beside else []
+            for command in members[start : start + columns]:
+                room = cell - cell_len(command.leader) - 1
+                line += [(command.leader, "bold $text-accent"), (f" {command.title[: room - 1]:<{room}}", "")]
+            yield line
+
+
+def _joined(lines: Sequence[Line]) -> Content:
+    return Content("\n").join(Content.assemble(*line) for line in lines)

@@ -34,6 +34,11 @@ UNKNOWN = "—"
 Rows = Sequence[Sequence[str]]
 
 
+async def report(store: EventStore, conversation_id: str) -> str:
+    """What one conversation took, for people. Raises UsageError where there is no such conversation."""
+    return await _show_one(store, conversation_id, as_json=False)
+
+
 async def show(options: argparse.Namespace) -> int:
     """`handloom show [ID]`. Raises UsageError where there is no such conversation."""
     async with EventStore(home_folder(os.environ)) as store:

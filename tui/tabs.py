@@ -87,6 +87,15 @@ class TabStrip(Widget):
         self._cells = [*left, _Cell(" " * max(0, gap), "", ""), *right]
         return Content.assemble(*((cell.text, cell.style) for cell in self._cells))
 
+    def places(self) -> list[tuple[int, str]]:
+        """Where each tab and pane name begins, and what it is: `tab:INDEX` or `pane:NAME`."""
+        found, x = [], 0
+        for cell in self._cells:
+            if cell.target:
+                found.append((x, cell.target))
+            x += cell_len(cell.text)
+        return found
+
     def on_click(self, event: events.Click) -> None:
         """Report what was clicked."""
         x = 0

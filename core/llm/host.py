@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from core.llm.call import complete
+from core.llm.catalogue import facts_of
 from core.llm.failures import clean, failure_of
 from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
 from core.secrets import from_environment
@@ -97,6 +98,9 @@ class _Host:
                         self._calls[number].cancel()
                     case "ping":
                         self._say({"type": "pong", "id": number})
+                    case "models":
+                        facts = facts_of(self._litellm.model_cost)
+                        self._say({"type": "models", "id": number, "models": facts})
             for task in self._calls.values():
                 task.cancel()
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import TokenDelta, TokenUsage
@@ -120,6 +120,14 @@ class ModelHost:
         except _HostEnded:
             raise FailedCall(ModelErrorKind.HOST, self._obituary()) from None
 
+    async def models(self) -> list[list[Any]]:
+        """What litellm's tables say, as `catalogue.facts_of` gives it. Raises FailedCall when it cannot be had."""
+        try:
+            reply = await self._ask({"type": "models"}, lambda text, channel: None, ANSWER_GRACE_S)
+        except _HostEnded:
+            raise FailedCall(ModelErrorKind.HOST, self._obituary()) from None
+        return list(reply["models"])
+
     async def aclose(self) -> None:
         """End the process, and with it what it does. May be called twice."""
         async with self._starting:
@@ -187,7 +195,7 @@ class ModelHost:
             return
         if kind == "delta":
             call.on_delta(str(line["text"]), str(line["channel"]))
-        elif kind in ("done", "error", "pong") and not call.outcome.done():
+        elif kind in ("done", "error", "pong", "models") and not call.outcome.done():
             call.outcome.set_result(line)
 
     async def _reap(self) -> None:

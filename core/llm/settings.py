@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class LLMSettings(BaseModel):
     """How a hosted model is called. Times are in seconds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     api_base: str | None = None
     """Address of the provider's API, in place of its usual one. https, or plain http on this machine."""

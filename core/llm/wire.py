@@ -4,6 +4,7 @@
     {"type": "complete", "id": 7, "model": ..., "messages": [...], "tools": [...], "settings": {...}}
     {"type": "cancel", "id": 7}          ends the call; nothing more is said about it
     {"type": "ping", "id": 8}
+    {"type": "models", "id": 9}          what is known of which models
 
     from the host
     {"type": "ready"}                    litellm is loaded
@@ -12,6 +13,7 @@
     {"type": "done", "id": 7, ...}       the whole answer, as `call.complete` gives it
     {"type": "error", "id": 7, "kind": ..., "message": ..., "retry_after_s": 3.0 | null}
     {"type": "pong", "id": 8}
+    {"type": "models", "id": 9, "models": [...]}     as `catalogue.facts_of` gives them
 
 Calls are told apart by `id` and may be under way at the same time. A line of an unknown type is ignored, so
 that either side can be the newer one.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config import load, remember
+from core.config import load
 from core.errors import ConfigurationError
 from core.screen_settings import ScreenSettings, read
 
@@ -51,8 +51,8 @@ def test_a_file_that_cannot_be_read_costs_no_first_frame(tmp_path: Path, text: s
 
 def test_what_is_remembered_leaves_the_rest_of_the_file_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("# mine\nmodel = 'demo'  # for now\n")
-    remember(tmp_path, {"screen.theme": "loom-light"})
-    remember(tmp_path, {"screen.theme": "loom-dark"})
+    save_settings(tmp_path, {"screen.theme": "loom-light"})
+    save_settings(tmp_path, {"screen.theme": "loom-dark"})
     text = (tmp_path / "config.toml").read_text()
     assert text.startswith("# mine\nmodel = 'demo'  # for now\n")
     assert load(tmp_path, {}).screen.theme == "loom-dark"

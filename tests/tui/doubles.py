@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 from core.blobs import Blob, BlobRef
@@ -34,6 +35,8 @@ from core.events import (
     TokenUsage,
 )
 from core.live import Frames
+from core.llm.catalogue import KnownModel
+from core.settings_book import Setting, SettingsBook
 from core.store import ConversationInfo
 from core.stream import EventStreamSubscriber
 from core.usage import Job, SandboxUsage
@@ -273,6 +276,10 @@ class ManagerDouble:
     viewed: list[str] = field(default_factory=list)
     """Conversations that somebody looks at."""
     settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings()))
+    home: Path = Path("/nonexistent/handloom")
+    """Where the settings are written."""
+    environ: dict[str, str] = field(default_factory=dict)
+    catalogue: list[KnownModel] = field(default_factory=list)
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     fails_with: Exception | None = None
@@ -323,6 +330,22 @@ class ManagerDouble:
 
     async def aclose(self) -> None:
         self.is_closed = True
+
+    async def known_models(self) -> Sequence[KnownModel]:
+        return self.catalogue
+
+    @property
+    def book(self) -> SettingsBook:
+        return SettingsBook(self.home, self.environ, {})
+
+    async def read_settings(self) -> Sequence[Setting]:
+        return self.book.read()[1]
+
+    async def change_setting(self, name: str, value: str | bool) -> Sequence[Setting]:
+        return self.book.change(name, value)[1]
+
+    async def reset_setting(self, name: str) -> Sequence[Setting]:
+        return self.book.reset(name)[1]
 
     def offers(self) -> Sequence[OfferDouble]:
         return self.models

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import TextArea
 
-from tui.arrangement import LOW, PANES, TINY, arrange
+from tui.arrangement import LOW, NARROW, PANES, TINY, arrange
 from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
 from tui.commands import Scope, hints
 from tui.footer import Footer, Hints
@@ -28,6 +28,7 @@ from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
+from tui.panes.tasks.view import PlanLine, PlanPanel
 from tui.panes.terminal.view import TerminalView
 from tui.tabs import TabStrip
 
@@ -92,10 +93,12 @@ class Workspace(Screen[None]):
         with Horizontal(id="body"):
             yield ChatView(id="chat")
             with Vertical(id="side"):
+                yield PlanPanel(id="plan")
                 yield EventsView(id="events")
                 yield TerminalView(id="terminal")
                 yield BrowserView(id="browser")
         with Vertical(id="bottom"):
+            yield PlanLine(id="plan-line")
             yield Notice(id="notice")
             yield Queue(id="queue")
             yield Prompt(id="prompt")
@@ -213,7 +216,15 @@ class Workspace(Screen[None]):
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
         self.events_view.sync()
+        self._sync_plan()
         return self.terminal.sync()
+
+    def _sync_plan(self) -> None:
+        """Draw the plan where it is shown."""
+        plan = self._tab.plan if self._tab is not None else None
+        for part in (self.query_one(PlanPanel), self.query_one(PlanLine)):
+            if part.has_class("-shown"):
+                part.sync(plan, self._tab is not None and self._tab.running)
 
     def on_resize(self, event: events.Resize) -> None:
         """Arrange the panes for the new size."""
@@ -231,6 +242,11 @@ class Workspace(Screen[None]):
             self.pane(name).display = name in shown.visible
         self.query_one("#side").display = bool(shown.visible - {"chat"})
         self.set_class(len(shown.visible) == 1, "-one-pane")
+        wants_plan, beside = self._tab is not None and self._tab.plan.shown, bool(shown.visible - {"chat"})
+        fits = self.size.width >= NARROW and not self.maximised_pane and self.size.height >= LOW // 2
+        self.query_one(PlanPanel).set_class(wants_plan and beside and fits, "-shown")
+        self.query_one(PlanLine).set_class(wants_plan and not (beside and fits) and self.size.height >= TINY, "-shown")
+        self._sync_plan()
         self.tabs.show_panes(PANES if shown.tabs else (), self.looked_at)
         self._watch_page()
 

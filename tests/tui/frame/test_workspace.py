@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import cast
 
 import pytest
-from textual.command import CommandPalette
 from textual.widgets import Input
 
 from core.config import SandboxSettings
@@ -29,6 +28,8 @@ from tui.leader import WhichKey
 from tui.options import StartOptions
 from tui.sandbox import sandbox_text
 from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
+from tui.screens.help import HelpScreen
+from tui.screens.palette import PaletteScreen
 from tui.screens.start import StartScreen
 from tui.tabs import TabItem
 
@@ -188,11 +189,8 @@ async def test_ctrl_l_goes_to_the_live_end() -> None:
 async def test_the_palette_carries_out_what_is_chosen() -> None:
     async with running() as it:
         await it.press("ctrl+p")
-        assert isinstance(it.app.screen, CommandPalette)
-        await it.pilot.press(*"theme")
-        await it.app.workers.wait_for_complete()
-        await it.pilot.pause()
-        await it.pilot.press("down", "enter")
+        assert isinstance(it.app.screen, PaletteScreen)
+        await it.press(*"theme", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
 
 
@@ -200,7 +198,8 @@ async def test_the_palette_carries_out_what_is_chosen() -> None:
 async def test_help_shows_the_keys(keys: list[str]) -> None:
     async with running() as it:
         await it.press(*keys)
-        assert isinstance(it.app.screen, TextScreen)
+        assert isinstance(it.app.screen, HelpScreen)
+        await it.press(*"palette")
         assert "Command palette" in it.screen_text()
         await it.press("escape")
         assert it.shows_the_workspace
@@ -367,8 +366,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
 async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
-        await it.press("4")
-        await it.press(*"qwen", "enter")
+        await it.press("4", *"qwen", "enter")
         await until(it.pilot, lambda: it.app.current is not None)
         assert manager.chosen == [("openai/qwen", "http://localhost:11434/v1")]
 

@@ -1,0 +1,52 @@
+"""The first start in a real terminal, as somebody who has read nothing: to an answer, and to a setting that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.terminal import Terminal
+from tests.program import Handloom
+
+pytestmark = pytest.mark.tmux
+
+
+@pytest.fixture
+def terminal(handloom: Handloom) -> Iterator[Terminal]:
+    opened = Terminal(handloom, 120, 30)
+    yield opened
+    opened.close()
+
+
+def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Terminal) -> None:
+    terminal.handloom()
+    terminal.wait_for("Which model shall answer?", "ANTHROPIC_API_KEY", "ctrl+q ends Handloom")
+    terminal.press("Enter")
+    terminal.wait_for("Show me what you can do.")
+    terminal.press("Enter")
+    terminal.wait_for("finished", "The primes are right")
+
+
+def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Handloom, terminal: Terminal) -> None:
+    home = Path(handloom.environ["HANDLOOM_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text("# mine\n")
+    terminal.handloom("--model", "demo")
+    terminal.wait_for("Say what you want done", "NO ISOLATION")
+    terminal.press("C-x", ",")
+    terminal.wait_for("Settings", "agent")
+    terminal.type("/max_iter")
+    terminal.wait_for("delegate_model", gone=True)
+    terminal.press("Down", "Enter")
+    terminal.wait_for("Enter writes it")
+    terminal.press("C-u")
+    terminal.type("77")
+    terminal.press("Enter")
+    terminal.wait_for("agent.max_iterations is written down")
+    assert (home / "config.toml").read_text() == "# mine\n\n[agent]\nmax_iterations = 77\n"
+    terminal.press("Escape", "Escape")
+    terminal.wait_for("Settings", gone=True)
+    terminal.press("C-n")
+    terminal.wait_for("0/77")

@@ -1,0 +1,167 @@
+"""What there is of MCP in a conversation: servers that files of the workspace name, and tools that were called.
+
+Handloom keeps what names servers and starts none of them, and this room says so. Of a server it tells the name, the
+program and the names of its variables: arguments and values may be secrets. Pure but for `named_in`, which reads files
+of the workspace, and so foreign text; everything that leaves is clean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tui.panes.pane import PaneModel
+from tui.text import sanitize, sanitize_line
+
+if TYPE_CHECKING:
+    from core.events import Envelope
+
+FILES = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
+"""Where projects name servers."""
+TABLES = ("mcpServers", "servers")
+"""How these files call the table of servers."""
+MAX_BYTES = 256 * 1024
+MAX_SERVERS = 50
+STATE = "kept, not started"
+CELLS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that a file names. Clean."""
+
+    name: str
+    file: str
+    runs: str
+    """Its program, or its address without what may be secret."""
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that was called. Clean."""
+
+    name: str
+    calls: int = 0
+    answers: int = 0
+    last_error: str = ""
+
+
+@dataclass
+class ToolsModel(PaneModel):
+    """The MCP tools that the loaded part of a conversation has called."""
+
+    tools: dict[str, Tool] = field(default_factory=dict)
+
+    def apply(self, envelope: Envelope) -> None:
+        """Count a call or an answer."""
+        event, kind = envelope.event, getattr(envelope.event, "kind", "")
+        if kind not in ("call_tool_mcp", "mcp"):
+            return
+        name = sanitize_line(str(getattr(event, "name", "") or "unnamed"), CELLS)
+        tool = self.tools.get(name, Tool(name))
+        if kind == "call_tool_mcp":
+            self.tools[name] = replace(tool, calls=tool.calls + 1)
+            return
+        error = sanitize_line(str(getattr(event, "content", "")), CELLS) if _failed(event) else tool.last_error
+        self.tools[name] = replace(tool, answers=tool.answers + 1, last_error=error)
+
+    def prepend(self, envelopes: Sequence[Envelope]) -> None:
+        """Older calls count as well; the latest error stays the one that is told."""
+        told = {name: tool.last_error for name, tool in self.tools.items() if tool.last_error}
+        for envelope in envelopes:
+            self.apply(envelope)
+        for name, error in told.items():
+            self.tools[name] = replace(self.tools[name], last_error=error)
+
+
+def named_in(workspace: str) -> tuple[list[Server], list[str]]:
+    """The servers that files of a workspace name, and which files cannot be read, with the reason. Blocks."""
+    servers: list[Server] = []
+    problems: list[str] = []
+    for name in FILES:
+        path = Path(workspace) / name
+        try:
+            with path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+            if len(data) > MAX_BYTES:
+                raise ValueError(f"it is longer than {MAX_BYTES:,} bytes")
+            servers += _servers(json.loads(data), name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, RecursionError) as error:
+            problems.append(sanitize_line(f"{name} cannot be read: {error}", CELLS))
+    return servers[:MAX_SERVERS], problems
+
+
+def _servers(data: Any, file: str) -> Iterator[Server]:
+    if not isinstance(data, dict):
+        raise ValueError("it holds no JSON object")
+    for table in TABLES:
+        for name, said in (data.get(table) or {}).items() if isinstance(data.get(table), dict) else ():
+            if isinstance(said, dict):
+                yield _server(str(name), said, file)
+
+
+def _server(name: str, said: dict[str, Any], file: str) -> Server:
+    if said.get("url"):
+        address = str(said["url"]).partition("?")[0]
+        scheme, found, rest = address.partition("://")
+        runs = f"{scheme}{found}{rest.rpartition('@')[2]}"
+    else:
+        count = len(said["args"]) if isinstance(said.get("args"), list) else 0
+        given = _count(", {} argument", count) if count else ""
+        runs = f"{said.get('command') or 'no program is named'}{given}"
+    variables = said.get("env") if isinstance(said.get("env"), dict) else {}
+    names = tuple(sanitize_line(str(variable), 60) for variable in list(variables or {})[:20])
+    return Server(sanitize_line(name, 60), file, sanitize_line(runs, CELLS), names)
+
+
+def mcp_text(servers: Sequence[Server], problems: Sequence[str], tools: Sequence[Tool]) -> list[tuple[str, str]]:
+    """The panel, as texts with their styles."""
+    parts: list[tuple[str, str]] = [("Servers\n", "bold $text-accent")]
+    for server in servers:
+        parts.append((f"  • {server.name}", "bold"))
+        parts.append((f"  {STATE}\n", "$text-warning"))
+        parts.append((f"    {server.runs} · named in {server.file}\n", "$text-muted"))
+        if server.variables:
+            parts.append((f"    takes {', '.join(server.variables)} from the environment\n", "$text-muted"))
+        parts.append(("    Its tools are not known, because it was not started.\n", "$text-muted"))
+    if not servers:
+        parts.append(("  No server is configured for this conversation.\n", ""))
+        parts.append((f"  Servers are looked for in {', '.join(FILES)} of the workspace.\n", "$text-muted"))
+    parts += [(f"  {problem}\n", "$text-error") for problem in problems]
+    parts.append(("\nTools called in what is loaded of this conversation\n", "bold $text-accent"))
+    for tool in tools:
+        parts.append((f"  • {tool.name}", "bold"))
+        parts.append(
+            ("  " + _count("{} call", tool.calls) + ", " + _count("{} answer", tool.answers) + "\n", "$text-muted")
+        )
+        if tool.last_error:
+            parts.append((f"    last error: {tool.last_error}\n", "$text-error"))
+    if not tools:
+        parts.append(("  None.\n", ""))
+    parts.append(("\nWhat to do\n", "bold $text-accent"))
+    parts.append((
+        "  Handloom does not start MCP servers: one that a project names would run as a program on this machine.\n"
+        "  What such a server does, the agent can often do by commands in its sandbox, and a plugin\n"
+        "  (sandbox.plugins in the settings) gives it tools of its own.\n",
+        "",
+    ))  # fmt: skip
+    return [(sanitize(text), style) for text, style in parts]
+
+
+def _count(words: str, count: int) -> str:
+    return words.format(f"{count:,}") + "s" * (count != 1)
+
+
+def _failed(event: Any) -> bool:
+    """Whether an answer says that the tool failed: MCP marks that in its JSON."""
+    try:
+        said = json.loads(str(event.content))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and bool(said.get("isError"))

@@ -1,0 +1,239 @@
+"""What stands around a conversation: palette, help, jump, settings, models, plan, MCP, figures. A mixin of the app.
+
+Every screen is imported when it is first opened: the first frame shows none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.arrangement import PANES
+from tui.text import sanitize_line
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from core.manager import ConversationManager
+    from core.settings_book import Setting
+    from tui.conversation import ConversationTab
+    from tui.screens.finder import Row
+    from tui.screens.workspace import Workspace
+
+    _App = App[None]
+else:
+    _App = object
+
+
+LOOK_BACK = 5_000
+"""Events before the loaded ones in which a plan is looked for: an older one says little about what is being done."""
+PAGE = 500
+
+
+class Panels(_App):
+    """The commands for what stands around, as methods of the app."""
+
+    if TYPE_CHECKING:
+        manager: ConversationManager | None
+        open_tabs: list[ConversationTab]
+        current: ConversationTab | None
+        workspace: Workspace
+
+        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
+        def flash(self, message: str) -> None: ...
+        def wake(self, tab: ConversationTab) -> None: ...
+        def show_tab(self, tab: ConversationTab | None) -> None: ...
+        async def do(self, command_id: str, argument: str = "") -> None: ...
+        async def show_conversation(self, conversation_id: str) -> None: ...
+
+    used_commands: tuple[str, ...] = ()
+    """Commands that were chosen in the palette, the latest first; until Handloom ends."""
+
+    # -- palette and help ----------------------------------------------------------------------------------------------
+
+    def do_app_palette(self) -> None:
+        from tui.screens.palette import PaletteScreen
+
+        self.push_screen(PaletteScreen(self.used_commands, self._findable), self._carry_out)
+
+    def _carry_out(self, chosen: str | None) -> None:
+        kind, _, name = (chosen or "").partition(":")
+        match kind:
+            case "command":
+                self.used_commands = (name, *(used for used in self.used_commands if used != name))
+                self.attempt(self.do(name))
+            case "conversation":
+                self.attempt(self.show_conversation(name))
+            case "setting":
+                self.attempt(self._show_settings(name))
+
+    async def _findable(self) -> Sequence[Row]:
+        """Conversations and settings, as the palette lists them."""
+        from tui.screens.finder import Row
+
+        if self.manager is None:
+            return []
+        rows = [Row("", "Open a conversation")]
+        for info in await self.manager.list():
+            title = sanitize_line(info.title or "Untitled", 60)
+            note = sanitize_line(f"{info.updated_at.astimezone():%d %b %H:%M} · {info.model} · {info.workspace}", 120)
+            rows.append(Row(f"conversation:{info.id}", title, note, "conversation"))
+        rows.append(Row("", "Change a setting"))
+        for setting in await self.manager.read_settings():
+            rows.append(Row(f"setting:{setting.name}", setting.name, sanitize_line(setting.help, 200), "setting"))
+        return rows
+
+    def do_app_help(self) -> None:
+        from tui.screens.help import HelpScreen
+
+        focused = self.workspace.focused
+        about = next((w.HELP for w in (focused.ancestors_with_self if focused else ()) if getattr(w, "HELP", "")), "")
+        self.push_screen(HelpScreen(self.workspace.scope, about or ""))
+
+    do_list_help = do_app_help
+
+    # -- jump mode -----------------------------------------------------------------------------------------------------
+
+    def do_app_jump(self) -> None:
+        from tui.screens.jump import JumpScreen
+
+        places = self._places()
+
+        def chosen(number: int | None) -> None:
+            if number is not None:
+                places[number][1]()
+
+        self.push_screen(JumpScreen([offset for offset, _ in places]), chosen)
+
+    def _places(self) -> list[tuple[Any, Callable[[], object]]]:
+        """Where one can go on the screen, and how: whatever takes the focus, and every tab."""
+        from textual.geometry import Offset
+
+        workspace = self.workspace
+        places: list[tuple[Any, Callable[[], object]]] = []
+        for x, target in workspace.tabs.places():
+            kind, _, name = target.partition(":")
+            if kind == "pane":
+                places.append((Offset(x, 0), partial(workspace.look_at, name)))
+            elif kind == "tab":
+                places.append((Offset(x, 0), partial(self.show_tab, self.open_tabs[int(name)])))
+        for widget in workspace.focus_chain:
+            region = widget.region.intersection(workspace.region)
+            if region:
+                places.append((region.offset, self._goer(widget)))
+        return places
+
+    def _goer(self, widget: Widget) -> Callable[[], object]:
+        if widget.id in PANES:
+            return partial(self.workspace.look_at, widget.id)
+        return widget.focus
+
+    # -- settings and models -------------------------------------------------------------------------------------------
+
+    def do_app_settings(self) -> None:
+        self.attempt(self._show_settings())
+
+    async def _show_settings(self, at: str = "") -> None:
+        if self.manager is None:
+            self.flash("Handloom is still starting.")
+            return
+        from core.errors import ConfigurationError
+        from core.settings_book import checked, sections
+        from tui.screens.settings import SettingsScreen, Ways
+
+        manager = self.manager
+
+        async def change(name: str, value: str | bool) -> Sequence[Setting]:
+            listed = await manager.change_setting(name, value)
+            self.setting_changed(name)
+            return listed
+
+        async def reset(name: str) -> Sequence[Setting]:
+            listed = await manager.reset_setting(name)
+            self.setting_changed(name)
+            return listed
+
+        def check(name: str, value: str) -> str:
+            try:
+                checked(name, value)
+            except ConfigurationError as error:
+                return str(error)
+            return ""
+
+        listed = await manager.read_settings()
+        await self.push_screen(SettingsScreen(listed, sections(), Ways(change, reset, check), at))
+
+    def setting_changed(self, name: str) -> None:
+        """A setting was written down; what the screen itself is set by is taken over here."""
+
+    def choose_model(self, chosen: Callable[[str], None]) -> None:
+        """Let the user choose a model; nothing happens where they go back."""
+
+        async def choose() -> None:
+            if (name := await self.pick_model()) is not None:
+                chosen(name)
+
+        if self.manager is not None:
+            self.attempt(choose())
+
+    async def pick_model(self) -> str | None:
+        """The name of a model that the user chooses from all that there are; None where they go back."""
+        from tui.screens.models import ModelPicker
+
+        assert self.manager is not None
+        recent = [info.model for info in await self.manager.list()]
+        current = self.current.session.model_name if self.current is not None else ""
+        picker = ModelPicker(self.manager.offers(), recent, self.manager.known_models, current)
+        return await self.push_screen_wait(picker)
+
+    # -- of one conversation -------------------------------------------------------------------------------------------
+
+    def do_tasks_toggle(self) -> None:
+        tab = self.current
+        if tab is None:
+            self.flash("No conversation is open. ctrl+n begins one.")
+            return
+        tab.plan.shown = not tab.plan.shown
+        self.workspace.arrange_panes()
+        self.wake(tab)
+        if tab.plan.shown and not tab.plan.is_known:
+            self.attempt(self._look_for_plan(tab))
+
+    async def _look_for_plan(self, tab: ConversationTab) -> None:
+        """Look for a plan before the events that are loaded; the newest one that is found is shown."""
+        before, looked = tab.oldest, 0
+        while before and looked < LOOK_BACK and not tab.plan.is_known:
+            page = await tab.session.stream.page(before=before, limit=PAGE)
+            tab.plan.prepend(page)
+            before, looked = page[0].id if page else None, looked + len(page)
+        self.wake(tab)
+
+    def do_conv_mcp(self) -> None:
+        if self.current is not None:
+            self.attempt(self._show_mcp(self.current))
+
+    async def _show_mcp(self, tab: ConversationTab) -> None:
+        from tui.mcp import mcp_text, named_in
+        from tui.screens.dialogs import TextScreen
+
+        servers, problems = await asyncio.to_thread(named_in, tab.session.info.workspace)
+        text = Content.assemble(*mcp_text(servers, problems, list(tab.mcp_tools.tools.values())))
+        await self.push_screen(TextScreen("MCP servers", text))
+
+    def do_conv_statistics(self) -> None:
+        if self.current is not None:
+            self.attempt(self._show_statistics(self.current))
+
+    async def _show_statistics(self, tab: ConversationTab) -> None:
+        from tui.screens.dialogs import TextScreen
+
+        reports = await asyncio.to_thread(import_module, "tui.reports")
+        assert self.manager is not None
+        text = await reports.report(self.manager.store, tab.id)
+        await self.push_screen(TextScreen("Statistics", Content(text)))

@@ -1,0 +1,77 @@
+"""Jump mode: a letter over everything that can have the focus; the letter goes there.
+
+Lies over the workspace without hiding it, answers with the number of the place, and with None for Esc and every key
+that is no letter of its own. Places are told by their region; what they are is the caller's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from textual import events
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.geometry import Offset
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+LETTERS = "asdfghjklqwertyuiopzxcvbnm"
+"""In the order of how easily the fingers reach them."""
+
+
+class JumpScreen(ModalScreen[int | None]):
+    """Letters over places."""
+
+    DEFAULT_CSS = """
+    JumpScreen {
+        background: $background 35%; layers: base letters;
+        .letter {
+            layer: letters; position: absolute; width: auto; height: 1; padding: 0 1;
+            background: $accent; color: $background; text-style: bold;
+        }
+        .jump-hint { layer: letters; dock: bottom; height: 1; padding: 0 1; background: $panel; color: $text-muted; }
+    }
+    """
+    AUTO_FOCUS = ""
+
+    def __init__(self, places: Sequence[Offset]) -> None:
+        super().__init__()
+        self._places = places
+        self._labels = labels(len(places))
+        self._typed = ""
+
+    def compose(self) -> ComposeResult:
+        for label, place in zip(self._labels, self._places, strict=True):
+            letter = Static(Content(label.upper()), classes="letter")
+            letter.styles.offset = place
+            yield letter
+        yield Static(Content("A letter goes there. Esc leaves."), classes="jump-hint")
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter goes there, or waits for its second one; anything else leaves."""
+        event.stop()
+        self._typed += (event.character or "").casefold() if event.key != "escape" else ""
+        if self._typed in self._labels:
+            self.dismiss(self._labels.index(self._typed))
+        elif not self._typed or not any(label.startswith(self._typed) for label in self._labels):
+            self.dismiss(None)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a letter goes there; beside them it leaves."""
+        event.stop()
+        letters = list(self.query(".letter"))
+        hit, _ = self.get_widget_at(event.screen_x, event.screen_y)
+        self.dismiss(letters.index(hit) if hit in letters else None)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The places have moved: there is nothing to point at any more."""
+        if self.is_attached and event.size != self.app.workspace.size:  # type: ignore[attr-defined]
+            self.dismiss(None)
+
+
+def labels(count: int) -> list[str]:
+    """So many labels, none the beginning of another: one letter each while there are enough, else two."""
+    if count <= len(LETTERS):
+        return list(LETTERS[:count])
+    return ["".join(pair) for pair in product(LETTERS, repeat=2)][:count]
