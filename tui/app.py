@@ -33,7 +33,6 @@ from tui.leader import STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
-from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.screens.workspace import Workspace
 from tui.tabs import TabItem, TabStrip
@@ -311,7 +310,7 @@ class HandloomApp(Handlers, App[None]):
             case Scope.EMPTY_PROMPT:
                 return scope is Scope.PROMPT and not self.workspace.prompt.text
             case Scope.LIST:
-                return scope in (Scope.LIST, Scope.CHAT, Scope.BROWSER)
+                return scope in (Scope.LIST, Scope.CHAT, Scope.EVENTS, Scope.BROWSER)
             case _:
                 return scope is command.scope
 
@@ -396,11 +395,6 @@ class HandloomApp(Handlers, App[None]):
         if self.current is not None:
             self.attempt(self.current.read_back())
 
-    def on_events_view_older_wanted(self, message: EventsView.OlderWanted) -> None:
-        """Load the page before."""
-        if self.current is not None:
-            self.attempt(self.current.read_back())
-
     def on_chat_view_copied(self, message: ChatView.Copied) -> None:
         """Say what went to the clipboard."""
         self.flash(f"Copied {len(message.text)} characters.")
@@ -408,11 +402,6 @@ class HandloomApp(Handlers, App[None]):
     def on_browser_view_copied(self, message: BrowserView.Copied) -> None:
         """Say what went to the clipboard."""
         self.flash(f"Copied {message.text}")
-
-    def on_events_view_opened(self, message: EventsView.Opened) -> None:
-        """Show an event in full."""
-        if self.current is not None:
-            self.attempt(self.show_event(self.current, message.event_id))
 
     def on_tab_strip_chosen(self, message: TabStrip.Chosen) -> None:
         """A click on a tab."""

@@ -23,6 +23,7 @@ class Scope(StrEnum):
     EMPTY_PROMPT = "empty prompt"
     LIST = "panes"
     CHAT = "chat"
+    EVENTS = "event log"
     BROWSER = "browser"
     APPROVAL = "question"
     HALT = "halt"
@@ -156,6 +157,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("chat.fold", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
+    Command("events.filter", ("slash",), "Filter", 'Show some events only: type:run exit!=0 text~"no such file".',
+            _LIST, Scope.EVENTS, hint="filter", native=True),
+    Command("events.jump", ("o",), "Cause or outcome", "From an action to what came of it, and back.", _LIST,
+            Scope.EVENTS, hint="outcome", native=True),
+    Command("events.copy", ("c",), "Copy", "The event under the cursor, as JSON.", _LIST, Scope.EVENTS, hint="copy",
+            native=True),
+    Command("events.goto", (), "Go to event", "By its number.", _LIST, leader="#"),
     Command("browser.prev", ("left", "h"), "Page before", "The picture of the step before.", _LIST, Scope.BROWSER,
             hint="before", native=True),
     Command("browser.next", ("right", "l"), "Page after", "The picture of the step after.", _LIST, Scope.BROWSER,
@@ -206,7 +214,7 @@ def all_keys(command: Command) -> list[str]:
 
 def hints(scope: Scope) -> list[tuple[str, str]]:
     """(key, word) for the footer, those of the scope first; at most seven, because nobody reads more."""
-    scopes = {scope, Scope.LIST} if scope is Scope.CHAT else {scope}
+    scopes = {scope, Scope.LIST} if scope in (Scope.CHAT, Scope.EVENTS) else {scope}
     own = [c for c in COMMANDS if c.hint and c.scope in scopes and c.scope is not Scope.GLOBAL]
     shared = [c for c in COMMANDS if c.hint and c.scope is Scope.GLOBAL]
     return [(show_key(c.keys[0]), c.hint) for c in own + shared][:7]

@@ -7,6 +7,7 @@ nobody looks at goes on collecting. Loaded after the first frame, because it bri
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -132,6 +133,20 @@ class ConversationTab:
             for model in self.models:
                 model.prepend(page)
         self._wake()
+
+    async def read_log_back(self, to: int | None = None) -> None:
+        """Load the page before the oldest row into the event log alone, or all pages down to an event.
+
+        What the other models load later, the log knows already. Others may draw between two pages.
+        """
+        while (oldest := self.events.oldest) and self.events.has_room:
+            page = await self.session.stream.page(before=oldest, limit=PAGE)
+            if self.events.oldest == oldest:  # nobody else loaded it meanwhile
+                self.events.prepend(page)
+            self._wake()
+            if to is None or not page or page[0].id <= to:
+                return
+            await asyncio.sleep(0)
 
     async def event(self, event_id: int) -> Envelope | None:
         """Read one event from the store; None where there is none."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from textual.command import CommandPalette
-from textual.content import Content
 from textual.widgets import Input
 
 from tui.answers import Answers
 from tui.cards import ApprovalCard
 from tui.conversations import Conversations
+from tui.eventlog import EventLog
 from tui.footer import MODE_WORDS, MODES
 from tui.palette import TablePalette
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
@@ -34,7 +34,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Conversations, _App):
+class Handlers(Answers, Conversations, EventLog, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class Handlers(Answers, Conversations, _App):
             card.stop_writing()
         elif workspace.notice.display:
             workspace.notice.clear()
+        elif self.leave_filter():
+            pass
         elif tab is not None and (tab.running or workspace.card is not None):
             self.attempt(tab.session.interrupt())
         elif not workspace.restore():
@@ -197,11 +199,3 @@ class Handlers(Answers, Conversations, _App):
         tab.session.set_confirm_mode(mode)
         self.flash(f"The agent {MODE_WORDS[mode]} before it acts.")
         self.wake(tab)
-
-    async def show_event(self, tab: ConversationTab, event_id: int) -> None:
-        """An event as it is stored, in JSON."""
-        from tui.panes.events.details import details
-
-        envelope = await tab.event(event_id)
-        if envelope is not None:
-            await self.push_screen(TextScreen(f"Event {event_id}", Content(details(envelope))))

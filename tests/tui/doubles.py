@@ -33,9 +33,10 @@ from core.events import (
     TokenUsage,
 )
 from core.live import Frames
-from core.store import ConversationInfo
+from core.store import ConversationInfo, EventFilter
 from core.stream import EventStreamSubscriber
 from core.usage import Job, SandboxUsage
+from core.writer import kind_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 METRICS = LLMMetrics(
@@ -97,10 +98,20 @@ class StreamDouble:
     def listeners(self) -> int:
         return len(self._subscribers)
 
-    async def page(self, *, before: int | None = None, limit: int = 100) -> list[Envelope]:
+    async def page(
+        self, *, before: int | None = None, limit: int = 100, where: EventFilter | None = None
+    ) -> list[Envelope]:
         self.reads += 1
         end = len(self.events) if before is None else before
-        return self.events[max(0, end - limit) : end]
+        if where is None:
+            return self.events[max(0, end - limit) : end]
+        wanted = [
+            envelope
+            for envelope in self.events[:end]
+            if (not where.kinds or kind_of(envelope.event) in where.kinds)
+            and (not where.sources or envelope.source in where.sources)
+        ]
+        return wanted[-limit:]
 
     def store(self, event: Event, source: EventSource = EventSource.AGENT, cause: int | None = None) -> Envelope:
         """Put an event into the log without telling anybody."""

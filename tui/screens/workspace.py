@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import TextArea
@@ -24,10 +25,12 @@ from tui.footer import Footer, Hints
 from tui.leader import WhichKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
+from tui.panes.events.bar import FilterBar
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.panes.terminal.view import TerminalView
 from tui.tabs import TabStrip
+from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from tui.conversation import ConversationTab
@@ -56,9 +59,11 @@ class Workspace(Screen[None]):
         #chat:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }
+        #filter-bar { border-left: solid $panel; }
         &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser {
             border-left: none;
         }
+        &.-one-pane #filter-bar { border-left: none; }
         &.-one-pane #body > * { width: 1fr; }
         #bottom { height: auto; max-height: 80%; }
         &.-low Hints { display: none; }
@@ -80,6 +85,7 @@ class Workspace(Screen[None]):
         self.typed_at = float("-inf")
         self._tab: ConversationTab | None = None
         self._has_pages = False
+        self._events_title = Content()
 
     def compose(self) -> ComposeResult:
         """Everything that there ever is but the cards."""
@@ -88,6 +94,7 @@ class Workspace(Screen[None]):
             yield ChatView(id="chat")
             with Vertical(id="side"):
                 yield EventsView(id="events")
+                yield FilterBar(id="filter-bar")
                 yield TerminalView(id="terminal")
                 yield BrowserView(id="browser")
         with Vertical(id="bottom"):
@@ -126,6 +133,10 @@ class Workspace(Screen[None]):
     @property
     def events_view(self) -> EventsView:
         return self.query_one(EventsView)
+
+    @property
+    def filter_bar(self) -> FilterBar:
+        return self.query_one(FilterBar)
 
     @property
     def terminal(self) -> TerminalView:
@@ -194,11 +205,22 @@ class Workspace(Screen[None]):
     def sync(self) -> bool:
         """Let the panes take over what changed. Answers whether one of them has more to do in the next frame."""
         if self._tab is not None:
-            self.pane("events").border_title = f"Events {self._tab.session.stream.latest_id + 1}"
+            self._title_events(self._tab)
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
         self.events_view.sync()
         return self.terminal.sync()
+
+    def _title_events(self, tab: ConversationTab) -> None:
+        """Say how many events there are; with a filter, which, how many it lets through and how far it has looked."""
+        log, title = tab.events, Content(f"Events {tab.session.stream.latest_id + 1}")
+        if log.filter is not None:
+            far = f", back to {log.searched}…" if log.is_searching else ""
+            chip = f" {sanitize_line(str(log.filter), 40)} · {len(log.rows)}{far} "
+            title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
+        if title != self._events_title:
+            self._events_title = title
+            self.events_view.border_title = title
 
     def on_resize(self, event: events.Resize) -> None:
         """Arrange the panes for the new size."""
@@ -214,6 +236,8 @@ class Workspace(Screen[None]):
         shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages)
         for name in PANES:
             self.pane(name).display = name in shown.visible
+        if "events" not in shown.visible:
+            self.filter_bar.close()
         self.query_one("#side").display = bool(shown.visible - {"chat"})
         self.set_class(len(shown.visible) == 1, "-one-pane")
         self.tabs.show_panes(PANES if shown.tabs else (), self.looked_at)
@@ -267,6 +291,8 @@ class Workspace(Screen[None]):
             return Scope.PROMPT
         if focused is self.chat:
             return Scope.CHAT
+        if focused is self.events_view:
+            return Scope.EVENTS
         if focused is self.browser:
             return Scope.BROWSER
         return Scope.LIST if focused is not None and focused.id in PANES else Scope.GLOBAL
