@@ -195,7 +195,7 @@ def leader_commands() -> Iterator[Command]:
     return (command for command in COMMANDS if command.leader)
 
 
-_SHOWN = {"question_mark": "?", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
+_SHOWN = {"question_mark": "?", "slash": "/", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
           "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
 
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from textual.content import Content
+
 from tui.panes.events.bar import FilterBar
 from tui.panes.events.filter import Filter
+from tui.panes.events.tree import EventTree
 from tui.panes.events.view import EventsView
+from tui.screens.dialogs import TextScreen
 from tui.screens.line import LineScreen
+from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -36,6 +41,9 @@ class EventLog(_App):
         def flash(self, message: str) -> None: ...
         def wake(self, tab: ConversationTab) -> None: ...
         async def _attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+    _detailed: ConversationTab | None = None
+    """Whose event stands beside the log."""
 
     def on_events_view_older_wanted(self, message: EventsView.OlderWanted) -> None:
         """Load the page before."""
@@ -87,8 +95,14 @@ class EventLog(_App):
         await search(tab.events, tab.session.stream, lambda: self.wake(tab))
 
     def leave_filter(self) -> bool:
-        """Leave the line that is being typed, or show every event again. Answers whether there was one to leave."""
+        """Leave the line that is being typed or the event beside the log, or show every event again.
+
+        Answers whether there was something to leave.
+        """
         bar, tab = self.workspace.filter_bar, self.current
+        if self.workspace.detail.has_focus:
+            self.workspace.events_view.focus()
+            return True
         if bar.is_open:
             bar.close()
             self.workspace.events_view.focus()
@@ -150,11 +164,52 @@ class EventLog(_App):
             self.flash(f"Copied event {event_id} as JSON, {len(text):,} characters.")
 
     async def show_event(self, tab: ConversationTab, event_id: int) -> None:
-        """An event in full."""
-        from textual.content import Content
+        """An event in full, as a tree: beside the log where there is a place for it, else over the workspace."""
+        from core.events import envelope_to_dict
+        from tui.screens.event import EventScreen
 
+        if self.workspace.detail.display and self.workspace.detail.event_id == event_id:
+            self.workspace.detail.focus()
+            return
+        envelope = await tab.event(event_id)
+        if envelope is None:
+            self.flash(f"There is no event {event_id}.")
+            return
+        title = sanitize_line(f"Event {event_id} · {envelope.source}", 60)
+        await self.push_screen(EventScreen(title, event_id, envelope_to_dict(envelope)))
+
+    def on_events_view_moved(self, message: EventsView.Moved) -> None:
+        """Beside the log, show the event under the cursor."""
+        self.show_detail()
+
+    def show_detail(self) -> None:
+        """Fill the column beside the log, where it is shown."""
+        tab, row = self.current, self.workspace.events_view.row
+        if tab is None or row is None or not self.workspace.detail.display:
+            return
+        if self.workspace.detail.event_id != row.id or self._detailed is not tab:
+            self._detailed = tab
+            work = self._attempt(self._fill_detail(tab, row.id))
+            self.run_worker(work, group="detail", exclusive=True, exit_on_error=False)
+
+    async def _fill_detail(self, tab: ConversationTab, event_id: int) -> None:
+        from core.events import envelope_to_dict
+
+        envelope = await tab.event(event_id)
+        if envelope is not None and self.current is tab:
+            self.workspace.detail.show(event_id, envelope_to_dict(envelope))
+
+    def on_event_tree_copied(self, message: EventTree.Copied) -> None:
+        """Say what went to the clipboard."""
+        self.flash(f"Copied {len(message.text):,} characters.")
+
+    def on_event_tree_raw_wanted(self, message: EventTree.RawWanted) -> None:
+        """Show the event as it is stored."""
+        if self.current is not None:
+            self.attempt(self._show_raw(self.current, message.event_id))
+
+    async def _show_raw(self, tab: ConversationTab, event_id: int) -> None:
         from tui.panes.events.details import details
-        from tui.screens.dialogs import TextScreen
 
         envelope = await tab.event(event_id)
         if envelope is not None:

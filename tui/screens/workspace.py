@@ -26,6 +26,7 @@ from tui.leader import WhichKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
 from tui.panes.events.bar import FilterBar
+from tui.panes.events.tree import EventTree
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.panes.terminal.view import TerminalView
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tui.conversation import ConversationTab
 
 PLACEHOLDER = "Say what you want done. Enter sends."
+DETAIL_FROM = 120
+"""Columns from which a log that fills the screen leaves room for an event beside it."""
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
 
@@ -55,6 +58,12 @@ class Workspace(Screen[None]):
             padding: 0 0 0 1;
         }
         #events, #terminal, #browser { border-left: solid $panel; }
+        #detail {
+            display: none; width: 1fr; height: 1fr; background: $background;
+            border-top: solid $panel; border-left: solid $panel; padding: 0 0 0 1;
+        }
+        #detail { border-title-color: $text-muted; border-bottom: solid $panel; border-subtitle-color: $text-muted; }
+        #detail:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
         #side > #browser { height: 2fr; }
         #chat:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
@@ -97,6 +106,7 @@ class Workspace(Screen[None]):
                 yield FilterBar(id="filter-bar")
                 yield TerminalView(id="terminal")
                 yield BrowserView(id="browser")
+            yield EventTree(id="detail")
         with Vertical(id="bottom"):
             yield Notice(id="notice")
             yield Queue(id="queue")
@@ -109,6 +119,7 @@ class Workspace(Screen[None]):
         """The prompt has the focus from the start."""
         for pane, title in self.TITLES.items():
             self.pane(pane).border_title = title
+        self.detail.border_subtitle = "Enter unfolds · c copies · r as JSON"
         self.prompt.cursor_blink = False  # an idle screen paints nothing
         self.prompt.focus()
 
@@ -137,6 +148,11 @@ class Workspace(Screen[None]):
     @property
     def filter_bar(self) -> FilterBar:
         return self.query_one(FilterBar)
+
+    @property
+    def detail(self) -> EventTree:
+        """The event under the cursor of the log, beside it."""
+        return self.query_one("#detail", EventTree)
 
     @property
     def terminal(self) -> TerminalView:
@@ -238,6 +254,7 @@ class Workspace(Screen[None]):
             self.pane(name).display = name in shown.visible
         if "events" not in shown.visible:
             self.filter_bar.close()
+        self.detail.display = shown.visible == {"events"} and self.size.width >= DETAIL_FROM
         self.query_one("#side").display = bool(shown.visible - {"chat"})
         self.set_class(len(shown.visible) == 1, "-one-pane")
         self.tabs.show_panes(PANES if shown.tabs else (), self.looked_at)

@@ -19,12 +19,10 @@ from core.events import (
     TokenDelta,
 )
 from tests.tui.doubles import StreamDouble
-from tests.tui.frame.running import running
 from tui.panes.events import model as module
 from tui.panes.events.details import details
 from tui.panes.events.model import EventsModel, summarize
 from tui.panes.events.view import EventsView
-from tui.screens.dialogs import TextScreen
 
 
 def filled(count: int, *, first: int = 0) -> EventsModel:
@@ -198,17 +196,6 @@ async def test_an_empty_log_says_what_will_stand_here() -> None:
     async with app.run_test(size=(50, 5)) as pilot:
         await pilot.pause()
         assert "Every event of this conversation" in app.lines[0]
-
-
-async def test_enter_opens_the_event_as_it_is_stored() -> None:
-    async with running(size=(160, 48)) as it:
-        await it.session.run("printf 'a\\x1b[31m'", "a\x1b[31mb\n")
-        await it.settle()
-        await it.press("f3", "enter")
-        assert isinstance(it.app.screen, TextScreen)
-        assert '"observation": "run"' in it.screen_text()
-        await it.press("escape")
-        assert it.app.focused is it.app.workspace.events_view
 
 
 def test_the_details_of_an_event_are_clean_and_bounded() -> None:

@@ -446,7 +446,8 @@ def _compile_time(compare: Callable[[tuple[int, ...], tuple[int, ...]], bool], v
     named, wanted = found
 
     def compares(line: Line, strings: Strings) -> bool:
-        return compare(time.localtime(line.at)[:6][named], wanted)
+        now: tuple[int, ...] = tuple(time.localtime(line.at))
+        return compare(now[named], wanted)
 
     return compares
 

@@ -59,14 +59,11 @@ class EventsView(ScrollView, can_focus=True):
     """The event log."""
 
     HELP = "Every event of the conversation. Enter opens one, / filters, o goes from an action to what came of it."
-    COMPONENT_CLASSES = {"events--muted", "events--guide", "events--agent", "events--user", "events--failed"} | {
-        "events--cursor"
-    }
+    COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
     DEFAULT_CSS = """
     EventsView {
         overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1;
         & > .events--muted { color: $text-muted; }
-        & > .events--guide { color: $text-disabled; }
         & > .events--agent { color: $text-primary; }
         & > .events--user { color: $text-secondary; }
         & > .events--failed { color: $text-error; }
@@ -302,13 +299,13 @@ class EventsView(ScrollView, can_focus=True):
             name = f"events--{row.source}" if row.source in ("agent", "user") else "events--muted"
             segments.append(Segment(f"{SOURCES.get(row.source, row.source):<6}", base + self._style(name)))
         guide, near = self._lines.guide(index)
-        segments.append(Segment(guide, base + self._style("events--guide")))
+        segments.append(Segment(guide, muted))
         segments.append(
             Segment("✕ " if row.failed else "→ " if row.is_action else "• ", failed if row.failed else muted)
         )
         segments.append(Segment(sanitize_line(row.kind, 24) + " ", base + Style(bold=row.is_action)))
         if not near:
-            segments.append(Segment(f"#{row.under} ", base + self._style("events--guide")))
+            segments.append(Segment(f"#{row.under} ", muted))
         room = width - sum(cell_len(segment.text) for segment in segments) - 1
         segments.append(Segment(" " + sanitize_line(row.summary, room), failed if row.failed else muted))
         return segments
