@@ -202,6 +202,8 @@ class HandloomApp(Handlers, App[None]):
 
     def show_tab(self, tab: ConversationTab | None) -> None:
         """Bring a tab to the front; None shows that there is none."""
+        if tab is not self.current:
+            self._before = self.current
         self.current = tab
         self._asked = None
         self.workspace.ask(None)
@@ -228,12 +230,14 @@ class HandloomApp(Handlers, App[None]):
         self._pumped_at = time.monotonic()
         tab = self.current
         self.follow_delegates()
-        items = tuple(TabItem("└ " * bool(t.level) + t.title, t.mark, t.unread) for t in self.open_tabs)
+        beside = self.workspace.beside
+        items = tuple(TabItem("└ " * bool(t.level) + t.title, t.mark, t.unread, t is beside) for t in self.open_tabs)
         self.workspace.tabs.show(items, self.open_tabs.index(tab) if tab else -1)
         if tab is None:
             self.workspace.footer.show(Facts(state="no conversation", workspace=sanitize(self.options.workspace)))
             return
-        tab.note_state()
+        for shown in filter(None, (tab, beside)):
+            shown.note_state()
         more = self.workspace.sync()
         self.workspace.footer.show(self._facts(tab))
         self._ask(tab)
@@ -392,8 +396,9 @@ class HandloomApp(Handlers, App[None]):
 
     def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
         """Load the page before."""
-        if self.current is not None:
-            self.attempt(self.current.read_back())
+        tab = self.workspace.chats.tab_of(message._sender)  # one of two chats
+        if tab is not None:
+            self.attempt(tab.read_back())
 
     def on_chat_view_copied(self, message: ChatView.Copied) -> None:
         """Say what went to the clipboard."""

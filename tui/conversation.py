@@ -96,7 +96,8 @@ class ConversationTab:
 
     def _mark_and_words(self) -> tuple[Mark, str]:
         state = self.session.state
-        return mark_of(state.agent_state, str(state.halt.kind) if state.halt is not None else None)
+        halt = str(state.halt.kind) if state.halt is not None else None
+        return mark_of(state.agent_state, halt, self.session.asleep)
 
     @property
     def running(self) -> bool:

@@ -16,6 +16,7 @@ from tui.footer import MODE_WORDS, MODES
 from tui.palette import TablePalette
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.help import help_text
+from tui.split import Split
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -34,7 +35,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Conversations, EventLog, _App):
+class Handlers(Answers, Conversations, EventLog, Split, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from core.controller.halts import Halt, Way
 from core.controller.state import Limits, Queued
 from core.errors import UsageError
 from core.events import (
+    CONVERSATION_TITLE,
     AgentState,
     AgentStateChangedObservation,
     CmdOutputMetadata,
@@ -29,6 +30,7 @@ from core.events import (
     Frame,
     LLMMetrics,
     MessageAction,
+    Status,
     TerminalOutput,
     TokenUsage,
 )
@@ -154,6 +156,7 @@ class SessionDouble:
         self.fails_with: Exception | None = None
         self.delegates: list[SessionDouble] = []
         self.attended = False
+        self.asleep = False
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)
@@ -213,6 +216,11 @@ class SessionDouble:
     def set_confirm_mode(self, mode: str) -> None:
         self._wish("set_confirm_mode", mode)
         self.confirm_mode = mode
+
+    async def set_title(self, title: str) -> None:
+        self._wish("set_title", title)
+        self.info = replace(self.info, title=title)
+        self.publish(Status("info", CONVERSATION_TITLE, title))
 
     async def set_model(self, name: str) -> None:
         self._wish("set_model", name)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import TextArea
@@ -30,8 +30,8 @@ from tui.panes.events.tree import EventTree
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.panes.terminal.view import TerminalView
+from tui.screens.chats import Chats
 from tui.tabs import TabStrip
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from tui.conversation import ConversationTab
@@ -43,6 +43,19 @@ TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
 
 
+class _Look(NamedTuple):
+    """What the user looks at in a conversation."""
+
+    looked_at: str
+    side: str
+    maximised: bool
+    focus: str
+    """The pane with the focus; empty for the prompt."""
+
+
+_LOOK = _Look("chat", "terminal", False, "")
+
+
 class Workspace(Screen[None]):
     """The one main screen."""
 
@@ -51,13 +64,12 @@ class Workspace(Screen[None]):
         background: $background; layers: base above;
         #body { height: 1fr; }
         #side { width: 2fr; }
-        #chat { width: 3fr; }
-        #chat, #events, #terminal, #browser {
+        #chat, #beside, #events, #terminal, #browser {
             height: 1fr; background: $background;
             border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
             padding: 0 0 0 1;
         }
-        #events, #terminal, #browser { border-left: solid $panel; }
+        #events, #terminal, #browser, #beside { border-left: solid $panel; }
         #detail {
             display: none; width: 1fr; height: 1fr; background: $background;
             border-top: solid $panel; border-left: solid $panel; padding: 0 0 0 1;
@@ -65,7 +77,7 @@ class Workspace(Screen[None]):
         #detail { border-title-color: $text-muted; border-bottom: solid $panel; border-subtitle-color: $text-muted; }
         #detail:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
         #side > #browser { height: 2fr; }
-        #chat:focus, #events:focus, #terminal:focus, #browser:focus {
+        #chat:focus, #beside:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }
         #filter-bar { border-left: solid $panel; }
@@ -79,7 +91,7 @@ class Workspace(Screen[None]):
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
         &.-tiny #prompt { border: none; min-height: 1; height: 1; }
-        &.-tiny #chat, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
+        &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
     """
     AUTO_FOCUS = "#prompt"
@@ -93,14 +105,14 @@ class Workspace(Screen[None]):
         self.maximised_pane = False
         self.typed_at = float("-inf")
         self._tab: ConversationTab | None = None
+        self._looks: WeakKeyDictionary[ConversationTab, _Look] = WeakKeyDictionary()
         self._has_pages = False
-        self._events_title = Content()
 
     def compose(self) -> ComposeResult:
         """Everything that there ever is but the cards."""
         yield TabStrip(id="tabs")
         with Horizontal(id="body"):
-            yield ChatView(id="chat")
+            yield Chats(id="chats")
             with Vertical(id="side"):
                 yield EventsView(id="events")
                 yield FilterBar(id="filter-bar")
@@ -138,8 +150,13 @@ class Workspace(Screen[None]):
         return self.query_one(Prompt)
 
     @property
+    def chats(self) -> Chats:
+        return self.query_one(Chats)
+
+    @property
     def chat(self) -> ChatView:
-        return self.query_one(ChatView)
+        """The chat of the shown conversation."""
+        return self.chats.shown
 
     @property
     def events_view(self) -> EventsView:
@@ -180,63 +197,99 @@ class Workspace(Screen[None]):
         return next(iter(self.query(Card)), None)
 
     def pane(self, name: str) -> Widget:
-        """A pane by its name."""
-        return self.query_one(f"#{name}")
+        """A pane by its name; of two chats, the one of the shown conversation."""
+        return self.chat if name == "chat" else self.query_one(f"#{name}")
+
+    def _name_of(self, widget: Widget | None) -> str:
+        """The pane that a widget is; empty for any other."""
+        if widget is not None and widget is self.chat:
+            return "chat"
+        name = widget.id if widget is not None else None
+        return name if name in PANES and name != "chat" else ""
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def show(self, tab: ConversationTab | None) -> None:
-        """Attach the panes to this conversation, and keep what was typed for the one before."""
+        """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
         before, self._tab = self._tab, tab
-        if before is not None and before is not tab:
-            before.shown = False
-            before.draft = self.prompt.text
-        if tab is not None:
-            tab.shown, tab.unread = True, False
         if before is not tab:
+            self._leave(before)
+            if before is not None and (tab is None or tab is not self.beside):
+                before.shown, before.pictures.on_wanted = False, None
+            self._looks_at(self._looks.get(tab, _LOOK) if tab is not None else _LOOK)
             if before is not None or (tab is not None and tab.draft):
                 self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
             self.typed_at = float("-inf")
-        self.chat.attach(tab.chat if tab else None)
+        self.chats.attach(tab)
         self.events_view.attach(tab.events if tab else None)
         self.terminal.attach(tab.terminal if tab else None)
         self.browser.attach(tab.browser if tab else None)
-        if before is not None:
-            before.pictures.on_wanted = None
         if tab is not None:
-            tab.pictures.on_wanted = self._load_pictures
-            self._load_pictures()
+            self._see(tab)
+        self.arrange_panes()
+        if before is not tab and before is not None:
+            self._focus(self._looks.get(tab, _LOOK).focus if tab is not None else "")
+
+    def _leave(self, tab: ConversationTab | None) -> None:
+        """Remember what stood in the prompt and what was looked at."""
+        if tab is not None:
+            tab.draft = self.prompt.text
+            self._looks[tab] = _Look(self.looked_at, self.side, self.maximised_pane, self._name_of(self.focused))
+
+    def _looks_at(self, look: _Look) -> None:
+        self.looked_at, self.side, self.maximised_pane, _ = look
+
+    def _focus(self, pane: str) -> None:
+        """Have the focus in a pane, or in the prompt; a question that waits keeps it."""
+        if self.app.screen is self and (self.card is None or not self.card.has_focus):
+            (self.pane(pane) if pane else self.prompt).focus()
+
+    def _see(self, tab: ConversationTab) -> None:
+        """Somebody sees this conversation."""
+        tab.shown, tab.unread = True, False
+        tab.pictures.on_wanted = lambda: self._load_pictures(tab)
+        self._load_pictures(tab)
+
+    # -- two conversations ---------------------------------------------------------------------------------------------
+
+    @property
+    def beside(self) -> ConversationTab | None:
+        """The conversation whose chat stands beside the one that is shown."""
+        return self.chats.beside
+
+    def split(self, tab: ConversationTab) -> None:
+        """Show the chat of this conversation beside the one that is shown."""
+        self.chats.split(tab)
+        self._see(tab)
+        self.looked_at, self.maximised_pane = "chat", False
         self.arrange_panes()
 
-    def _load_pictures(self) -> None:
+    def end_split(self) -> None:
+        """Show one conversation."""
+        if self.beside is not None:
+            self.beside.shown, self.beside.pictures.on_wanted = False, None
+            self.chats.end_split()
+        self.arrange_panes()
+
+    def _load_pictures(self, tab: ConversationTab) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
-        if self._tab is not None:
-            self.run_worker(self._fetch_pictures(self._tab), group="pictures", exclusive=True)
+        self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
 
     async def _fetch_pictures(self, tab: ConversationTab) -> None:
-        if await tab.pictures.load() and self._tab is tab:
-            self.chat.refresh()
-            self.browser.redraw()
+        if await tab.pictures.load() and tab in (self._tab, self.beside):
+            self.chats.redraw()
+            if tab is self._tab:
+                self.browser.redraw()
 
     def sync(self) -> bool:
         """Let the panes take over what changed. Answers whether one of them has more to do in the next frame."""
         if self._tab is not None:
-            self._title_events(self._tab)
+            self.events_view.tell(self._tab.session.stream.latest_id + 1)
+            self.chats.title()
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
         self.events_view.sync()
         return self.terminal.sync()
-
-    def _title_events(self, tab: ConversationTab) -> None:
-        """Say how many events there are; with a filter, which, how many it lets through and how far it has looked."""
-        log, title = tab.events, Content(f"Events {tab.session.stream.latest_id + 1}")
-        if log.filter is not None:
-            far = f", back to {log.searched}…" if log.is_searching else ""
-            chip = f" {sanitize_line(str(log.filter), 40)} · {len(log.rows)}{far} "
-            title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
-        if title != self._events_title:
-            self._events_title = title
-            self.events_view.border_title = title
 
     def on_resize(self, event: events.Resize) -> None:
         """Arrange the panes for the new size."""
@@ -249,13 +302,15 @@ class Workspace(Screen[None]):
     def arrange_panes(self) -> None:
         """Show the panes that fit."""
         self._has_pages = self._tab is not None and bool(self._tab.browser.pages)
-        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages)
+        split = self.beside is not None
+        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages, split=split)
         for name in PANES:
             self.pane(name).display = name in shown.visible
+        self.chats.make_room(shown.visible)
         if "events" not in shown.visible:
             self.filter_bar.close()
         self.detail.display = shown.visible == {"events"} and self.size.width >= DETAIL_FROM
-        self.query_one("#side").display = bool(shown.visible - {"chat"})
+        self.query_one("#side").display = bool(shown.visible - {"chat", "beside"})
         self.set_class(len(shown.visible) == 1, "-one-pane")
         self.tabs.show_panes(PANES if shown.tabs else (), self.looked_at)
 
@@ -289,10 +344,10 @@ class Workspace(Screen[None]):
         stops += [self.prompt, *(self.pane(name) for name in PANES)]
         here = next((n for n, stop in enumerate(stops) if stop.has_focus), len(stops) - 1 if step > 0 else 0)
         stop = stops[(here + step) % len(stops)]
-        if stop.id in PANES:
-            if self.maximised_pane and stop.id != self.looked_at:
+        if name := self._name_of(stop):
+            if self.maximised_pane and name != self.looked_at:
                 self.maximised_pane = False
-            self.look_at(stop.id or "chat")
+            self.look_at(name)
         else:
             stop.focus()
 
@@ -312,7 +367,7 @@ class Workspace(Screen[None]):
             return Scope.EVENTS
         if focused is self.browser:
             return Scope.BROWSER
-        return Scope.LIST if focused is not None and focused.id in PANES else Scope.GLOBAL
+        return Scope.LIST if self._name_of(focused) else Scope.GLOBAL
 
     def on_descendant_focus(self) -> None:
         """The hints follow the focus."""

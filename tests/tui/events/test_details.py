@@ -138,9 +138,9 @@ async def test_beside_a_log_that_fills_a_wide_screen_stands_the_event_under_the_
         await it.press("k")
         assert "echo 2" in shown(detail)
         await it.press("enter")
-        assert it.app.focused is detail
+        assert detail.has_focus
         await it.press("escape")
-        assert it.app.focused is it.app.workspace.events_view
+        assert it.app.workspace.events_view.has_focus
         await it.press("f3")
         assert not detail.display
 

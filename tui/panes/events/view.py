@@ -16,6 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -74,6 +75,7 @@ class EventsView(ScrollView, can_focus=True):
         Binding(",".join(BY_ID[id].keys), action, show=False, id=f"events.{id.partition('.')[2]}")
         for id, action in ACTIONS.items()
     ]
+    TITLE = "Events"
     EMPTY = "Every event of this conversation will stand here, one line each. Enter opens one."
     NOTHING_FOUND = "No event matches. Press / to change the filter and Esc to see every event."
     SEARCHING = "No event matches so far; older ones are being looked through."
@@ -102,6 +104,7 @@ class EventsView(ScrollView, can_focus=True):
         self._dropped = self._prepended = 0
         self._asked_before: int | None = None
         self._moved_to: int | None = None
+        self._told = Content()
         self.cursor = 0
         self.following = True
 
@@ -185,6 +188,17 @@ class EventsView(ScrollView, can_focus=True):
         self.virtual_size = Size(self.width, len(self._rows))
         if self.following:
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+
+    def tell(self, count: int) -> None:
+        """Say in the title how many events there are; with a filter, which it is, and what it has found how far back."""
+        model, title = self._model, Content(f"{self.TITLE} {count}")
+        if model is not None and model.filter is not None:
+            far = f", back to {model.searched}…" if model.is_searching else ""
+            chip = f" {sanitize_line(str(model.filter), 40)} · {len(model.rows)}{far} "
+            title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
+        if title != self._told:
+            self._told = title
+            self.border_title = title
 
     # -- the cursor ----------------------------------------------------------------------------------------------------
 
