@@ -165,7 +165,7 @@ COMMANDS: tuple[Command, ...] = (
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
     Command("events.filter", ("slash",), "Filter", 'Show some events only: type:run exit!=0 text~"no such file".',
-            _LIST, Scope.EVENTS, hint="filter", native=True),
+            _LIST, Scope.EVENTS, hint="filter"),
     Command("events.jump", ("o",), "Cause or outcome", "From an action to what came of it, and back.", _LIST,
             Scope.EVENTS, hint="outcome", native=True),
     Command("events.copy", ("c",), "Copy", "The event under the cursor, as JSON.", _LIST, Scope.EVENTS, hint="copy",

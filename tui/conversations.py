@@ -157,6 +157,7 @@ class Conversations(Delegates, _App):
         if self.current is tab:
             left = self.open_tabs
             self.show_tab(beside or (left[min(index, len(left) - 1)] if left else None))
+        self.workers.cancel_group(self, f"search-{tab.id}")
         await tab.aclose()
         if self.manager is not None:
             self.manager.detach(tab.id)

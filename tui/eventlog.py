@@ -55,9 +55,7 @@ class EventLog(_App):
         tab = self.current
         if tab is None:
             return
-        if message.wish == "filter":
-            self._open_filter(tab)
-        elif message.event_id is None:
+        if message.event_id is None:
             self.flash("There is no event yet.")
         elif message.wish == "open":
             self.attempt(self.show_event(tab, message.event_id))
@@ -68,9 +66,12 @@ class EventLog(_App):
 
     # -- the filter ----------------------------------------------------------------------------------------------------
 
-    def _open_filter(self, tab: ConversationTab) -> None:
+    def do_events_filter(self) -> None:
         from core.events import Action, Observation
 
+        tab = self.current
+        if tab is None:
+            return
         wanted = tab.events.filter
         kinds = sorted({*Action.kinds, *Observation.kinds})
         self.workspace.filter_bar.open(str(wanted) if wanted is not None else "", kinds)

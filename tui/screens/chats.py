@@ -27,7 +27,6 @@ class Chats(Horizontal):
     Chats {
         width: 3fr;
         & > ChatView { width: 1fr; }
-        & > ChatView.-owner { border-top: solid $accent; border-title-color: $text-accent; border-title-style: bold; }
     }
     """
     TITLE = "Chat"
@@ -80,6 +79,7 @@ class Chats(Horizontal):
 
     def make_room(self, visible: Collection[str]) -> None:
         """Be seen as far as there is room."""
+        self.set_class("beside" in visible, "-split")
         self.display = self.shown.display = "chat" in visible
         for other in self._views[1:]:
             other.display = "beside" in visible

@@ -19,7 +19,7 @@ class LineScreen(ModalScreen[str | None]):
             width: 90%; max-width: 64; height: auto; padding: 0 1; background: $surface; border: round $accent;
             border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
         }
-        Input { height: 1; border: none; background: $panel; padding: 0 1; }
+        Input, Input:focus { height: 1; border: none; background: $panel; padding: 0 1; }
     }
     """
     BINDINGS = [Binding("escape", "leave", "Leave")]
@@ -32,7 +32,7 @@ class LineScreen(ModalScreen[str | None]):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = "Enter takes it · Esc leaves"
-            yield Input(self._text, placeholder=self._placeholder)
+            yield Input(self._text, placeholder=self._placeholder, compact=True)
 
     def on_mount(self) -> None:
         """An idle screen paints nothing."""

@@ -69,33 +69,34 @@ class Workspace(Screen[None]):
             border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
             padding: 0 0 0 1;
         }
-        #events, #terminal, #browser, #beside { border-left: solid $panel; }
+        #events, #terminal, #browser, .-split > #beside { border-left: solid $panel; }
+        .-split > #chat.-owner, .-split > #beside.-owner { border-top: solid $accent; border-title-color: $text-accent; }
         #detail {
             display: none; width: 1fr; height: 1fr; background: $background;
-            border-top: solid $panel; border-left: solid $panel; padding: 0 0 0 1;
+            border: solid $panel; border-right: none; padding: 0 0 0 1;
+            border-title-color: $text-muted; border-subtitle-color: $text-muted;
         }
-        #detail { border-title-color: $text-muted; border-bottom: solid $panel; border-subtitle-color: $text-muted; }
         #detail:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
         #side > #browser { height: 2fr; }
         #chat:focus, #beside:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }
         #filter-bar { border-left: solid $panel; }
-        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser {
+        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser, &.-one-pane #filter-bar {
             border-left: none;
         }
-        &.-one-pane #filter-bar { border-left: none; }
         &.-one-pane #body > * { width: 1fr; }
         #bottom { height: auto; max-height: 80%; }
         &.-low Hints { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
+        &.-tiny #filter-bar { height: 1; }
         &.-tiny #prompt { border: none; min-height: 1; height: 1; }
         &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
     """
     AUTO_FOCUS = "#prompt"
-    TITLES = {"chat": "Chat", "events": "Events", "terminal": "Terminal", "browser": "Browser"}
+    TITLES = {"events": "Events", "terminal": "Terminal", "browser": "Browser"}
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -212,11 +213,13 @@ class Workspace(Screen[None]):
     def show(self, tab: ConversationTab | None) -> None:
         """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
         before, self._tab = self._tab, tab
+        look = self._looks.get(tab, _LOOK) if tab is not None else _LOOK
         if before is not tab:
             self._leave(before)
             if before is not None and (tab is None or tab is not self.beside):
                 before.shown, before.pictures.on_wanted = False, None
-            self._looks_at(self._looks.get(tab, _LOOK) if tab is not None else _LOOK)
+            if before is not None:
+                self.looked_at, self.side, self.maximised_pane, _ = look
             if before is not None or (tab is not None and tab.draft):
                 self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
             self.typed_at = float("-inf")
@@ -228,16 +231,13 @@ class Workspace(Screen[None]):
             self._see(tab)
         self.arrange_panes()
         if before is not tab and before is not None:
-            self._focus(self._looks.get(tab, _LOOK).focus if tab is not None else "")
+            self._focus(look.focus)
 
     def _leave(self, tab: ConversationTab | None) -> None:
         """Remember what stood in the prompt and what was looked at."""
         if tab is not None:
             tab.draft = self.prompt.text
             self._looks[tab] = _Look(self.looked_at, self.side, self.maximised_pane, self._name_of(self.focused))
-
-    def _looks_at(self, look: _Look) -> None:
-        self.looked_at, self.side, self.maximised_pane, _ = look
 
     def _focus(self, pane: str) -> None:
         """Have the focus in a pane, or in the prompt; a question that waits keeps it."""

@@ -10,22 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.panes.events.completion import complete
-from tui.panes.events.filter import (
-    FIELDS,
-    FLAGS,
-    MAX_CHARS,
-    SOURCES,
-    All,
-    Either,
-    Filter,
-    FilterError,
-    Flag,
-    Node,
-    Not,
-    Reach,
-    Term,
-    parse,
-)
+from tui.panes.events.filter import Filter, Reach, parse
+from tui.panes.events.language import FIELDS, FLAGS, SOURCES, All, Either, FilterError, Flag, Node, Not, Term
+from tui.panes.events.reader import MAX_CHARS
 
 AT = time.mktime((2026, 1, 31, 14, 30, 5, 0, 0, -1))
 KINDS = ("message", "run", "run_ipython", "recall")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.events import Key
+from textual.widgets import Input
 
 from core.events import (
     AgentThinkAction,
@@ -163,6 +165,15 @@ async def test_a_filter_is_typed_at_the_foot_of_the_log_and_said_in_its_title_un
         assert "exit!=0 · 67" not in it.screen_text()
         assert it.app.focused is view
         assert "exit 0" in it.screen_text()
+
+
+async def test_what_is_typed_right_behind_the_slash_is_in_the_filter() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        for key in "/failed":
+            it.app.post_message(Key("slash" if key == "/" else key, key))
+        await it.settle()
+        assert it.app.workspace.filter_bar.query_one(Input).value == "failed"
 
 
 async def test_a_filter_that_is_wrong_says_so_and_stays_to_be_corrected() -> None:

@@ -16,7 +16,8 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from tui.panes.events.completion import complete
-from tui.panes.events.filter import FIELDS, Filter, FilterError, parse
+from tui.panes.events.filter import Filter, parse
+from tui.panes.events.language import FIELDS, FilterError
 from tui.text import sanitize_line
 
 
@@ -28,7 +29,7 @@ class FilterBar(Vertical):
         display: none; height: 2; background: $panel; padding: 0 0 0 1;
         & > Input { height: 1; border: none; padding: 0; background: $panel; }
         & > Input:focus { border: none; }
-        & > Static { height: 1; color: $text-muted; }
+        & > Static { height: 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     }
     """
     BINDINGS = [
@@ -76,7 +77,7 @@ class FilterBar(Vertical):
         self.display = True
         self._input.value = text
         self._input.cursor_position = len(text)
-        self._input.focus()
+        self.screen.set_focus(self._input)  # at once: the next key may be typed already
         self._help()
 
     def close(self) -> None:
@@ -132,14 +133,14 @@ class FilterBar(Vertical):
             self.query_one(Static).update(Content("Enter filters · Esc leaves"))
 
     def _show_options(self, options: Sequence[str]) -> None:
-        room = max(8, self.size.width - 8)
         names = [sanitize_line(option, 40) for option in options]
         if len(options) == 1 and (field := FIELDS.get(options[0].rstrip(":~=!<>"))) is not None:
             names.append(f"({field.meaning})")
-        rest = sanitize_line("  ".join(names[1:]), max(0, room - len(names[0])))
-        text = Content.assemble(("Tab ", "bold $text-accent"), (names[0], "bold $foreground"), "  ", rest)
+        text = Content.assemble(
+            ("Tab ", "bold $text-accent"), (names[0], "bold $foreground"), "  ", "  ".join(names[1:])
+        )
         self.query_one(Static).update(text)
 
     def _show_error(self, error: FilterError) -> None:
-        said = sanitize_line(f"Column {error.column + 1}: {error}", max(8, self.size.width - 2))
+        said = sanitize_line(f"Column {error.column + 1}: {error}", 200)
         self.query_one(Static).update(Content.styled(said, "$text-error"))

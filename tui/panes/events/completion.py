@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tui.panes.events.filter import FIELDS, FLAGS, SOURCES
+from tui.panes.events.language import FIELDS, FLAGS, SOURCES
 
 _LAST_WORD = re.compile(r"[^\s()]*\Z")
 _ASKS = re.compile(r"-?(type|kind|source)(?:!=|[=:])(?:.*,)?")

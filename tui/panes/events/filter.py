@@ -1,175 +1,35 @@
-"""The filter language of the event log: a line of text in, a test for rows out.
+"""The filter of the event log: a line of text in, a test for rows out.
 
-    query := and ("or" and)*        and  := unary (["and"] unary)*
-    unary := ("not" | "-") unary | "(" query ")" | term
-    term  := FIELD OPERATOR VALUE | FLAG | WORD | "quoted text"
-
-A word that is no flag is looked for in the text. `str(parse(line))` is the line in its plainest form, and is parsed to
-the same filter. Text is found by its characters, never by a pattern: a pattern can be made that takes for ever, and
-this runs beside the keys. Pure, standard library only; costs nothing that a longer event would make more than linear.
+`str(parse(line))` is the line in its plainest form, and is parsed to the same filter. Text is found by its characters,
+never by a pattern: a pattern can be made that takes for ever, and this runs beside the keys. Pure, standard library
+only; costs nothing that a longer event would make more than linear.
 """
 
 from __future__ import annotations
 
-import operator
-import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-MAX_CHARS = 2_000
-"""Nobody types more into one line."""
-MAX_NESTING = 50
-"""Deeper than people write, and far from Python's own limit."""
-
-
-class FilterError(ValueError):
-    """A line that is no filter. Says where, and what would be right there."""
-
-    def __init__(self, column: int, text: str) -> None:
-        super().__init__(text)
-        self.column = column
-        """Where it goes wrong; the first character is 0."""
-
-
-class Line(Protocol):
-    """What a filter looks at in a row of the log."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def at(self) -> float: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def cause(self) -> int | None: ...
-    @property
-    def exit(self) -> int | None: ...
-    @property
-    def is_action(self) -> bool: ...
-    @property
-    def failed(self) -> bool: ...
-
+from tui.panes.events.language import (
+    COMPARE,
+    FIND,
+    FLAGS,
+    NUMBERS,
+    All,
+    Either,
+    Flag,
+    Line,
+    Node,
+    Not,
+    Term,
+    moment,
+)
+from tui.panes.events.reader import read
 
 Strings = Callable[[], Iterable[str]]
 """Everything that an event says; asked for only where a filter looks at text."""
 _Test = Callable[[Line, Strings], bool]
-
-FLAGS: dict[str, tuple[str, Callable[[Line], bool]]] = {
-    "failed": ("did not work", lambda line: line.failed),
-    "action": ("something is to be done", lambda line: line.is_action),
-    "observation": ("what came of it", lambda line: not line.is_action),
-}
-"""Words that stand alone, each with what it means."""
-
-_COMPARE = {
-    "=": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le,
-}  # fmt: skip
-_EQUAL = ("=", "!=")
-_FIND = ("~", "!~")
-
-
-class Field(NamedTuple):
-    """Something of an event that can be asked for."""
-
-    operators: tuple[str, ...]
-    typed: str
-    """What to put into the line to begin with."""
-    meaning: str
-
-
-FIELDS: dict[str, Field] = {
-    "type": Field((*_EQUAL, *_FIND), "type:", "kind of event, such as run or message"),
-    "source": Field((*_EQUAL, *_FIND), "source:", "agent, user or environment"),
-    "text": Field(_FIND, "text~", "what it says, anywhere in the event"),
-    "exit": Field(tuple(_COMPARE), "exit!=", "exit code of a command"),
-    "id": Field(tuple(_COMPARE), "id>", "number of the event"),
-    "cause": Field(tuple(_COMPARE), "cause:", "number of the event that led to it"),
-    "time": Field(tuple(_COMPARE), "time>=", "time of day 14:30, day 2026-01-31, or both with a T"),
-}
-_ALIASES = {"kind": "type", "message": "text"}
-SOURCES = ("agent", "user", "environment")
-_SOURCE_ALIASES = {"env": "environment"}
-_NUMBERS = ("id", "cause", "exit")
-
-_NAME = re.compile(r'[^\s()"!=<>:~]+')
-_OPERATOR = re.compile(r"!=|!~|>=|<=|[=:<>~]")
-_VALUE = re.compile(r'[^\s()"]+')
-_SPACE = re.compile(r"\s*")
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
-_MOMENT = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d))?(?:(?:^|(?<=\d)T)(\d{1,2}):(\d\d)(?::(\d\d))?)?")
-_LIMITS = ((1970, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59))
-"""Of year, month, day, hour, minute and second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One thing that is asked of an event; `value` is as it was typed."""
-
-    field: str
-    operator: str
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.field}{self.operator}{quoted(self.value)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A word that stands alone."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """What the inner one does not match."""
-
-    inner: Node
-
-    def __str__(self) -> str:
-        return f"-{_inner(self.inner)}"
-
-
-@dataclass(frozen=True, slots=True)
-class All:
-    """What every part matches."""
-
-    parts: tuple[Node, ...]
-
-    def __str__(self) -> str:
-        return " ".join(_inner(part) for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """What one of the parts matches."""
-
-    parts: tuple[Node, ...]
-
-    def __str__(self) -> str:
-        return " or ".join(_inner(part) for part in self.parts)
-
-
-Node = Term | Flag | Not | All | Either
-
-
-def _inner(node: Node) -> str:
-    return f"({node})" if isinstance(node, All | Either) else str(node)
-
-
-def quoted(value: str) -> str:
-    """A value as it has to be typed."""
-    if _VALUE.fullmatch(value):
-        return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 class Reach(NamedTuple):
@@ -217,183 +77,7 @@ class Filter:
 
 def parse(line: str) -> Filter:
     """The filter that a line means. Raises FilterError."""
-    if len(line) > MAX_CHARS:
-        raise FilterError(MAX_CHARS, f"A filter has at most {MAX_CHARS} characters.")
-    return Filter(_Parser(line).parse())
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
-class _Parser:
-    """Recursive descent over one line."""
-
-    def __init__(self, line: str) -> None:
-        self._line = line
-        self._at = 0
-        self._nesting = 0
-
-    def parse(self) -> Node:
-        if not self._line.strip():
-            raise FilterError(0, "Say what to look for, such as type:run or failed.")
-        node = self._either()
-        if self._skip() < len(self._line):
-            raise FilterError(self._at, "There is a ) too many.")
-        return node
-
-    def _skip(self) -> int:
-        found = _SPACE.match(self._line, self._at)
-        self._at = found.end() if found else self._at
-        return self._at
-
-    def _ends(self) -> bool:
-        return self._skip() >= len(self._line) or self._line[self._at] == ")"
-
-    def _takes(self, word: str) -> bool:
-        """Take a connecting word, where it stands alone."""
-        found = _NAME.match(self._line, self._skip())
-        if found is None or found[0].lower() != word or _OPERATOR.match(self._line, found.end()):
-            return False
-        self._at = found.end()
-        return True
-
-    def _either(self) -> Node:
-        parts = [self._all()]
-        while self._takes("or"):
-            parts.append(self._all())
-        return _joined(Either, parts)
-
-    def _all(self) -> Node:
-        parts = [self._unary()]
-        while not self._ends():
-            before = self._at
-            if self._takes("or"):
-                self._at = before
-                break
-            self._takes("and")
-            parts.append(self._unary())
-        return _joined(All, parts)
-
-    def _unary(self) -> Node:
-        if self._ends():
-            raise FilterError(self._at, "Here something to look for is missing, such as type:run.")
-        self._nesting += 1
-        if self._nesting > MAX_NESTING:
-            raise FilterError(self._at, f"This is nested more than {MAX_NESTING} times.")
-        try:
-            return self._nested()
-        finally:
-            self._nesting -= 1
-
-    def _nested(self) -> Node:
-        start = self._at
-        if self._line[start] == "-":
-            self._at += 1
-            return Not(self._unary())
-        if self._takes("not"):
-            return Not(self._unary())
-        if self._line[start] == "(":
-            self._at += 1
-            node = self._either()
-            if self._skip() >= len(self._line):
-                raise FilterError(start, "This ( is never closed.")
-            self._at += 1
-            return node
-        return self._term()
-
-    def _term(self) -> Node:
-        start = self._at
-        if self._line[start] == '"':
-            return Term("text", "~", self._quoted())
-        found = _NAME.match(self._line, start)
-        if found is None:
-            raise FilterError(start, f"A field belongs before {self._line[start]}: {_names()}.")
-        name = found[0].lower()
-        self._at = found.end()
-        sign = _OPERATOR.match(self._line, self._skip())
-        if sign is None:
-            self._at = found.end()
-            if name in ("and", "or"):
-                raise FilterError(start, f"Before {name} something to look for is missing.")
-            return Flag(name) if name in FLAGS else Term("text", "~", found[0])
-        field = _ALIASES.get(name, name)
-        if field not in FIELDS:
-            raise FilterError(start, f"There is no field {found[0]}. There are {_names()}; text goes in quotes.")
-        self._at = sign.end()
-        return _checked(field, sign[0], self._value(field), sign.start(), self._value_at)
-
-    def _value(self, field: str) -> str:
-        self._value_at = self._skip()
-        if self._at < len(self._line) and self._line[self._at] == '"':
-            return self._quoted()
-        found = _VALUE.match(self._line, self._at)
-        if found is None:
-            raise FilterError(self._at, f"Here a value is missing: {FIELDS[field].meaning}.")
-        self._at = found.end()
-        return found[0]
-
-    def _quoted(self) -> str:
-        start = self._at
-        taken: list[str] = []
-        at = start + 1
-        while at < len(self._line) and self._line[at] != '"':
-            if self._line[at] == "\\" and self._line[at + 1 : at + 2] in ("\\", '"'):
-                at += 1
-            taken.append(self._line[at])
-            at += 1
-        if at >= len(self._line):
-            raise FilterError(start, "This quotation mark is never closed.")
-        self._at = at + 1
-        return "".join(taken)
-
-
-def _joined(kind: type[All | Either], parts: list[Node]) -> Node:
-    """The parts as one node; those of a part of the same kind become its own."""
-    flat: list[Node] = []
-    for part in parts:
-        if isinstance(part, kind):
-            flat += part.parts
-        else:
-            flat.append(part)
-    return flat[0] if len(flat) == 1 else kind(tuple(flat))
-
-
-def _names() -> str:
-    return ", ".join(FIELDS)
-
-
-def _checked(field: str, sign: str, value: str, sign_at: int, value_at: int) -> Term:
-    """The term that was typed. Raises FilterError where the field cannot be asked like that."""
-    if sign == ":":
-        sign = FIELDS[field].operators[0]
-    elif field == "text" and sign in _EQUAL:
-        sign = _FIND[_EQUAL.index(sign)]
-    if sign not in FIELDS[field].operators:
-        raise FilterError(sign_at, f"{field} goes with {' '.join(FIELDS[field].operators)}.")
-    if field in _NUMBERS and not _INTEGER.fullmatch(value):
-        raise FilterError(value_at, f"{field} is a number, such as {field}{sign}1.")
-    if field == "time" and moment(value) is None:
-        raise FilterError(value_at, "A time is 14:30, 14:30:05, 2026-01-31 or 2026-01-31T14:30.")
-    if field == "source":
-        value = _SOURCE_ALIASES.get(value, value)
-        if sign in _EQUAL and value not in SOURCES:
-            raise FilterError(value_at, f"A source is {', '.join(SOURCES[:-1])} or {SOURCES[-1]}.")
-    return Term(field, sign, value)
-
-
-def moment(value: str) -> tuple[slice, tuple[int, ...]] | None:
-    """Which parts of (year, month, day, hour, minute, second) a time names, and their values; None for no time."""
-    found = _MOMENT.fullmatch(value)
-    if found is None or not value or not value.isascii():
-        return None
-    parts = [int(part) if part is not None else None for part in found.groups()]
-    named = [number for number, part in enumerate(parts) if part is not None]
-    if any(not _LIMITS[n][0] <= (parts[n] or 0) <= _LIMITS[n][1] for n in named):
-        return None
-    return slice(named[0], named[-1] + 1), tuple(part for part in parts if part is not None)
-
-
-# -- testing -----------------------------------------------------------------------------------------------------------
+    return Filter(read(line))
 
 
 def _compile(node: Node) -> _Test:
@@ -423,9 +107,9 @@ def _compile_term(field: str, sign: str, value: str) -> _Test:
         said, wanted = contains(value), sign == "~"
         return lambda line, strings: any(said(text) for text in strings()) is wanted
     if field == "time":
-        return _compile_time(_COMPARE[sign], value)
-    if field in _NUMBERS:
-        compare, number = _COMPARE[sign], int(value)
+        return _compile_time(COMPARE[sign], value)
+    if field in NUMBERS:
+        compare, number = COMPARE[sign], int(value)
 
         def compares(line: Line, strings: Strings) -> bool:
             known = getattr(line, field)
@@ -433,7 +117,7 @@ def _compile_term(field: str, sign: str, value: str) -> _Test:
 
         return compares
     attribute = "kind" if field == "type" else "source"
-    if sign in _FIND:
+    if sign in FIND:
         holds, wanted = contains(value), sign == "~"
         return lambda line, strings: holds(getattr(line, attribute)) is wanted
     names, wanted = frozenset(value.split(",")), sign == "="

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tui.panes.events.filter import Filter
     from tui.panes.events.model import EventsModel
 
-SLICE_S = 0.008
-"""Seconds of the event loop that a page may take: half a frame, so that a key never waits for more."""
+SLICE_S = 0.006
+"""Seconds of the event loop that a page may take: a part of a frame, so that a key hardly waits."""
 MOST = 400
 """Events of a page: so many small ones take about that long."""
 

@@ -42,7 +42,6 @@ ACTIONS = {
     "list.home": "home",
     "list.end": "end",
     "list.open": "ask('open')",
-    "events.filter": "ask('filter')",
     "events.jump": "ask('jump')",
     "events.copy": "ask('copy')",
 }
@@ -84,7 +83,7 @@ class EventsView(ScrollView, can_focus=True):
         """The first loaded line is on the screen, and there is more before it."""
 
     class Asked(Message):
-        """The user wants something of the event under the cursor: `open`, `filter`, `jump` or `copy`."""
+        """The user wants something of the event under the cursor: `open`, `jump` or `copy`."""
 
         def __init__(self, wish: str, event_id: int | None) -> None:
             super().__init__()
@@ -190,7 +189,7 @@ class EventsView(ScrollView, can_focus=True):
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
 
     def tell(self, count: int) -> None:
-        """Say in the title how many events there are; with a filter, which it is, and what it has found how far back."""
+        """Say in the title how many events there are; of a filter, which it is, how many it found and how far back."""
         model, title = self._model, Content(f"{self.TITLE} {count}")
         if model is not None and model.filter is not None:
             far = f", back to {model.searched}…" if model.is_searching else ""
