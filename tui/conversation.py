@@ -142,8 +142,7 @@ class ConversationTab:
         """
         while (oldest := self.events.oldest) and self.events.has_room:
             page = await self.session.stream.page(before=oldest, limit=PAGE)
-            if self.events.oldest == oldest:  # nobody else loaded it meanwhile
-                self.events.prepend(page)
+            self.events.prepend(page)
             self._wake()
             if to is None or not page or page[0].id <= to:
                 return

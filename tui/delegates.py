@@ -103,4 +103,4 @@ class Delegates:
     def _done(self) -> Sequence[ConversationTab]:
         """Tabs of delegates that are done; the one that the user looks at stays until they look elsewhere."""
         at_work = {child.info.id for tab in self.open_tabs for child in tab.session.delegates}
-        return [tab for tab in self.open_tabs if tab.is_delegate and tab.id not in at_work and tab is not self.current]
+        return [tab for tab in self.open_tabs if tab.is_delegate and tab.id not in at_work and not tab.shown]

@@ -70,7 +70,7 @@ class Workspace(Screen[None]):
             padding: 0 0 0 1;
         }
         #events, #terminal, #browser, .-split > #beside { border-left: solid $panel; }
-        .-split > #chat.-owner, .-split > #beside.-owner { border-top: solid $accent; border-title-color: $text-accent; }
+        #chats.-split > .-owner { border-top: solid $accent; border-title-color: $text-accent; }
         #detail {
             display: none; width: 1fr; height: 1fr; background: $background;
             border: solid $panel; border-right: none; padding: 0 0 0 1;

@@ -25,6 +25,7 @@ from core.events import (
     RecallType,
     UnknownAction,
 )
+from core.store import EventFilter
 from tests.tui.doubles import SessionDouble, StreamDouble
 from tests.tui.frame.running import Running, running
 from tui.panes.events import search as search_module
@@ -138,6 +139,41 @@ async def test_a_search_ends_when_the_filter_is_another_one() -> None:
     model.set_filter(parse("said"))
     await search(model, stream, lambda: model.set_filter(None))  # type: ignore[arg-type]
     assert stream.reads == 1
+
+
+class SlowStream(StreamDouble):
+    """A stream during whose reads the user types another filter."""
+
+    def __init__(self, model: EventsModel) -> None:
+        super().__init__("c")
+        self._model = model
+
+    async def page(
+        self, *, before: int | None = None, limit: int = 100, where: EventFilter | None = None
+    ) -> list[Envelope]:
+        page = await super().page(before=before, limit=limit, where=where)
+        self._model.set_filter(parse("said"))
+        return page
+
+
+async def test_a_page_that_was_read_for_another_filter_is_not_taken_for_this_one() -> None:
+    model = EventsModel()
+    stream = SlowStream(model)
+    commands(stream, 1_000)
+    for envelope in stream.events[-10:]:
+        model.apply(envelope)
+    model.set_filter(parse("type:message"))
+    await search(model, stream, lambda: None)  # type: ignore[arg-type]
+    assert model.searched == 2_000
+
+
+def test_a_page_that_would_leave_a_gap_is_not_taken() -> None:
+    stream = StreamDouble("c")
+    commands(stream, 20)
+    model = fed(stream.events[:30], 20, 50)
+    model.all.drop(25)
+    model.prepend(stream.events[5:15])
+    assert [row.id for row in model.rows] == list(range(25, 30))
 
 
 # -- on the screen -----------------------------------------------------------------------------------------------------

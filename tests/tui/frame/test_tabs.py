@@ -302,6 +302,10 @@ async def test_the_side_in_focus_owns_prompt_and_panes_and_nothing_moves_when_it
         assert it.session is one
         title = it.screen_text().splitlines()[1]
         assert title.index("beta") < title.index("alpha")
+        await two.say("more of beta")
+        await it.settle()
+        assert "more of beta" in it.screen_text()
+        assert "*" not in first_line(it)
         await it.press(*"for alpha", "enter")
         assert one.wishes == [("send", "for alpha")]
         await it.press("ctrl+x", "o", "enter")

@@ -121,25 +121,24 @@ class FilterBar(Vertical):
 
     def _help(self) -> None:
         line = self._input.value
-        options = complete(line, self.kinds).options
-        if options:
-            self._show_options(options)
-            return
+        options, ready = complete(line, self.kinds).options, "Enter filters  "
         try:
             parse(line)
         except FilterError as error:
-            self._show_error(error)
-        else:
-            self.query_one(Static).update(Content("Enter filters · Esc leaves"))
+            if not options:
+                self._show_error(error)
+                return
+            ready = ""
+        self._show_options(ready, options)
 
-    def _show_options(self, options: Sequence[str]) -> None:
+    def _show_options(self, ready: str, options: Sequence[str]) -> None:
         names = [sanitize_line(option, 40) for option in options]
         if len(options) == 1 and (field := FIELDS.get(options[0].rstrip(":~=!<>"))) is not None:
             names.append(f"({field.meaning})")
-        text = Content.assemble(
-            ("Tab ", "bold $text-accent"), (names[0], "bold $foreground"), "  ", "  ".join(names[1:])
-        )
-        self.query_one(Static).update(text)
+        parts: list[str | tuple[str, str]] = [ready]
+        if names:
+            parts += [("Tab ", "bold $text-accent"), (names[0], "bold $foreground"), "  ", "  ".join(names[1:])]
+        self.query_one(Static).update(Content.assemble(*parts))
 
     def _show_error(self, error: FilterError) -> None:
         said = sanitize_line(f"Column {error.column + 1}: {error}", 200)

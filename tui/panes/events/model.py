@@ -95,11 +95,16 @@ class EventsModel(PaneModel):
         """Nothing: the log shows what is durable."""
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
-        """Put in the page that ends right before the first row, in ascending order."""
+        """Put in the page that ends right before the first row, in ascending order.
+
+        What is known of it is ignored; all of it where it would leave a gap, because the first row is another by now.
+        """
         known = self.oldest
         older = [envelope for envelope in envelopes if known is None or envelope.id < known]
+        if not older or (known is not None and older[-1].id != known - 1):
+            return
         self.all.prepend([_row(envelope) for envelope in older])
-        if older and older[-1].id >= self.searched - 1:
+        if older[-1].id >= self.searched - 1:
             self.look_through(older, older[0].id)
         self._touch()
 
