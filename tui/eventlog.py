@@ -183,6 +183,10 @@ class EventLog(_App):
         """Beside the log, show the event under the cursor."""
         self.show_detail()
 
+    def on_event_tree_shown(self, message: EventTree.Shown) -> None:
+        """The column beside the log has come into sight."""
+        self.show_detail()
+
     def show_detail(self) -> None:
         """Fill the column beside the log, where it is shown."""
         tab, row = self.current, self.workspace.events_view.row

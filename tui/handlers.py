@@ -149,7 +149,6 @@ class Handlers(Answers, Conversations, EventLog, Split, _App):
 
     def do_pane_events(self) -> None:
         self.workspace.choose_pane("events")
-        self.show_detail()
 
     def do_pane_terminal(self) -> None:
         self.workspace.choose_pane("terminal")

@@ -145,6 +145,22 @@ async def test_beside_a_log_that_fills_a_wide_screen_stands_the_event_under_the_
         assert not detail.display
 
 
+async def test_the_event_beside_the_log_is_that_of_the_tab_and_comes_with_the_room_for_it() -> None:
+    async with running(size=(110, 30)) as it:
+        await it.session.say("of the first")
+        await it.settle()
+        await it.press("f3", "f3", "ctrl+n")
+        await it.session.say("of the second")
+        await it.settle()
+        await it.press("f3", "f3")
+        await it.pilot.resize_terminal(140, 30)
+        await it.settle()
+        detail = it.app.workspace.detail
+        assert (detail.event_id, "of the second" in shown(detail)) == (0, True)
+        await it.press("ctrl+x", "1")
+        assert (detail.event_id, "of the first" in shown(detail)) == (0, True)
+
+
 def test_an_event_of_a_megabyte_is_described_at_once() -> None:
     envelope = StreamDouble("c").store(MessageAction(content="word " * 200_000))
     began = time.thread_time()

@@ -57,6 +57,9 @@ class EventTree(Tree[Part]):
             super().__init__()
             self.text = text
 
+    class Shown(Message):
+        """The tree has come into sight, and may have to show another event."""
+
     class RawWanted(Message):
         """The user wants to see the event as it is stored."""
 
@@ -86,6 +89,10 @@ class EventTree(Tree[Part]):
         self.move_cursor(None)
         self.scroll_home(animate=False, immediate=True)
         self.action_cursor_down()
+
+    def on_show(self) -> None:
+        """Tell that somebody looks."""
+        self.post_message(self.Shown())
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Part]) -> None:
         """Fill a branch when it is opened for the first time."""

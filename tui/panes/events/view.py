@@ -133,7 +133,7 @@ class EventsView(ScrollView, can_focus=True):
         elif self._model is not None:
             self._places.pop(self._model, None)
         self._model = model
-        self._asked_before = None
+        self._asked_before = self._moved_to = None
         self._take_lines(self._places.get(model) if model is not None else None)
         self.sync()
 
