@@ -32,7 +32,6 @@ from tui.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
 from tui.outside import SURROUNDINGS_CSS
 from tui.panes.chat.view import ChatView
-from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.screens.workspace import Workspace
 from tui.tabs import TabItem, TabStrip
@@ -205,6 +204,8 @@ class HandloomApp(Handlers, App[None]):
 
     def show_tab(self, tab: ConversationTab | None) -> None:
         """Bring a tab to the front; None shows that there is none."""
+        if tab is not self.current:
+            self._before = self.current
         self.current = tab
         self._asked = None
         self.workspace.ask(None)
@@ -231,12 +232,14 @@ class HandloomApp(Handlers, App[None]):
         self._pumped_at = time.monotonic()
         tab = self.current
         self.follow_delegates()
-        items = tuple(TabItem("└ " * bool(t.level) + t.title, t.mark, t.unread) for t in self.open_tabs)
+        beside = self.workspace.beside
+        items = tuple(TabItem("└ " * bool(t.level) + t.title, t.mark, t.unread, t is beside) for t in self.open_tabs)
         self.workspace.tabs.show(items, self.open_tabs.index(tab) if tab else -1)
         if tab is None:
             self.workspace.footer.show(Facts(state="no conversation", workspace=sanitize(self.options.workspace)))
             return
-        tab.note_state()
+        for shown in filter(None, (tab, beside)):
+            shown.note_state()
         more = self.workspace.sync()
         self.workspace.footer.show(self._facts(tab))
         self._ask(tab)
@@ -316,7 +319,7 @@ class HandloomApp(Handlers, App[None]):
             case Scope.EMPTY_PROMPT:
                 return scope is Scope.PROMPT and not self.workspace.prompt.text
             case Scope.LIST:
-                return scope in (Scope.LIST, Scope.CHAT, Scope.BROWSER)
+                return scope in (Scope.LIST, Scope.CHAT, Scope.EVENTS, Scope.BROWSER)
             case _:
                 return scope is command.scope
 
@@ -402,18 +405,9 @@ class HandloomApp(Handlers, App[None]):
 
     def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
         """Load the page before."""
-        if self.current is not None:
-            self.attempt(self.current.read_back())
-
-    def on_events_view_older_wanted(self, message: EventsView.OlderWanted) -> None:
-        """Load the page before."""
-        if self.current is not None:
-            self.attempt(self.current.read_back())
-
-    def on_events_view_opened(self, message: EventsView.Opened) -> None:
-        """Show an event in full."""
-        if self.current is not None:
-            self.attempt(self.show_event(self.current, message.event_id))
+        tab = self.workspace.chats.tab_of(message._sender)  # one of two chats
+        if tab is not None:
+            self.attempt(tab.read_back())
 
     def on_tab_strip_chosen(self, message: TabStrip.Chosen) -> None:
         """A click on a tab."""

@@ -23,6 +23,7 @@ class Scope(StrEnum):
     EMPTY_PROMPT = "empty prompt"
     LIST = "panes"
     CHAT = "chat"
+    EVENTS = "event log"
     BROWSER = "browser"
     APPROVAL = "question"
     HALT = "halt"
@@ -96,6 +97,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("conv.prev", ("ctrl+pageup",), "Previous tab", "Show the previous conversation.", _CONV, leader="["),
     Command("conv.close", (), "Close tab", "Close this conversation; it is kept and can be opened again.", _CONV,
             leader="w"),
+    Command("conv.left", (), "Move tab left", "Change places with the tab before.", _CONV, leader="<"),
+    Command("conv.right", (), "Move tab right", "Change places with the next tab.", _CONV, leader=">"),
+    Command("conv.rename", (), "Rename", "Give this conversation a name.", _CONV, leader="r"),
+    Command("conv.reopen", (), "Reopen tab", "Open the tab that was closed last.", _CONV, leader="T"),
+    Command("conv.split", (), "Side by side", "Show the conversation before beside this one; again shows one.", _CONV,
+            leader="v"),
+    Command("conv.other", (), "Other side", "Go to the conversation beside this one.", _CONV, leader="o"),
     Command("conv.model", (), "Model", "Choose the model of this conversation.", _CONV, leader="m"),
     Command("conv.pause", (), "Pause or resume", "Let the agent stop after its step, or go on.", _CONV, leader="p"),
     Command("conv.sandbox", (), "Sandbox", "What separates it from this machine, what it may, what it uses.", _CONV,
@@ -168,6 +176,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("chat.fold", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
+    Command("events.filter", ("slash",), "Filter", 'Show some events only: type:run exit!=0 text~"no such file".',
+            _LIST, Scope.EVENTS, hint="filter"),
+    Command("events.jump", ("o",), "Cause or outcome", "From an action to what came of it, and back.", _LIST,
+            Scope.EVENTS, hint="outcome", native=True),
+    Command("events.copy", ("c",), "Copy", "The event under the cursor, as JSON.", _LIST, Scope.EVENTS, hint="copy",
+            native=True),
+    Command("events.goto", (), "Go to event", "By its number.", _LIST, leader="#"),
     Command("browser.prev", ("left", "h"), "Page before", "The picture of the step before.", _LIST, Scope.BROWSER,
             hint="before", native=True),
     Command("browser.next", ("right", "l"), "Page after", "The picture of the step after.", _LIST, Scope.BROWSER,
@@ -199,7 +214,7 @@ def leader_commands() -> Iterator[Command]:
     return (command for command in COMMANDS if command.leader)
 
 
-_SHOWN = {"question_mark": "?", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
+_SHOWN = {"question_mark": "?", "slash": "/", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
           "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
 
 
@@ -218,7 +233,7 @@ def all_keys(command: Command) -> list[str]:
 
 def hints(scope: Scope) -> list[tuple[str, str]]:
     """(key, word) for the footer, those of the scope first; at most seven, because nobody reads more."""
-    scopes = {scope, Scope.LIST} if scope is Scope.CHAT else {scope}
+    scopes = {scope, Scope.LIST} if scope in (Scope.CHAT, Scope.EVENTS) else {scope}
     own = [c for c in COMMANDS if c.hint and c.scope in scopes and c.scope is not Scope.GLOBAL]
     shared = [c for c in COMMANDS if c.hint and c.scope is Scope.GLOBAL]
     return [(show_key(c.keys[0]), c.hint) for c in own + shared][:7]

@@ -7,6 +7,7 @@ nobody looks at goes on collecting. Loaded after the first frame, because it bri
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -105,7 +106,8 @@ class ConversationTab:
 
     def _mark_and_words(self) -> tuple[Mark, str]:
         state = self.session.state
-        return mark_of(state.agent_state, str(state.halt.kind) if state.halt is not None else None)
+        halt = str(state.halt.kind) if state.halt is not None else None
+        return mark_of(state.agent_state, halt, self.session.asleep)
 
     @property
     def running(self) -> bool:
@@ -142,6 +144,19 @@ class ConversationTab:
             for model in self.models:
                 model.prepend(page)
         self._wake()
+
+    async def read_log_back(self, to: int | None = None) -> None:
+        """Load the page before the oldest row into the event log alone, or all pages down to an event.
+
+        What the other models load later, the log knows already. Others may draw between two pages.
+        """
+        while (oldest := self.events.oldest) and self.events.has_room:
+            page = await self.session.stream.page(before=oldest, limit=PAGE)
+            self.events.prepend(page)
+            self._wake()
+            if to is None or not page or page[0].id <= to:
+                return
+            await asyncio.sleep(0)
 
     async def event(self, event_id: int) -> Envelope | None:
         """Read one event from the store; None where there is none."""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from tui.delegates import Delegates, as_tree
+from tui.delegates import Delegates, as_tree, moved
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
+from tui.screens.line import LineScreen
 from tui.screens.start import StartScreen
+from tui.tabs import TabStrip
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ else:
 DEMO = "demo"
 DEMO_TASK = "Show me what you can do."
 """Stands in the prompt of the demo, so that Enter is all it takes."""
+TITLE_CHARS = 120
+"""A longer name is no name."""
 
 
 class Conversations(Delegates, _App):
@@ -46,11 +50,25 @@ class Conversations(Delegates, _App):
         def show_tab(self, tab: ConversationTab | None) -> None: ...
         def wake(self, tab: ConversationTab) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
+        def leave_split(self, tab: ConversationTab) -> ConversationTab | None: ...
+        async def pick_model(self) -> str | None: ...
+        def choose_model(self, chosen: Callable[[str], None]) -> None: ...
 
         _sends_when_open: bool
 
-        async def pick_model(self) -> str | None: ...
-        def choose_model(self, chosen: Callable[[str], None]) -> None: ...
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._closed_ids: list[str] = []
+        """The conversations of closed tabs, the latest last."""
+
+    def on_tab_strip_new_wanted(self) -> None:
+        """A click on the plus."""
+        self.do_conv_new()
+
+    def on_tab_strip_close_wanted(self, message: TabStrip.CloseWanted) -> None:
+        """A click with the middle button."""
+        if 0 <= message.index < len(self.open_tabs):
+            self.close_tab(self.open_tabs[message.index])
 
     def do_conv_new(self) -> None:
         self.attempt(self.new_conversation())
@@ -75,10 +93,48 @@ class Conversations(Delegates, _App):
             index = self.open_tabs.index(self.current) + step
             self.show_tab(self.open_tabs[index % len(self.open_tabs)])
 
-    def do_conv_close(self) -> None:
+    def do_conv_left(self) -> None:
+        self._move(-1)
+
+    def do_conv_right(self) -> None:
+        self._move(1)
+
+    def _move(self, step: int) -> None:
+        if self.current is None:
+            return
+        order = moved([tab.level for tab in self.open_tabs], self.open_tabs.index(self.current), step)
+        self.open_tabs[:] = [self.open_tabs[index] for index in order]
+        self.wake(self.current)
+
+    def do_conv_rename(self) -> None:
         tab = self.current
         if tab is None:
             return
+
+        def chosen(text: str | None) -> None:
+            title = " ".join((text or "").split())[:TITLE_CHARS]
+            if title:
+                self.attempt(tab.session.set_title(title))
+            elif text is not None:
+                self.flash("A conversation needs a name; it keeps the one it has.")
+
+        self.push_screen(LineScreen("Name of this conversation", "A few words", tab.title), chosen)
+
+    def do_conv_reopen(self) -> None:
+        self.attempt(self._reopen())
+
+    async def _reopen(self) -> None:
+        if self.manager is None or not self._closed_ids:
+            self.flash("No tab was closed.")
+            return
+        await self.add_tab(await self.manager.open(self._closed_ids.pop()))
+
+    def do_conv_close(self) -> None:
+        if self.current is not None:
+            self.close_tab(self.current)
+
+    def close_tab(self, tab: ConversationTab) -> None:
+        """Close a tab, after a question where its agent works."""
         if not tab.running:
             self.attempt(self._close(tab))
             return
@@ -95,15 +151,18 @@ class Conversations(Delegates, _App):
             return
         await self.drop_tab(tab)
         if self.manager is not None and not tab.is_delegate:  # a delegate is its parent's to end
+            self._closed_ids.append(tab.id)
             await self.manager.close(tab.id)
 
     async def drop_tab(self, tab: ConversationTab) -> None:
         """Show it no more; its conversation goes on."""
         index = self.open_tabs.index(tab)
         self.open_tabs.remove(tab)
+        beside = self.leave_split(tab)
         if self.current is tab:
             left = self.open_tabs
-            self.show_tab(left[min(index, len(left) - 1)] if left else None)
+            self.show_tab(beside or (left[min(index, len(left) - 1)] if left else None))
+        self.workers.cancel_group(self, f"search-{tab.id}")
         await tab.aclose()
         if self.manager is not None:
             self.manager.detach(tab.id)

@@ -41,6 +41,30 @@ def place_behind(tabs: Sequence[ConversationTab], parent: ConversationTab | None
     return place
 
 
+def moved(levels: Sequence[int], index: int, step: int) -> list[int]:
+    """The order of tabs once one has changed places with the next (`step` 1) or the one before (-1) of its level.
+
+    Each takes along what it has begun. The order as it was where there is none.
+    """
+
+    def end(start: int) -> int:
+        after = start + 1
+        while after < len(levels) and levels[after] > levels[start]:
+            after += 1
+        return after
+
+    order = list(range(len(levels)))
+    first, middle = index, end(index)
+    if step < 0:
+        first, middle = index - 1, index
+        while first >= 0 and levels[first] > levels[index]:
+            first -= 1
+    if first < 0 or middle >= len(levels) or levels[first] != levels[middle]:
+        return order
+    last = end(middle)
+    return [*order[:first], *order[middle:last], *order[first:middle], *order[last:]]
+
+
 class Delegates:
     """Keeps the tabs of delegates in step with what is at work."""
 
@@ -79,4 +103,4 @@ class Delegates:
     def _done(self) -> Sequence[ConversationTab]:
         """Tabs of delegates that are done; the one that the user looks at stays until they look elsewhere."""
         at_work = {child.info.id for tab in self.open_tabs for child in tab.session.delegates}
-        return [tab for tab in self.open_tabs if tab.is_delegate and tab.id not in at_work and tab is not self.current]
+        return [tab for tab in self.open_tabs if tab.is_delegate and tab.id not in at_work and not tab.shown]

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from textual.content import Content
 from textual.widgets import Input
 
 from tui.answers import Answers
 from tui.appearance import Appearance
 from tui.cards import ApprovalCard
 from tui.conversations import Conversations
+from tui.eventlog import EventLog
 from tui.footer import MODE_WORDS, MODES
 from tui.outside import Outside
 from tui.panels import Panels
-from tui.screens.dialogs import SureScreen, TextScreen
+from tui.screens.dialogs import SureScreen
+from tui.split import Split
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -34,7 +35,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Panels, Conversations, Appearance, Outside, _App):
+class Handlers(Answers, Panels, Conversations, EventLog, Split, Appearance, Outside, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Handlers(Answers, Panels, Conversations, Appearance, Outside, _App):
             card.stop_writing()
         elif workspace.notice.display:
             workspace.notice.clear()
+        elif self.leave_filter():
+            pass
         elif tab is not None and (tab.running or workspace.card is not None):
             self.attempt(tab.session.interrupt())
         elif not workspace.restore():
@@ -175,11 +178,3 @@ class Handlers(Answers, Panels, Conversations, Appearance, Outside, _App):
         tab.session.set_confirm_mode(mode)
         self.flash(f"The agent {MODE_WORDS[mode]} before it acts.")
         self.wake(tab)
-
-    async def show_event(self, tab: ConversationTab, event_id: int) -> None:
-        """An event as it is stored, in JSON."""
-        from tui.panes.events.details import details
-
-        envelope = await tab.event(event_id)
-        if envelope is not None:
-            await self.push_screen(TextScreen(f"Event {event_id}", Content(details(envelope))))

@@ -15,6 +15,9 @@ class Mark(Enum):
     ASKING = ("?", "asks you", "$text-warning")
     WAITING = ("◆", "waits for you", "$text-accent")
     ERROR = ("✕", "error", "$text-error")
+    PAUSED = ("‖", "paused", "$text-accent")
+    DONE = ("✓", "finished", "$text-success")
+    ASLEEP = ("z", "asleep", "$text-muted")
     IDLE = ("•", "idle", "$text-muted")
 
     @property
@@ -41,9 +44,9 @@ _BY_STATE = {
     "rate_limited": (Mark.RUNNING, "rate limited, waits"),
     "awaiting_user_input": (Mark.WAITING, "waits for you"),
     "awaiting_user_confirmation": (Mark.ASKING, "asks you"),
-    "paused": (Mark.WAITING, "paused"),
+    "paused": (Mark.PAUSED, "paused"),
     "stopped": (Mark.IDLE, "stopped"),
-    "finished": (Mark.IDLE, "finished"),
+    "finished": (Mark.DONE, "finished"),
     "rejected": (Mark.IDLE, "declined the task"),
     "error": (Mark.ERROR, "error"),
 }
@@ -57,8 +60,14 @@ _BY_HALT = {
 }
 
 
-def mark_of(agent_state: str, halt: str | None) -> tuple[Mark, str]:
-    """The mark and the words for a controller's state; what stands in its way, where something does."""
-    if halt in _BY_HALT:
-        return _BY_HALT[halt]
-    return _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
+def mark_of(agent_state: str, halt: str | None, asleep: bool = False) -> tuple[Mark, str]:
+    """The mark and the words for a controller's state; what stands in its way, where something does.
+
+    What somebody has to look at is told even of a conversation that sleeps.
+    """
+    found = _BY_HALT.get(halt or "") or _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
+    return (Mark.ASLEEP, "asleep") if asleep and found[0] not in URGENT else found
+
+
+URGENT = (Mark.ASKING, Mark.ERROR)
+"""Marks of conversations that do not go on by themselves, the most urgent first."""

@@ -1,6 +1,8 @@
 """The line of tabs on top: each conversation with its state; in one-pane screens also the panes.
 
-Shows what it is given and reports clicks; it knows no conversation.
+Shows what it is given and reports clicks; it knows no conversation. Where there are more tabs than room, it shows those
+around the current one, and at its ends what is hidden there, the most urgent state first. The wheel and a click on an
+end scroll it; another current tab takes it back.
 """
 
 from __future__ import annotations
@@ -8,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.marks import Mark
+from tui.marks import URGENT, Mark
+
+NEW = " + "
+_MIDDLE_BUTTON = 2
 
 
 class TabItem(NamedTuple):
@@ -23,6 +28,8 @@ class TabItem(NamedTuple):
     title: str
     mark: Mark
     unread: bool
+    beside: bool = False
+    """Whether it is shown beside the current one."""
 
 
 class _Cell(NamedTuple):
@@ -45,6 +52,16 @@ class TabStrip(Widget):
             super().__init__()
             self.index = index
 
+    class CloseWanted(Message):
+        """A conversation was clicked with the middle button."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    class NewWanted(Message):
+        """The plus behind the tabs was clicked."""
+
     class PaneChosen(Message):
         """A pane was clicked."""
 
@@ -56,6 +73,8 @@ class TabStrip(Widget):
         super().__init__(id=id)
         self._items: Sequence[TabItem] = ()
         self._current = -1
+        self._first: int | None = None
+        """The tab that was scrolled to; None shows those around the current one."""
         self._panes: Sequence[str] = ()
         self._pane = ""
         self._cells: list[_Cell] = []
@@ -63,6 +82,8 @@ class TabStrip(Widget):
     def show(self, items: Sequence[TabItem], current: int) -> None:
         """Show these conversations."""
         if (items, current) != (self._items, self._current):
+            if current != self._current or len(items) != len(self._items):
+                self._first = None
             self._items, self._current = items, current
             self.refresh()
 
@@ -82,8 +103,11 @@ class TabStrip(Widget):
         room = width - sum(cell_len(cell.text) for cell in right)
         if room < 12:
             right, room = [], width
-        left = fit_tabs(self._items, self._current, room)
+        left = fit_tabs(self._items, self._current, room, self._first)
         gap = room - sum(cell_len(cell.text) for cell in left)
+        if gap >= len(NEW):
+            left.append(_Cell(NEW, "$text-muted", "new"))
+            gap -= len(NEW)
         self._cells = [*left, _Cell(" " * max(0, gap), "", ""), *right]
         return Content.assemble(*((cell.text, cell.style) for cell in self._cells))
 
@@ -105,30 +129,75 @@ class TabStrip(Widget):
                 kind, _, name = cell.target.partition(":")
                 if kind == "pane":
                     self.post_message(self.PaneChosen(name))
+                elif kind == "tab" and event.button == _MIDDLE_BUTTON:
+                    self.post_message(self.CloseWanted(int(name)))
                 elif kind == "tab":
                     self.post_message(self.Chosen(int(name)))
+                elif kind == "new":
+                    self.post_message(self.NewWanted())
+                elif kind == "scroll":
+                    self._begin_at(int(name))
                 return
 
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Show the tabs behind."""
+        self._scroll_by(1)
 
-def fit_tabs(items: Sequence[TabItem], current: int, width: int) -> list[_Cell]:
-    """The tabs that fit, the current one always among them and those before it dropped first."""
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Show the tabs before."""
+        self._scroll_by(-1)
+
+    def _scroll_by(self, step: int) -> None:
+        tabs = [int(cell.target.partition(":")[2]) for cell in self._cells if cell.target.startswith("tab:")]
+        hidden = self._cells and any(cell.target.startswith("scroll:") for cell in self._cells)
+        if tabs and hidden:
+            self._begin_at(tabs[0] + step)
+
+    def _begin_at(self, first: int) -> None:
+        self._first = min(max(0, first), len(self._items) - 1)
+        self.refresh()
+
+
+def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | None = None) -> list[_Cell]:
+    """The tabs that fit from `first` on; without it the current one is among them.
+
+    At each end where tabs are hidden stands a mark of one or two cells.
+    """
     if not items:
         return [_Cell(" no conversation "[:width], "$text-muted", "")]
     cells = [_tab(index, item, index == current) for index, item in enumerate(items)]
-    first = 0
-    while first < max(current, 0) and sum(cell_len(c.text) for c in cells[first : current + 1]) > width:
-        first += 1
-    shown: list[_Cell] = []
-    used = 0
-    for cell in cells[first:]:
-        size = cell_len(cell.text)
-        if used + size > width:
-            if not shown:
-                shown.append(_Cell(cell.text[: max(0, width - 1)] + "…", cell.style, cell.target))
-            break
-        shown.append(cell)
-        used += size
-    return shown
+    sizes = [cell_len(cell.text) for cell in cells]
+    if sum(sizes) <= width:
+        return cells
+    start = first if first is not None else _start(sizes, max(current, 0), width)
+    room = width - (2 if start else 0)
+    end = start
+    while end < len(cells) and sum(sizes[start : end + 1]) <= room - (2 if end + 1 < len(cells) else 0):
+        end += 1
+    shown = cells[start:end]
+    if not shown:
+        cut = cells[start]
+        shown, end = [cut._replace(text=set_cell_size(cut.text, max(0, room - 3)) + "…")], start + 1
+    before = [_end("‹", items[:start], max(0, start - 1))] if start else []
+    behind = [_end("›", items[end:], start + 1)] if end < len(items) else []
+    return [*before, *shown, *behind]
+
+
+def _start(sizes: Sequence[int], current: int, width: int) -> int:
+    """The first tab of those that end with the current one, where not all from the beginning fit."""
+    start = 0
+    while start < current and sum(sizes[start : current + 1]) > width - 2 - (2 if start else 0):
+        start += 1
+    return start
+
+
+def _end(sign: str, hidden: Sequence[TabItem], target: int) -> _Cell:
+    """What stands for the tabs that are hidden on one side."""
+    for mark in (*URGENT, Mark.RUNNING):
+        if any(item.mark is mark for item in hidden):
+            return _Cell(sign + mark.glyph, f"bold {mark.colour}", f"scroll:{target}")
+    news = "*" if any(item.unread for item in hidden) else " "
+    return _Cell(sign + news, "bold $foreground", f"scroll:{target}")
 
 
 def _tab(index: int, item: TabItem, current: bool) -> _Cell:
@@ -136,4 +205,6 @@ def _tab(index: int, item: TabItem, current: bool) -> _Cell:
     text = f" {index + 1} {item.mark.glyph}{unread}{item.title} "
     if current:
         return _Cell(text, "bold $foreground on $surface", f"tab:{index}")
+    if item.beside:
+        return _Cell(text, "$foreground on $surface", f"tab:{index}")
     return _Cell(text, item.mark.colour, f"tab:{index}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config import load
+from core.config import load, save_settings
 from core.errors import ConfigurationError
 from core.screen_settings import ScreenSettings, read
 

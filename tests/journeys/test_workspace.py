@@ -53,6 +53,32 @@ def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
     assert not terminal.is_alternate
 
 
+@pytest.mark.parametrize("terminal", [(160, 48)], indirect=True)
+def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: Terminal) -> None:
+    terminal.handloom("demo")
+    terminal.wait_for("Show me what you can do.", "NO ISOLATION")
+    terminal.press("Enter")
+    terminal.wait_for("finished", "The primes are right")
+    terminal.press("F3")
+    terminal.wait_for("filter")
+    terminal.type("/type:run failed")
+    terminal.press("Enter")
+    terminal.wait_for("type=run failed · 1", "exit 1")
+    terminal.press("Enter")
+    terminal.wait_for("observation  run", "r as JSON")
+    terminal.press("Escape")
+    terminal.wait_for("r as JSON", gone=True)
+    terminal.press("Escape")
+    terminal.wait_for("agent_state_changed")
+    terminal.press("C-n")
+    terminal.wait_for("2 ◆ new conversation")
+    terminal.press("C-x")
+    terminal.type("v")
+    terminal.wait_for("✓ Show me what you can do.──", "The primes are right", "Say below what you want done.")
+    terminal.press("C-q")
+    terminal.wait_for("2 ◆ new conversation", gone=True)
+
+
 @pytest.mark.parametrize("terminal", [(20, 5)], indirect=True)
 def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
     terminal.handloom("demo")

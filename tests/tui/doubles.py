@@ -19,6 +19,7 @@ from core.controller.halts import Halt, Way
 from core.controller.state import Limits, Queued
 from core.errors import UsageError
 from core.events import (
+    CONVERSATION_TITLE,
     AgentState,
     AgentStateChangedObservation,
     CmdOutputMetadata,
@@ -31,15 +32,17 @@ from core.events import (
     LLMMetrics,
     MessageAction,
     PageShown,
+    Status,
     TerminalOutput,
     TokenUsage,
 )
 from core.live import Frames
 from core.llm.catalogue import KnownModel
 from core.settings_book import Setting, SettingsBook
-from core.store import ConversationInfo
+from core.store import ConversationInfo, EventFilter
 from core.stream import EventStreamSubscriber
 from core.usage import Job, SandboxUsage
+from core.writer import kind_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 METRICS = LLMMetrics(
@@ -101,10 +104,20 @@ class StreamDouble:
     def listeners(self) -> int:
         return len(self._subscribers)
 
-    async def page(self, *, before: int | None = None, limit: int = 100) -> list[Envelope]:
+    async def page(
+        self, *, before: int | None = None, limit: int = 100, where: EventFilter | None = None
+    ) -> list[Envelope]:
         self.reads += 1
         end = len(self.events) if before is None else before
-        return self.events[max(0, end - limit) : end]
+        if where is None:
+            return self.events[max(0, end - limit) : end]
+        wanted = [
+            envelope
+            for envelope in self.events[:end]
+            if (not where.kinds or kind_of(envelope.event) in where.kinds)
+            and (not where.sources or envelope.source in where.sources)
+        ]
+        return wanted[-limit:]
 
     def store(self, event: Event, source: EventSource = EventSource.AGENT, cause: int | None = None) -> Envelope:
         """Put an event into the log without telling anybody."""
@@ -149,6 +162,7 @@ class SessionDouble:
         self.fails_with: Exception | None = None
         self.delegates: list[SessionDouble] = []
         self.attended = False
+        self.asleep = False
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)
@@ -217,6 +231,11 @@ class SessionDouble:
     def set_confirm_mode(self, mode: str) -> None:
         self._wish("set_confirm_mode", mode)
         self.confirm_mode = mode
+
+    async def set_title(self, title: str) -> None:
+        self._wish("set_title", title)
+        self.info = replace(self.info, title=title)
+        self.publish(Status("info", CONVERSATION_TITLE, title))
 
     async def set_model(self, name: str) -> None:
         self._wish("set_model", name)

@@ -10,7 +10,8 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from textual import events
 from textual.app import ComposeResult
@@ -26,10 +27,13 @@ from tui.footer import Footer, Hints
 from tui.leader import WhichKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
+from tui.panes.events.bar import FilterBar
+from tui.panes.events.tree import EventTree
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.panes.tasks.view import PlanLine, PlanPanel
 from tui.panes.terminal.view import TerminalView
+from tui.screens.chats import Chats
 from tui.tabs import TabStrip
 
 if TYPE_CHECKING:
@@ -37,8 +41,23 @@ if TYPE_CHECKING:
     from tui.pictures import Pixels
 
 PLACEHOLDER = "Say what you want done. Enter sends."
+DETAIL_FROM = 120
+"""Columns from which a log that fills the screen leaves room for an event beside it."""
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
+
+
+class _Look(NamedTuple):
+    """What the user looks at in a conversation."""
+
+    looked_at: str
+    side: str
+    maximised: bool
+    focus: str
+    """The pane with the focus; empty for the prompt."""
+
+
+_LOOK = _Look("chat", "terminal", False, "")
 
 
 class Workspace(Screen[None]):
@@ -49,18 +68,25 @@ class Workspace(Screen[None]):
         background: $background; layers: base above;
         #body { height: 1fr; }
         #side { width: 2fr; }
-        #chat { width: 3fr; }
-        #chat, #events, #terminal, #browser {
+        #chat, #beside, #events, #terminal, #browser {
             height: 1fr; background: $background;
             border-top: solid $panel; border-title-color: $text-muted; border-title-style: none;
             padding: 0 0 0 1;
         }
-        #events, #terminal, #browser { border-left: solid $panel; }
+        #events, #terminal, #browser, .-split > #beside { border-left: solid $panel; }
+        #chats.-split > .-owner { border-top: solid $accent; border-title-color: $text-accent; }
+        #detail {
+            display: none; width: 1fr; height: 1fr; background: $background;
+            border: solid $panel; border-right: none; padding: 0 0 0 1;
+            border-title-color: $text-muted; border-subtitle-color: $text-muted;
+        }
+        #detail:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
         #side > #browser { height: 2fr; }
-        #chat:focus, #events:focus, #terminal:focus, #browser:focus {
+        #chat:focus, #beside:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }
-        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser {
+        #filter-bar { border-left: solid $panel; }
+        &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser, &.-one-pane #filter-bar {
             border-left: none;
         }
         &.-one-pane #body > * { width: 1fr; }
@@ -68,12 +94,13 @@ class Workspace(Screen[None]):
         &.-low Hints { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
+        &.-tiny #filter-bar { height: 1; }
         &.-tiny #prompt { border: none; min-height: 1; height: 1; }
-        &.-tiny #chat, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
+        &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
     """
     AUTO_FOCUS = "#prompt"
-    TITLES = {"chat": "Chat", "events": "Events", "terminal": "Terminal", "browser": "Browser"}
+    TITLES = {"events": "Events", "terminal": "Terminal", "browser": "Browser"}
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -83,6 +110,7 @@ class Workspace(Screen[None]):
         self.maximised_pane = False
         self.typed_at = float("-inf")
         self._tab: ConversationTab | None = None
+        self._looks: WeakKeyDictionary[ConversationTab, _Look] = WeakKeyDictionary()
         self._has_pages = False
         self._watched: ConversationTab | None = None
         """The conversation whose page is watched while it changes."""
@@ -91,12 +119,14 @@ class Workspace(Screen[None]):
         """Everything that there ever is but the cards."""
         yield TabStrip(id="tabs")
         with Horizontal(id="body"):
-            yield ChatView(id="chat")
+            yield Chats(id="chats")
             with Vertical(id="side"):
                 yield PlanPanel(id="plan")
                 yield EventsView(id="events")
+                yield FilterBar(id="filter-bar")
                 yield TerminalView(id="terminal")
                 yield BrowserView(id="browser")
+            yield EventTree(id="detail")
         with Vertical(id="bottom"):
             yield PlanLine(id="plan-line")
             yield Notice(id="notice")
@@ -110,6 +140,7 @@ class Workspace(Screen[None]):
         """The prompt has the focus from the start."""
         for pane, title in self.TITLES.items():
             self.pane(pane).border_title = title
+        self.detail.border_subtitle = "Enter unfolds · c copies · r as JSON"
         self.prompt.cursor_blink = False  # an idle screen paints nothing
         self.prompt.focus()
 
@@ -128,12 +159,26 @@ class Workspace(Screen[None]):
         return self.query_one(Prompt)
 
     @property
+    def chats(self) -> Chats:
+        return self.query_one(Chats)
+
+    @property
     def chat(self) -> ChatView:
-        return self.query_one(ChatView)
+        """The chat of the shown conversation."""
+        return self.chats.shown
 
     @property
     def events_view(self) -> EventsView:
         return self.query_one(EventsView)
+
+    @property
+    def filter_bar(self) -> FilterBar:
+        return self.query_one(FilterBar)
+
+    @property
+    def detail(self) -> EventTree:
+        """The event under the cursor of the log, beside it."""
+        return self.query_one("#detail", EventTree)
 
     @property
     def terminal(self) -> TerminalView:
@@ -161,32 +206,77 @@ class Workspace(Screen[None]):
         return next(iter(self.query(Card)), None)
 
     def pane(self, name: str) -> Widget:
-        """A pane by its name."""
-        return self.query_one(f"#{name}")
+        """A pane by its name; of two chats, the one of the shown conversation."""
+        return self.chat if name == "chat" else self.query_one(f"#{name}")
+
+    def _name_of(self, widget: Widget | None) -> str:
+        """The pane that a widget is; empty for any other."""
+        if widget is not None and widget is self.chat:
+            return "chat"
+        name = widget.id if widget is not None else None
+        return name if name in PANES and name != "chat" else ""
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     def show(self, tab: ConversationTab | None) -> None:
-        """Attach the panes to this conversation, and keep what was typed for the one before."""
+        """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
         before, self._tab = self._tab, tab
-        if before is not None and before is not tab:
-            before.shown = False
-            before.draft = self.prompt.text
-        if tab is not None:
-            tab.shown, tab.unread = True, False
+        look = self._looks.get(tab, _LOOK) if tab is not None else _LOOK
         if before is not tab:
+            self._leave(before)
+            if before is not None and (tab is None or tab is not self.beside):
+                before.shown, before.pictures.on_wanted = False, None
+            if before is not None:
+                self.looked_at, self.side, self.maximised_pane, _ = look
             if before is not None or (tab is not None and tab.draft):
                 self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
             self.typed_at = float("-inf")
-        self.chat.attach(tab.chat if tab else None)
+        self.chats.attach(tab)
         self.events_view.attach(tab.events if tab else None)
         self.terminal.attach(tab.terminal if tab else None)
         self.browser.attach(tab.browser if tab else None)
-        if before is not None:
-            before.pictures.on_wanted = None
         if tab is not None:
-            tab.pictures.on_wanted = self._load_pictures
-            self._load_pictures()
+            self._see(tab)
+        self.arrange_panes()
+        if before is not tab and before is not None:
+            self._focus(look.focus)
+
+    def _leave(self, tab: ConversationTab | None) -> None:
+        """Remember what stood in the prompt and what was looked at."""
+        if tab is not None:
+            tab.draft = self.prompt.text
+            self._looks[tab] = _Look(self.looked_at, self.side, self.maximised_pane, self._name_of(self.focused))
+
+    def _focus(self, pane: str) -> None:
+        """Have the focus in a pane, or in the prompt; a question that waits keeps it."""
+        if self.app.screen is self and (self.card is None or not self.card.has_focus):
+            (self.pane(pane) if pane else self.prompt).focus()
+
+    def _see(self, tab: ConversationTab) -> None:
+        """Somebody sees this conversation."""
+        tab.shown, tab.unread = True, False
+        tab.pictures.on_wanted = lambda: self._load_pictures(tab)
+        self._load_pictures(tab)
+
+    # -- two conversations ---------------------------------------------------------------------------------------------
+
+    @property
+    def beside(self) -> ConversationTab | None:
+        """The conversation whose chat stands beside the one that is shown."""
+        return self.chats.beside
+
+    def split(self, tab: ConversationTab) -> None:
+        """Show the chat of this conversation beside the one that is shown."""
+        self.chats.split(tab)
+        self._see(tab)
+        self.looked_at, self.maximised_pane = "chat", False
+        self.arrange_panes()
+
+    def end_split(self) -> None:
+        """Show one conversation."""
+        if self.beside is not None:
+            self.beside.shown, self.beside.pictures.on_wanted = False, None
+            self.chats.end_split()
         self.arrange_panes()
 
     def _watch_page(self) -> None:
@@ -199,20 +289,21 @@ class Workspace(Screen[None]):
         if wanted is not None:
             self.run_worker(_follow_page(wanted), group="page")
 
-    def _load_pictures(self) -> None:
+    def _load_pictures(self, tab: ConversationTab) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
-        if self._tab is not None:
-            self.run_worker(self._fetch_pictures(self._tab), group="pictures", exclusive=True)
+        self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
 
     async def _fetch_pictures(self, tab: ConversationTab) -> None:
-        if await tab.pictures.load() and self._tab is tab:
-            self.chat.refresh()
-            self.browser.redraw()
+        if await tab.pictures.load() and tab in (self._tab, self.beside):
+            self.chats.redraw()
+            if tab is self._tab:
+                self.browser.redraw()
 
     def sync(self) -> bool:
         """Let the panes take over what changed. Answers whether one of them has more to do in the next frame."""
         if self._tab is not None:
-            self.pane("events").border_title = f"Events {self._tab.session.stream.latest_id + 1}"
+            self.events_view.tell(self._tab.session.stream.latest_id + 1)
+            self.chats.title()
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
         self.events_view.sync()
@@ -237,10 +328,15 @@ class Workspace(Screen[None]):
     def arrange_panes(self) -> None:
         """Show the panes that fit."""
         self._has_pages = self._tab is not None and bool(self._tab.browser.pages)
-        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages)
+        split = self.beside is not None
+        shown = arrange(self.size.width, self.looked_at, self.side, self.maximised_pane, self._has_pages, split=split)
         for name in PANES:
             self.pane(name).display = name in shown.visible
-        self.query_one("#side").display = bool(shown.visible - {"chat"})
+        self.chats.make_room(shown.visible)
+        if "events" not in shown.visible:
+            self.filter_bar.close()
+        self.detail.display = shown.visible == {"events"} and self.size.width >= DETAIL_FROM
+        self.query_one("#side").display = bool(shown.visible - {"chat", "beside"})
         self.set_class(len(shown.visible) == 1, "-one-pane")
         wants_plan, beside = self._tab is not None and self._tab.plan.shown, bool(shown.visible - {"chat"})
         fits = self.size.width >= NARROW and not self.maximised_pane and self.size.height >= LOW // 2
@@ -280,10 +376,10 @@ class Workspace(Screen[None]):
         stops += [self.prompt, *(self.pane(name) for name in PANES)]
         here = next((n for n, stop in enumerate(stops) if stop.has_focus), len(stops) - 1 if step > 0 else 0)
         stop = stops[(here + step) % len(stops)]
-        if stop.id in PANES:
-            if self.maximised_pane and stop.id != self.looked_at:
+        if name := self._name_of(stop):
+            if self.maximised_pane and name != self.looked_at:
                 self.maximised_pane = False
-            self.look_at(stop.id or "chat")
+            self.look_at(name)
         else:
             stop.focus()
 
@@ -299,9 +395,11 @@ class Workspace(Screen[None]):
             return Scope.PROMPT
         if focused is self.chat:
             return Scope.CHAT
+        if focused is self.events_view:
+            return Scope.EVENTS
         if focused is self.browser:
             return Scope.BROWSER
-        return Scope.LIST if focused is not None and focused.id in PANES else Scope.GLOBAL
+        return Scope.LIST if self._name_of(focused) else Scope.GLOBAL
 
     def on_descendant_focus(self) -> None:
         """The hints follow the focus."""

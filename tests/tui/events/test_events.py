@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import App, ComposeResult
 
 from core.events import (
@@ -19,12 +19,10 @@ from core.events import (
     TokenDelta,
 )
 from tests.tui.doubles import StreamDouble
-from tests.tui.frame.running import running
 from tui.panes.events import model as module
 from tui.panes.events.details import details
 from tui.panes.events.model import EventsModel, summarize
 from tui.panes.events.view import EventsView
-from tui.screens.dialogs import TextScreen
 
 
 def filled(count: int, *, first: int = 0) -> EventsModel:
@@ -45,10 +43,10 @@ def test_an_observation_stands_under_the_action_that_caused_it() -> None:
     stream.store(CmdRunAction(command="pwd"), cause=1)
     for envelope in stream.events:
         model.apply(envelope)
-    assert [(row.depth, row.is_action, row.failed, row.summary) for row in model.rows] == [
-        (0, True, False, "ls"),
-        (1, False, True, "exit 2  a …"),
-        (0, True, False, "pwd"),
+    assert [(model.lines.guide(n)[0], row.is_action, row.failed, row.summary) for n, row in enumerate(model.rows)] == [
+        ("", True, False, "ls"),
+        ("└ ", False, True, "exit 2  a …"),
+        ("", True, False, "pwd"),
     ]
     assert model.row(action.id) is model.rows[0]
 
@@ -96,7 +94,7 @@ def test_the_rows_are_bounded_and_the_oldest_go_first(monkeypatch: pytest.Monkey
     model = filled(250)
     assert len(model.rows) <= 100
     assert model.rows[-1].id == 249
-    assert model.dropped == 250 - len(model.rows)
+    assert model.all.dropped == 250 - len(model.rows)
 
 
 class LogApp(App[None]):
@@ -164,9 +162,9 @@ async def test_only_visible_rows_are_formatted(monkeypatch: pytest.MonkeyPatch) 
     seen: list[int] = []
     original = EventsView._segments
 
-    def counting(self: EventsView, row: module.Row, base: object) -> object:
-        seen.append(row.id)
-        return original(self, row, cast("module.Style", base))  # type: ignore[name-defined]
+    def counting(self: EventsView, index: int, base: Style) -> list[Segment]:
+        seen.append(index)
+        return original(self, index, base)
 
     monkeypatch.setattr(EventsView, "_segments", counting)
     async with app.run_test(size=(80, 10)) as pilot:
@@ -198,17 +196,6 @@ async def test_an_empty_log_says_what_will_stand_here() -> None:
     async with app.run_test(size=(50, 5)) as pilot:
         await pilot.pause()
         assert "Every event of this conversation" in app.lines[0]
-
-
-async def test_enter_opens_the_event_as_it_is_stored() -> None:
-    async with running(size=(160, 48)) as it:
-        await it.session.run("printf 'a\\x1b[31m'", "a\x1b[31mb\n")
-        await it.settle()
-        await it.press("f3", "enter")
-        assert isinstance(it.app.screen, TextScreen)
-        assert '"observation": "run"' in it.screen_text()
-        await it.press("escape")
-        assert it.app.focused is it.app.workspace.events_view
 
 
 def test_the_details_of_an_event_are_clean_and_bounded() -> None:

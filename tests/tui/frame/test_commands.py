@@ -15,6 +15,7 @@ OVERLAPS = [
     *({Scope.GLOBAL, scope} for scope in Scope if scope is not Scope.GLOBAL),
     {Scope.PROMPT, Scope.EMPTY_PROMPT},
     {Scope.LIST, Scope.CHAT},
+    {Scope.LIST, Scope.EVENTS},
 ]
 
 

@@ -1,4 +1,4 @@
-"""An event in full: its stored form as indented JSON, clean, and long strings as the lines that they hold."""
+"""An event in full: its stored form as indented JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ MAX_CHARS = 200_000
 """More than anybody scrolls through; the export has the rest."""
 
 
+def whole(envelope: Envelope) -> str:
+    """An event as it is stored. Not clean: for the clipboard, not for the screen."""
+    return json.dumps(envelope_to_dict(envelope), indent=2, ensure_ascii=False, default=str)
+
+
 def details(envelope: Envelope) -> str:
-    """What to show of an event."""
-    text = json.dumps(envelope_to_dict(envelope), indent=2, ensure_ascii=False, default=str)
+    """What to show of an event; clean."""
+    text = whole(envelope)
     if len(text) > MAX_CHARS:
         text = f"{text[:MAX_CHARS]}\n[... {len(text) - MAX_CHARS:,} more characters; `handloom export` has them ...]"
     return sanitize(text)

@@ -1,19 +1,22 @@
 """The event log on the screen: one line per event, only the visible ones ever formatted.
 
-A view shows whichever model is attached. It follows the end until the cursor leaves it; what is put in or pushed out
-at the top moves the scroll position along, so the lines that are being read stay where they are.
+A view shows whichever model is attached, and keeps the reader's place in each. It follows the end until the cursor
+leaves it; what is put in or pushed out at the top moves the scroll position along, so the lines that are being read
+stay where they are. A filter that comes or goes leaves the cursor on its event, or on the nearest.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
+from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -24,7 +27,8 @@ from tui.panes.growing import set_lines
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
-    from tui.panes.events.model import EventsModel, Row
+    from tui.panes.events.lines import Lines, Row
+    from tui.panes.events.model import EventsModel
 
 _TIME_FROM = 56
 """Columns from which the time fits beside the rest."""
@@ -32,20 +36,30 @@ _SOURCE_FROM = 40
 
 SOURCES = {"environment": "env"}
 ACTIONS = {
-    "up": "move(-1)",
-    "down": "move(1)",
-    "page_up": "move_page(-1)",
-    "page_down": "move_page(1)",
-    "home": "home",
-    "end": "end",
-    "open": "open",
+    "list.up": "move(-1)",
+    "list.down": "move(1)",
+    "list.page_up": "move_page(-1)",
+    "list.page_down": "move_page(1)",
+    "list.home": "home",
+    "list.end": "end",
+    "list.open": "ask('open')",
+    "events.jump": "ask('jump')",
+    "events.copy": "ask('copy')",
 }
 """What the keys of a list do here."""
+
+
+class _Place(NamedTuple):
+    """Where the reader is in one model; both are ids of events."""
+
+    cursor: int
+    top: int
 
 
 class EventsView(ScrollView, can_focus=True):
     """The event log."""
 
+    HELP = "Every event of the conversation. Enter opens one, / filters, o goes from an action to what came of it."
     COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
     DEFAULT_CSS = """
     EventsView {
@@ -58,27 +72,39 @@ class EventsView(ScrollView, can_focus=True):
     }
     """
     BINDINGS = [
-        Binding(",".join(BY_ID[f"list.{name}"].keys), action, show=False, id=f"events.{name}")
-        for name, action in ACTIONS.items()
+        Binding(",".join(BY_ID[id].keys), action, show=False, id=f"events.{id.partition('.')[2]}")
+        for id, action in ACTIONS.items()
     ]
+    TITLE = "Events"
     EMPTY = "Every event of this conversation will stand here, one line each. Enter opens one."
+    NOTHING_FOUND = "No event matches. Press / to change the filter and Esc to see every event."
+    SEARCHING = "No event matches so far; older ones are being looked through."
 
     class OlderWanted(Message):
         """The first loaded line is on the screen, and there is more before it."""
 
-    class Opened(Message):
-        """The user wants to see an event in full."""
+    class Asked(Message):
+        """The user wants something of the event under the cursor: `open`, `jump` or `copy`."""
 
-        def __init__(self, event_id: int) -> None:
+        def __init__(self, wish: str, event_id: int | None) -> None:
             super().__init__()
+            self.wish = wish
             self.event_id = event_id
+            """None where there is no event."""
+
+    class Moved(Message):
+        """Another event is under the cursor."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._model: EventsModel | None = None
+        self._lines: Lines | None = None
+        self._places: WeakKeyDictionary[EventsModel, _Place] = WeakKeyDictionary()
         self._version = -1
         self._dropped = self._prepended = 0
         self._asked_before: int | None = None
+        self._moved_to: int | None = None
+        self._told = Content()
         self.cursor = 0
         self.following = True
 
@@ -87,47 +113,98 @@ class EventsView(ScrollView, can_focus=True):
         """Columns of a line: those beside the scrollbar."""
         return self.scrollable_content_region.width
 
+    @property
+    def _rows(self) -> list[Row]:
+        return self._lines.rows if self._lines is not None else []
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
     def attach(self, model: EventsModel | None) -> None:
-        """Show this model from now on, at its end."""
+        """Show this model from now on, where the reader left it; at its end the first time."""
+        if model is not None and model is self._model:
+            self.sync()
+            return
+        if self._model is not None and (place := self._place()) is not None:
+            self._places[self._model] = place
+        elif self._model is not None:
+            self._places.pop(self._model, None)
         self._model = model
-        self._asked_before = None
-        self.following = True
-        if model is not None:
-            self._dropped, self._prepended = model.dropped, model.prepended
-        self._version = -1
+        self._asked_before = self._moved_to = None
+        self._take_lines(self._places.get(model) if model is not None else None)
         self.sync()
+
+    def _place(self) -> _Place | None:
+        """Where the reader is; None at the end, which is followed."""
+        if self.following or self.row is None:
+            return None
+        top = min(self.scroll_offset.y, len(self._rows) - 1)
+        return _Place(self.row.id, self._rows[top].id)
+
+    def _take_lines(self, place: _Place | None) -> None:
+        """Show the lines that the model has to show, at this place in them; None follows the end."""
+        self._lines = self._model.lines if self._model is not None else None
+        self._version = -1
+        self.following = place is None
+        if self._lines is None or place is None:
+            self.cursor = max(0, len(self._rows) - 1)
+        else:
+            self._dropped, self._prepended = self._lines.dropped, self._lines.prepended
+            self.cursor = min(self._lines.place(place.cursor), max(0, len(self._rows) - 1))
+            set_lines(self, len(self._rows))
+            self.scroll_to(y=self._lines.place(place.top), animate=False, immediate=True, force=True)
+        if self._lines is not None:
+            self._dropped, self._prepended = self._lines.dropped, self._lines.prepended
 
     def sync(self) -> None:
         """Take over what changed in the model since the last call. Cheap when nothing did."""
         model = self._model
-        rows = model.rows if model else []
         if model is not None and self._version == model.version:
             return
+        if model is not None and model.lines is not self._lines:
+            self._take_lines(self._place())
         self._version = model.version if model else -1
-        if model is not None:
-            shift = (model.prepended - self._prepended) - (model.dropped - self._dropped)
-            self._dropped, self._prepended = model.dropped, model.prepended
+        shift, lines = 0, self._lines
+        if lines is not None:
+            shift = (lines.prepended - self._prepended) - (lines.dropped - self._dropped)
+            self._dropped, self._prepended = lines.dropped, lines.prepended
             if shift and not self.following:
                 self.cursor = max(0, self.cursor + shift)
-        else:
-            shift = 0
-        set_lines(self, len(rows))
+        set_lines(self, len(self._rows))
         if self.following:
-            self.cursor = max(0, len(rows) - 1)
+            self.cursor = max(0, len(self._rows) - 1)
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
         elif shift:
             self.scroll_to(y=max(0, self.scroll_offset.y + shift), animate=False, immediate=True, force=True)
         self.refresh()
+        self._tell_moved()
 
     def on_resize(self, event: events.Resize) -> None:
         """Lines fit the width, so nothing scrolls sideways."""
-        set_lines(self, len(self._model.rows) if self._model else 0)
+        set_lines(self, len(self._rows))
         if self.following:
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
 
+    def tell(self, count: int) -> None:
+        """Say in the title how many events there are; of a filter, which it is, how many it found and how far back."""
+        model, title = self._model, Content(f"{self.TITLE} {count}")
+        if model is not None and model.filter is not None:
+            far = f", back to {model.searched}…" if model.is_searching else ""
+            chip = f" {sanitize_line(str(model.filter), 40)} · {len(model.rows)}{far} "
+            title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
+        if title != self._told:
+            self._told = title
+            self.border_title = title
+
+    # -- the cursor ----------------------------------------------------------------------------------------------------
+
     def move_cursor(self, to: int) -> None:
         """Put the cursor on a line and show it; on the last one the log follows the end again."""
-        count = len(self._model.rows) if self._model else 0
+        count = len(self._rows)
         if not count:
             return
         self.cursor = min(max(0, to), count - 1)
@@ -135,6 +212,22 @@ class EventsView(ScrollView, can_focus=True):
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, immediate=True, force=True)
         self.refresh()
         self._want_older()
+        self._tell_moved()
+
+    def go_to(self, event_id: int) -> bool:
+        """Put the cursor on an event. Answers whether it is among the lines."""
+        self.sync()
+        index = self._lines.index(event_id) if self._lines is not None else None
+        if index is None:
+            return False
+        self.move_cursor(index)
+        return True
+
+    def _tell_moved(self) -> None:
+        here = self.row.id if self.row is not None else None
+        if here != self._moved_to:
+            self._moved_to = here
+            self.post_message(self.Moved())
 
     def _want_older(self) -> None:
         model = self._model
@@ -147,7 +240,7 @@ class EventsView(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if new_value < old_value:
             self.following = False
-        elif new_value >= self.max_scroll_y and self._model and self.cursor >= len(self._model.rows) - 1:
+        elif new_value >= self.max_scroll_y and self._model and self.cursor >= len(self._rows) - 1:
             self.following = True
         self._want_older()
 
@@ -165,64 +258,68 @@ class EventsView(ScrollView, can_focus=True):
 
     def action_end(self) -> None:
         """To the newest line, following it from now on."""
-        self.move_cursor(len(self._model.rows) - 1 if self._model else 0)
+        self.move_cursor(len(self._rows) - 1)
 
-    def action_open(self) -> None:
-        """Show the event under the cursor in full."""
-        if self._model and self.cursor < len(self._model.rows):
-            self.post_message(self.Opened(self._model.rows[self.cursor].id))
+    def action_ask(self, wish: str) -> None:
+        """Ask for something of the event under the cursor."""
+        self.post_message(self.Asked(wish, self.row.id if self.row is not None else None))
 
     def on_click(self, event: events.Click) -> None:
         """A click moves the cursor, a double click opens."""
         line = event.y + self.scroll_offset.y
-        if self._model and line < len(self._model.rows):
+        if line < len(self._rows):
             self.move_cursor(line)
             if event.chain == 2:
-                self.action_open()
+                self.action_ask("open")
+
+    # -- drawing -------------------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Format one visible line."""
         width, base = self.width, self.rich_style
-        rows = self._model.rows if self._model else []
         index = y + self.scroll_offset.y
-        if index >= len(rows):
-            return self._blank(y, width, base, empty=not rows)
-        row = rows[index]
+        if index >= len(self._rows):
+            return self._blank(y, width, base, empty=not self._rows)
         style = base
         if index == self.cursor and self.has_focus:
-            style += self.get_component_rich_style("events--cursor", partial=True)
-        segments = self._segments(row, style)
-        return Strip(segments).adjust_cell_length(width, style)
+            style += self._style("events--cursor")
+        return Strip(self._segments(index, style)).adjust_cell_length(width, style)
+
+    def _style(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
 
     def _blank(self, y: int, width: int, base: Style, empty: bool) -> Strip:
         if not empty or y >= 3:
             return Strip.blank(width, base)
-        muted = base + self.get_component_rich_style("events--muted", partial=True)
-        words, lines = self.EMPTY.split(), [" "]
+        text = self.EMPTY
+        if self._model is not None and self._model.filter is not None:
+            text = self.SEARCHING if self._model.is_searching else self.NOTHING_FOUND
+        words, lines = text.split(), [" "]
         for word in words:
             if len(lines[-1]) + len(word) >= max(width, 12):
                 lines.append(" ")
             lines[-1] += word + " "
+        muted = base + self._style("events--muted")
         return Strip([Segment(lines[y] if y < len(lines) else "", muted)]).adjust_cell_length(width, base)
 
-    def _segments(self, row: Row, base: Style) -> list[Segment]:
-        width = self.width
-        muted = base + self.get_component_rich_style("events--muted", partial=True)
+    def _segments(self, index: int, base: Style) -> list[Segment]:
+        assert self._lines is not None
+        row, width = self._lines.rows[index], self.width
+        muted, failed = base + self._style("events--muted"), base + self._style("events--failed")
         segments = [Segment(f"{row.id:>5} ", muted)]
         if width >= _TIME_FROM:
             segments.append(Segment(time.strftime("%H:%M:%S ", time.localtime(row.at)), muted))
         if width >= _SOURCE_FROM:
             name = f"events--{row.source}" if row.source in ("agent", "user") else "events--muted"
-            segments.append(
-                Segment(
-                    f"{SOURCES.get(row.source, row.source):<6}",
-                    base + self.get_component_rich_style(name, partial=True),
-                )
-            )
-        mark = "✕ " if row.failed else "→ " if row.is_action else "• "
-        failed = base + self.get_component_rich_style("events--failed", partial=True)
-        segments.append(Segment("  " * row.depth + mark, failed if row.failed else muted))
+            segments.append(Segment(f"{SOURCES.get(row.source, row.source):<6}", base + self._style(name)))
+        guide, near = self._lines.guide(index)
+        segments.append(Segment(guide, muted))
+        segments.append(
+            Segment("✕ " if row.failed else "→ " if row.is_action else "• ", failed if row.failed else muted)
+        )
         segments.append(Segment(sanitize_line(row.kind, 24) + " ", base + Style(bold=row.is_action)))
+        if not near:
+            segments.append(Segment(f"#{row.under} ", muted))
         room = width - sum(cell_len(segment.text) for segment in segments) - 1
         segments.append(Segment(" " + sanitize_line(row.summary, room), failed if row.failed else muted))
         return segments

@@ -7,6 +7,7 @@ budget. The view follows the end until the user scrolls back.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from rich.segment import Segment
 from rich.style import Style
@@ -58,6 +59,8 @@ class TerminalView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._model: TerminalModel | None = None
         self._version = -1
+        self._left_at: WeakKeyDictionary[TerminalModel, int | None] = WeakKeyDictionary()
+        """The line on top in each model that was shown; None follows the end."""
         self._styles: dict[RunStyle, Style] = {}
         self.following = True
 
@@ -67,12 +70,17 @@ class TerminalView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def attach(self, model: TerminalModel | None) -> None:
-        """Show this model from now on, at its end."""
+        """Show this model from now on, where the reader left it; at its end the first time."""
+        if self._model is not None:
+            self._left_at[self._model] = None if self.following else self.scroll_offset.y
         self._model = model
         self._version = -1
-        self.following = True
+        left_at = self._left_at.get(model) if model is not None else None
+        self.following = left_at is None
         self._fit()
         self.sync()
+        if left_at is not None:
+            self.scroll_to(y=left_at, animate=False, immediate=True, force=True)
 
     def sync(self) -> bool:
         """Emulate for one frame's budget and show what came of it. Answers whether more is waiting."""

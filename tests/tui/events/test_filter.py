@@ -1,0 +1,216 @@
+"""The filter language: what lines mean, what is wrong with those that mean nothing, and how they go on."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.panes.events.completion import complete
+from tui.panes.events.filter import Filter, Reach, parse
+from tui.panes.events.language import FIELDS, FLAGS, SOURCES, All, Either, FilterError, Flag, Node, Not, Term
+from tui.panes.events.reader import MAX_CHARS
+
+AT = time.mktime((2026, 1, 31, 14, 30, 5, 0, 0, -1))
+KINDS = ("message", "run", "run_ipython", "recall")
+
+
+class Line(NamedTuple):
+    """A row as a filter sees it."""
+
+    id: int = 12
+    at: float = AT
+    source: str = "agent"
+    kind: str = "run"
+    cause: int | None = 11
+    exit: int | None = None
+    is_action: bool = True
+    failed: bool = False
+
+
+def read(line: str) -> tuple[Filter | None, int]:
+    """The filter, or None and where the line goes wrong."""
+    try:
+        return parse(line), 0
+    except FilterError as error:
+        return None, error.column
+
+
+def matches(query: str, line: Line, *texts: str) -> bool:
+    return parse(query).matches(line, lambda: texts)
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "expected"),
+    [
+        ("type:run", Line(), True),
+        ("type:run", Line(kind="run_ipython"), False),
+        ("type~run", Line(kind="run_ipython"), True),
+        ("kind=message,run", Line(), True),
+        ("type!=run", Line(), False),
+        ("source:agent", Line(), True),
+        ("source:env", Line(source="environment"), True),
+        ("exit!=0", Line(exit=2), True),
+        ("exit!=0", Line(exit=0), False),
+        ("exit!=0", Line(exit=None), False),
+        ("exit > -1", Line(exit=0), True),
+        ("id>100", Line(id=101), True),
+        ("id<=100", Line(id=101), False),
+        ("cause:11", Line(), True),
+        ("cause:11", Line(cause=None), False),
+        ("time>=14:30", Line(), True),
+        ("time<14:30", Line(), False),
+        ("time:14:30", Line(), True),
+        ("time=14:30:06", Line(), False),
+        ("time=2026-01-31", Line(), True),
+        ("time>2026-01-31T14:29", Line(), True),
+        ("failed", Line(failed=True), True),
+        ("-failed", Line(failed=True), False),
+        ("not failed", Line(), True),
+        ("action", Line(), True),
+        ("observation", Line(), False),
+        ("type:run source:user", Line(), False),
+        ("type:run and source:agent", Line(), True),
+        ("type:message or type:run", Line(), True),
+        ("type:message or type:run failed", Line(), False),
+        ("(type:message or type:run) -failed", Line(), True),
+        ("-(type:run or failed)", Line(), False),
+    ],
+)
+def test_a_filter_matches_what_it_says(query: str, line: Line, expected: bool) -> None:
+    assert matches(query, line) is expected
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "expected"),
+    [
+        ('text~"no such file"', "bash: No such file", True),
+        ("text~Error", "an error", False),
+        ("text~Error", "ValueError", True),
+        ("error", "an ERROR", True),
+        ('"a=b (c)"', "x a=b (c)", True),
+        (r'text~"say \"hi\" \\"', 'say "hi" \\', True),
+        ("text!~x", "abc", True),
+        ("-text:abc", "abc", False),
+        ("text=abc", "xabcx", True),
+        ('text~"(a+)+$"', "aaaa", False),
+    ],
+)
+def test_text_is_found_by_its_characters_and_capitals_count_where_they_are_typed(
+    query: str, text: str, expected: bool
+) -> None:
+    assert matches(query, Line(), text) is expected
+
+
+@pytest.mark.parametrize(
+    ("query", "column", "says"),
+    [
+        ("", 0, "Say what to look for"),
+        ("type:", 5, "a value is missing"),
+        ("typ:run", 0, "There is no field typ. There are type,"),
+        ("type:run sorce=x", 9, "There is no field sorce"),
+        ("exit!=x", 6, "exit is a number"),
+        ("exit~1", 4, "exit goes with"),
+        ("time>25:00", 5, "A time is 14:30"),
+        ("source:me", 7, "A source is agent, user or environment."),
+        ("(failed", 0, "never closed"),
+        ("failed)", 6, "There is a ) too many."),
+        ('text~"abc', 5, "never closed"),
+        ("failed or", 9, "something to look for is missing"),
+        ("or failed", 0, "Before or something"),
+        ("-", 1, "something to look for is missing"),
+        ("=5", 0, "A field belongs before ="),
+        ("(" * 60 + "failed" + ")" * 60, 50, "nested"),
+        ("a" * (MAX_CHARS + 1), MAX_CHARS, "at most"),
+    ],
+)
+def test_a_line_that_is_no_filter_says_where_and_what_would_be_right(query: str, column: int, says: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse(query)
+    assert caught.value.column == column
+    assert says in str(caught.value)
+
+
+def test_text_is_asked_for_only_where_the_rest_does_not_tell() -> None:
+    def never() -> list[str]:
+        raise AssertionError("the text was asked for")
+
+    assert not parse("text~x type:message").matches(Line(), never)
+    assert parse("text~x or type:run").matches(Line(), never)
+    assert not parse("type:run failed").needs_text
+    assert parse("type:run -(failed or x)").needs_text
+
+
+@pytest.mark.parametrize(
+    ("query", "reach"),
+    [
+        ("type:run,edit source:agent x", Reach(frozenset({"run", "edit"}), frozenset({"agent"}))),
+        ("id>10 id<=20", Reach(lowest=11, highest=20)),
+        ("type:run or id>10", Reach()),
+        ("-type:run", Reach()),
+        ("type:run type:edit", Reach(frozenset({"run"}))),
+    ],
+)
+def test_a_filter_says_where_its_matches_can_be(query: str, reach: Reach) -> None:
+    assert parse(query).reach == reach
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("ty", "type:"),
+        ("-ty", "-type:"),
+        ("(so", "(source:"),
+        ("type:me", "type:message"),
+        ("type:run,rec", "type:run,recall"),
+        ("failed o", "failed observation"),
+        ("source:u", "source:user"),
+        ("fai", "failed"),
+        ('text~"ty', 'text~"ty'),
+        ("xyz", "xyz"),
+        ("id>", "id>"),
+    ],
+)
+def test_a_line_is_completed_at_its_end(line: str, completed: str) -> None:
+    assert complete(line, KINDS).applied(line) == completed
+
+
+def test_an_empty_line_offers_every_field_and_flag() -> None:
+    assert set(complete("", KINDS).options) == {*(field.typed for field in FIELDS.values()), *FLAGS, "not"}
+
+
+@given(st.text() | st.text('type:source=!<>~()"\\- or not failed id 12:30,', max_size=40))
+def test_no_line_is_too_strange_to_be_read_or_refused(line: str) -> None:
+    found, column = read(line)
+    assert 0 <= column <= len(line)
+    if found is not None:
+        found.matches(Line(), lambda: ("text", ""))
+        assert parse(str(found)) == found
+    complete(line, KINDS)
+
+
+TERMS = st.one_of(
+    st.builds(Term, st.just("text"), st.sampled_from(("~", "!~")), st.text(max_size=12)),
+    st.builds(Term, st.just("type"), st.sampled_from(("=", "!=", "~")), st.text(max_size=12)),
+    st.builds(Term, st.just("source"), st.sampled_from(("=", "!=")), st.sampled_from(SOURCES)),
+    st.builds(Term, st.sampled_from(("id", "cause", "exit")), st.sampled_from(("=", ">", "<=")), st.just("-7")),
+    st.builds(Term, st.just("time"), st.sampled_from(("<", ">=")), st.sampled_from(("1:05", "2026-12-31T23:59:59"))),
+    st.builds(Flag, st.sampled_from(sorted(FLAGS))),
+)
+
+
+def _groups(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    parts = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return st.one_of(
+        st.builds(Not, inner),
+        parts.filter(lambda ps: not any(isinstance(p, All) for p in ps)).map(All),
+        parts.filter(lambda ps: not any(isinstance(p, Either) for p in ps)).map(Either),
+    )
+
+
+@given(st.recursive(TERMS, _groups, max_leaves=12))
+def test_a_filter_in_its_plainest_form_is_the_same_filter(root: Node) -> None:
+    assert parse(str(Filter(root))) == Filter(root)

@@ -1,0 +1,313 @@
+"""The event log as the user works with it: filtered, gone through by cause, copied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.events import Key
+from textual.widgets import Input
+
+from core.events import (
+    AgentThinkAction,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+    RecallAction,
+    RecallObservation,
+    RecallType,
+    UnknownAction,
+)
+from core.store import EventFilter
+from tests.tui.doubles import SessionDouble, StreamDouble
+from tests.tui.frame.running import Running, running
+from tui.panes.events import search as search_module
+from tui.panes.events.filter import parse
+from tui.panes.events.lines import Row
+from tui.panes.events.model import EventsModel
+from tui.panes.events.search import search
+
+
+def commands(stream: StreamDouble, count: int) -> None:
+    """Store commands with their results; every third fails."""
+    for n in range(count):
+        action = stream.store(CmdRunAction(command=f"make {n}"))
+        result = CmdOutputObservation(
+            command=f"make {n}", content=f"said {n}\nsecond {n}", metadata=CmdOutputMetadata(exit_code=2 * (n % 3 == 0))
+        )
+        stream.store(result, EventSource.ENVIRONMENT, action.id)
+
+
+def shape(model: EventsModel) -> list[tuple[Row, str]]:
+    """The rows and the lines that lead to them."""
+    return [(row, model.lines.guide(n)[0]) for n, row in enumerate(model.rows)]
+
+
+def fed(events: Sequence[Envelope], live_from: int, page: int, query: str = "") -> EventsModel:
+    """A model to which the newest events came live and the older ones by page."""
+    model = EventsModel()
+    if query:
+        model.set_filter(parse(query))
+    for envelope in events[live_from:]:
+        model.apply(envelope)
+    while live_from > 0:
+        model.prepend(events[max(0, live_from - page) : live_from])
+        live_from -= page
+    return model
+
+
+@given(st.integers(0, 40), st.integers(1, 15), st.sampled_from(["", "failed", 'exit=0 text~"SECOND 1"'.lower()]))
+def test_the_rows_are_the_same_whether_events_came_live_or_by_page(live_from: int, page: int, query: str) -> None:
+    stream = StreamDouble("c")
+    commands(stream, 20)
+    live_from = min(live_from, len(stream.events) - 1)
+    assert shape(fed(stream.events, live_from, page, query)) == shape(fed(stream.events, 0, 1, query))
+
+
+def test_whatever_follows_from_an_event_stands_under_it_and_what_the_agent_decides_by_itself() -> None:
+    stream = StreamDouble("c")
+    stream.store(MessageAction(content="hello"), EventSource.USER)
+    stream.store(RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="x"), EventSource.USER, 0)
+    stream.store(RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT), EventSource.ENVIRONMENT, 1)
+    stream.store(ErrorObservation(content="no model"), EventSource.ENVIRONMENT, 0)
+    stream.store(AgentThinkAction(thought="so"), EventSource.AGENT, 3)
+    model = fed(stream.events, 0, 1)
+    assert [guide for _, guide in shape(model)] == ["", "├ ", "│ └ ", "└ ", ""]
+
+
+def test_a_row_whose_cause_is_not_right_above_names_it() -> None:
+    stream = StreamDouble("c")
+    stream.store(CmdRunAction(command="sleep 9"))
+    stream.store(MessageAction(content="and then?"), EventSource.USER)
+    stream.store(CmdOutputObservation(command="sleep 9", content=""), EventSource.ENVIRONMENT, 0)
+    model = fed(stream.events, 0, 1)
+    assert model.lines.guide(2) == ("└ ", False)
+    model.set_filter(parse("observation"))
+    assert model.lines.guide(0) == ("└ ", False)
+
+
+def test_an_event_of_an_unknown_kind_is_a_row_like_any_other() -> None:
+    stream = StreamDouble("c")
+    stream.store(UnknownAction(raw={"action": "dance", "args": {"step": "left"}, "message": "I dance"}))
+    model = fed(stream.events, 0, 1, "type:dance text~left")
+    assert [row.kind for row in model.rows] == ["dance"]
+
+
+async def test_a_filter_looks_through_the_store_page_by_page_and_at_new_events() -> None:
+    stream, model = StreamDouble("c"), EventsModel()
+    commands(stream, 1_000)
+    for envelope in stream.events[-100:]:
+        model.apply(envelope)
+    model.set_filter(parse('failed text~"second 3"'))
+    told: list[int] = []
+    await search(model, stream, lambda: told.append(model.searched))  # type: ignore[arg-type]
+    expected = [n for n in range(0, 1_000, 3) if str(n).startswith("3")]
+    assert [row.summary for row in model.rows] == [f"exit 2  said {n} …" for n in expected]
+    assert told == sorted(told, reverse=True)
+    assert len(told) > 3
+    assert not model.is_searching
+    stream.store(CmdOutputObservation(command="x", content="second 3", metadata=CmdOutputMetadata(exit_code=1)))
+    model.apply(stream.events[-1])
+    assert model.rows[-1].id == 2_000
+
+
+async def test_what_the_store_can_leave_out_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "MOST", 50)
+    stream, model = StreamDouble("c"), EventsModel()
+    for n in range(5_000):
+        stream.store(MessageAction(content=str(n)), EventSource.USER if n % 1_000 == 0 else EventSource.AGENT)
+    for envelope in stream.events[-10:]:
+        model.apply(envelope)
+    model.set_filter(parse("source:user id>500"))
+    await search(model, stream, lambda: None)  # type: ignore[arg-type]
+    assert [row.id for row in model.rows] == [1_000, 2_000, 3_000, 4_000]
+    assert stream.reads == 1
+
+
+async def test_a_search_ends_when_the_filter_is_another_one() -> None:
+    stream, model = StreamDouble("c"), EventsModel()
+    commands(stream, 1_000)
+    for envelope in stream.events[-10:]:
+        model.apply(envelope)
+    model.set_filter(parse("said"))
+    await search(model, stream, lambda: model.set_filter(None))  # type: ignore[arg-type]
+    assert stream.reads == 1
+
+
+class SlowStream(StreamDouble):
+    """A stream during whose reads the user types another filter."""
+
+    def __init__(self, model: EventsModel) -> None:
+        super().__init__("c")
+        self._model = model
+
+    async def page(
+        self, *, before: int | None = None, limit: int = 100, where: EventFilter | None = None
+    ) -> list[Envelope]:
+        page = await super().page(before=before, limit=limit, where=where)
+        self._model.set_filter(parse("said"))
+        return page
+
+
+async def test_a_page_that_was_read_for_another_filter_is_not_taken_for_this_one() -> None:
+    model = EventsModel()
+    stream = SlowStream(model)
+    commands(stream, 1_000)
+    for envelope in stream.events[-10:]:
+        model.apply(envelope)
+    model.set_filter(parse("type:message"))
+    await search(model, stream, lambda: None)  # type: ignore[arg-type]
+    assert model.searched == 2_000
+
+
+def test_a_page_that_would_leave_a_gap_is_not_taken() -> None:
+    stream = StreamDouble("c")
+    commands(stream, 20)
+    model = fed(stream.events[:30], 20, 50)
+    model.all.drop(25)
+    model.prepend(stream.events[5:15])
+    assert [row.id for row in model.rows] == list(range(25, 30))
+
+
+# -- on the screen -----------------------------------------------------------------------------------------------------
+
+
+async def filled(it: Running, count: int = 200) -> SessionDouble:
+    """A conversation with many events, of which the last page is loaded, and the log in front."""
+    session = it.manager.add()
+    commands(session.stream, count)
+    await it.app.add_tab(session)  # type: ignore[arg-type]
+    await it.press("f3")
+    return session
+
+
+async def test_a_filter_is_typed_at_the_foot_of_the_log_and_said_in_its_title_until_escape() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        await it.press("slash", *"exit!=0", "enter")
+        view = it.app.workspace.events_view
+        assert it.app.focused is view
+        assert len(it.app.current.events.rows) == 67  # type: ignore[union-attr]
+        assert "exit!=0 · 67" in it.screen_text()
+        assert "exit 0" not in it.screen_text()
+        await it.press("escape")
+        assert "exit!=0 · 67" not in it.screen_text()
+        assert it.app.focused is view
+        assert "exit 0" in it.screen_text()
+
+
+async def test_what_is_typed_right_behind_the_slash_is_in_the_filter() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        for key in "/failed":
+            it.app.post_message(Key("slash" if key == "/" else key, key))
+        await it.settle()
+        assert it.app.workspace.filter_bar.query_one(Input).value == "failed"
+
+
+async def test_a_filter_that_is_wrong_says_so_and_stays_to_be_corrected() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        await it.press("slash", *"failed sorce=x", "enter")
+        assert "Column 8: There is no field sorce." in it.screen_text()
+        assert it.app.workspace.filter_bar.is_open
+        assert it.app.current.events.filter is None  # type: ignore[union-attr]
+        await it.press("escape")
+        assert it.app.focused is it.app.workspace.events_view
+        assert not it.app.workspace.filter_bar.display
+
+
+async def test_tab_completes_a_filter_and_up_brings_back_the_last_one() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        await it.press("slash", *"ty", "tab", *"run_", "tab", "enter")
+        assert str(it.app.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
+        assert "No event matches." in it.screen_text()
+        await it.press("escape", "slash", "up", "enter")
+        assert str(it.app.current.events.filter) == "type=run_ipython"  # type: ignore[union-attr]
+
+
+async def test_escape_leaves_the_filter_before_it_stops_the_agent() -> None:
+    async with running(size=(160, 40)) as it:
+        session = await filled(it)
+        await session.resume()
+        await it.settle()
+        await it.press("slash", *"failed", "enter", "escape")
+        assert it.app.current.events.filter is None  # type: ignore[union-attr]
+        assert ("interrupt",) not in session.wishes
+        await it.press("escape")
+        assert ("interrupt",) in session.wishes
+
+
+async def test_the_cursor_stays_on_its_event_when_a_filter_comes_and_goes() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        view = it.app.workspace.events_view
+        view.go_to(361)
+        await it.press("slash", *"failed", "enter")
+        assert view.row is not None
+        assert view.row.id == 361
+        await it.press("escape")
+        assert view.row.id == 361
+
+
+async def test_o_goes_from_a_result_to_its_action_and_back() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        view = it.app.workspace.events_view
+        view.go_to(351)
+        await it.press("o")
+        assert view.row is not None
+        assert view.row.id == 350
+        await it.press("o")
+        assert view.row.id == 351
+
+
+async def test_o_says_where_there_is_nowhere_to_go() -> None:
+    async with running(size=(160, 40)) as it:
+        session = await filled(it, 2)
+        await session.stream.append(CmdRunAction(command="sleep 9"))
+        await it.settle()
+        await it.press("end", "o")
+        assert "Nothing has come of it yet." in it.screen_text()
+
+
+async def test_an_event_is_gone_to_by_its_number_however_far_back() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it, 500)
+        await it.press("slash", *"failed", "enter")
+        await it.press("ctrl+x", "#", *"12", "enter")
+        view = it.app.workspace.events_view
+        assert view.row is not None
+        assert view.row.id == 12
+        assert "make 6" in it.screen_text()
+        await it.press("ctrl+x", "#", *"9999", "enter")
+        assert "There are the events 0 to 999." in it.screen_text()
+
+
+async def test_what_the_log_read_by_itself_is_not_there_twice_when_the_chat_reads_it_too() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it, 300)
+        tab = it.app.current
+        assert tab is not None
+        await tab.read_log_back()
+        await tab.read_back()
+        await tab.read_back()
+        assert [row.id for row in tab.events.rows] == list(range(300, 600))
+
+
+async def test_c_copies_the_event_as_it_is_stored() -> None:
+    async with running(size=(160, 40)) as it:
+        await filled(it)
+        it.app.workspace.events_view.go_to(350)
+        await it.press("c")
+        copied = json.loads(it.app.clipboard)
+        assert (copied["id"], copied["args"]["command"]) == (350, "make 175")
+        assert "Copied event 350 as JSON" in it.screen_text()
