@@ -34,6 +34,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.plugins import PluginRequirement, load
+from tui.panes.chat import diffs
 from tui.panes.chat.blocks import Mark
 from tui.panes.chat.pieces import PieceKind
 from tui.text import sanitize, sanitize_line, without_colours
@@ -50,6 +51,8 @@ DIFF_SOURCE_LIMIT = 64 * 1024
 NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
 INTERRUPTED_EXIT = 130
 STILL_RUNNING_EXIT = -1
+LANGUAGES = {"makefile": "make", "dockerfile": "docker"}
+"""Of files whose names have no ending."""
 TASK_GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
 
 
@@ -63,6 +66,7 @@ class Result:
     body: PieceKind = PieceKind.OUTPUT
     shown: int = TAIL_LINES
     folded: bool = True
+    language: str = ""
     pictures: tuple[str, ...] = ()
     """References."""
     pictures_fold: bool = False
@@ -211,11 +215,32 @@ def _edit_result(observation: FileEditObservation) -> Result:
     if not diff:
         text = output(observation.content)
         return Result(Mark.FAILED if text.startswith("ERROR:") else Mark.OK, text)
-    lines = [line for line in clean(diff).split("\n") if not line.startswith(("--- ", "+++ "))]
+    lines = diffs.refined(_without_header(clean(diff).split("\n")))
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)
     text = "\n".join(lines).rstrip()
-    return Result(Mark.OK, text, meta=f"+{added} −{removed}", body=PieceKind.DIFF, shown=DIFF_LINES)
+    language = language_of(observation.path)
+    return Result(Mark.OK, text, f"+{added} −{removed}", PieceKind.DIFF, DIFF_LINES, language=language)
+
+
+def _without_header(lines: list[str]) -> list[str]:
+    """The lines of a diff from its first hunk on: a removed line may look like a header too."""
+    first = next((at for at, line in enumerate(lines) if line.startswith("@@")), None)
+    if first is None:
+        return [line for line in lines if not line.startswith(("--- ", "+++ "))]
+    return lines[first:]
+
+
+def language_of(path: str) -> str:
+    """What a file is written in, by the ending of its name."""
+    name = path.rpartition("/")[2].lower()
+    return LANGUAGES.get(name) or name.rpartition(".")[2] * ("." in name)
+
+
+def path_of(event: Action | Observation) -> str:
+    """The file that an event is about, where its title ends in it."""
+    kinds = (FileReadAction, FileWriteAction, FileEditAction, FileReadObservation, FileEditObservation)
+    return clean(event.path, TITLE_LIMIT).strip() if isinstance(event, kinds) else ""
 
 
 def _task_line(task: dict[str, Any]) -> str:

@@ -49,7 +49,7 @@ from core.events import (
     UnknownObservation,
 )
 from tui.panes.chat.blocks import Block, Kind, Mark
-from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, result_of
+from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, result_of
 from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
 from tui.panes.pane import PaneModel
 from tui.text import sanitize_line
@@ -276,7 +276,9 @@ class ChatModel(PaneModel):
             self._calls[event_id] = known
             self._touch(known)
         else:
-            self._calls[event_id] = self._add(Block(Kind.TOOL, title, mark=mark, body=PieceKind.OUTPUT))
+            self._calls[event_id] = self._add(
+                Block(Kind.TOOL, title, mark=mark, body=PieceKind.OUTPUT, path=path_of(event))
+            )
 
     def _same_call_awaiting(self, title: str) -> Block | None:
         """The block of an action that was held for consent and now comes again, confirmed, as V0 wrote it."""
@@ -308,13 +310,14 @@ class ChatModel(PaneModel):
                 self._detail(f"{event.kind} {event.message or event.content}")
 
     def _orphan(self, event: Observation, cause: int) -> None:
-        block = self._add(Block(Kind.TOOL, orphan_title(event), body=PieceKind.OUTPUT))
+        block = self._add(Block(Kind.TOOL, orphan_title(event), body=PieceKind.OUTPUT, path=path_of(event)))
         self._orphans[cause] = block
         self._settle(block, result_of(event))
 
     def _settle(self, block: Block, result: Result) -> None:
         block.mark, block.text, block.meta = result.mark, result.text, result.meta
         block.body, block.shown, block.folded = result.body, result.shown, result.folded
+        block.language = result.language
         block.pictures, block.pictures_fold = result.pictures, result.pictures_fold
         self._touch(block)
 

@@ -22,7 +22,11 @@ ROLES = (
     "name",
     "added",
     "removed",
+    "added-word",
+    "removed-word",
     "output",
+    "hit",
+    "hit-here",
     "chip",
     "cursor",
 )
@@ -69,6 +73,10 @@ ChatView {
     & > .chat--name { color: $text-primary; }
     & > .chat--added { color: $text-success; background: $success 10%; }
     & > .chat--removed { color: $text-error; background: $error 10%; }
+    & > .chat--added-word { background: $success 32%; text-style: bold; }
+    & > .chat--removed-word { background: $error 32%; text-style: bold; }
+    & > .chat--hit { background: $warning 30%; }
+    & > .chat--hit-here { background: $warning; color: $background; text-style: bold; }
     & > .chat--output { color: $foreground 80%; }
     & > .chat--chip { color: $text-primary; background: $primary-muted; text-style: bold; }
     & > .chat--cursor { color: $accent; }

@@ -1,0 +1,208 @@
+"""Finder: the transcript as something that can be searched (`tui.find.Findable`).
+
+The search goes through the model's text; only the hits in sight are looked for in what is drawn. Where a hit is gone
+to, its block unfolds. Part of `ChatView`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, show_hit_map
+from tui.panes.chat.canvas import Canvas
+from tui.panes.chat.column import Anchor
+from tui.panes.chat.overlays import with_marks
+from tui.panes.chat.pieces import PieceKind
+from tui.panes.chat.search import BlockSearch, Hit, Span, drawn_hits
+
+if TYPE_CHECKING:
+    from textual.strip import Strip
+
+    from tui.panes.chat.column import Row
+    from tui.panes.chat.model import ChatModel
+    from tui.panes.chat.pieces import Piece
+
+SAID_BY_US = frozenset({PieceKind.BLANK, PieceKind.HIDDEN, PieceKind.DIFF_GAP, PieceKind.PICTURE})
+"""Pieces that are no text of the block."""
+LOOKED_AT = 256
+"""Pieces whose hits are remembered; a screen shows a few dozen."""
+TRIES = 4
+"""A hit's row is exact once what is drawn above it is; each try draws that."""
+
+
+class Finder(Canvas):
+    """The part of the transcript's view that finds text."""
+
+    class OlderWanted(Message, namespace="chat_view"):
+        """The reader is near the top, and the log has older events than the model."""
+
+    search: BlockSearch | None = None
+    """What is looked for at the moment."""
+    hit: Hit | None = None
+    """The hit that the reader is at."""
+    _here: tuple[int, int, int] | None = None
+    """The same in what is drawn: serial, piece, number in the piece."""
+    _drawn: OrderedDict[Piece, list[list[Span]]] = OrderedDict()
+    _searching = False
+    _going_back = False
+    """The page before was asked for, to find a hit in it."""
+
+    @property
+    def tally(self) -> Tally:
+        search, model = self.search, self._model
+        if search is None or model is None:
+            return Tally()
+        here = search.number(self.hit) if self.hit is not None else 0
+        note = "older events are not loaded: N loads more" if model.first_id else ""
+        return Tally(here, search.total, not search.complete, note)
+
+    def find(self, query: Query | None) -> None:
+        """Look for this in every block, and go to the first hit from the top of the screen on."""
+        model = self._model
+        self.hit = self._here = None
+        self._going_back = False
+        self._drawn = OrderedDict()
+        self.search = BlockSearch(model, query) if model is not None and query is not None else None
+        show_hit_map(self, self._hit_cells if self.search else None, self.styles_used["hit-here"].bgcolor)
+        self.refresh()
+        if self.search is not None and not self._searching:
+            self._search_on()
+
+    def attach(self, model: ChatModel | None) -> None:
+        query = self.search.query if self.search is not None else None
+        self.search = None
+        super().attach(model)
+        if query is not None:
+            self.find(query)
+
+    def _search_on(self) -> None:
+        """One portion of the search; the next one comes after whatever else waits."""
+        search = self.search
+        self._searching = False
+        if search is None:
+            return
+        search.go_on(monotonic() + SLICE_S, monotonic)
+        place = self.place
+        if self.hit is None and place is not None and search.total:
+            hit = search.nearest(self._top_serial())
+            if search.complete or (hit is not None and hit.serial >= self._top_serial()):
+                self._go_to(hit)
+        if search.complete and self._going_back:
+            self._going_back = False
+            if self.hit is not None and not search.is_first(self.hit):
+                self._go_to(search.beside(self.hit, -1))
+        if not search.complete:
+            self._searching = True
+            self.set_timer(PAUSE_S, self._search_on)
+        self.vertical_scrollbar.refresh()
+        self.post_message(TallyChanged())
+
+    def _top_serial(self) -> int:
+        assert self.place is not None
+        column = self.place.column
+        return column.anchor(self.scroll_offset.y).serial
+
+    def before_sync(self, model: ChatModel) -> None:
+        """What changed is searched again, and what is new for the first time."""
+        search = self.search
+        if search is None:
+            return
+        before = search.total
+        search.again(model.touched)
+        if not self._searching and (not search.complete or search.total != before):
+            self._search_on()
+
+    def go_to_hit(self, step: Step) -> None:
+        """Go to the next hit or the one before; before the first one stands what has not been loaded yet."""
+        search, model = self.search, self._model
+        if search is None or model is None:
+            return
+        if self.hit is None:
+            self._go_to(search.nearest(self._top_serial()) if self.place is not None else None)
+        elif step < 0 and model.first_id and search.is_first(self.hit):
+            self._going_back = True
+            self.post_message(self.OlderWanted())
+        else:
+            self._go_to(search.beside(self.hit, step))
+        self.post_message(TallyChanged())
+
+    def _go_to(self, hit: Hit | None) -> None:
+        """Put the block cursor on a hit's block, unfold it where the hit is folded away, and show the hit."""
+        place, search = self.place, self.search
+        if hit is None or place is None or search is None:
+            return
+        column = place.column
+        block = column.block(hit.serial - column.base)
+        self.hit, place.cursor = hit, block
+        number, nth = self._piece_of(hit)
+        drawn = self._hits_in(column.pieces(hit.serial)[number])
+        if block.folded and block.can_fold and nth >= len(drawn):
+            column.model.toggle(block)
+            self.flush()
+            number, nth = self._piece_of(hit)
+            drawn = self._hits_in(column.pieces(hit.serial)[number])
+        nth = min(nth, len(drawn) - 1)
+        self._here = (hit.serial, number, nth)
+        self._show(Anchor(hit.serial, number, drawn[nth][0][0] if drawn else 0))
+
+    def _piece_of(self, hit: Hit) -> tuple[int, int]:
+        """The piece of its block that a hit is in, and which one it is there."""
+        assert self.place is not None
+        assert self.search is not None
+        nth = hit.nth
+        for number, piece in enumerate(self.place.column.pieces(hit.serial)):
+            if piece.kind not in SAID_BY_US:
+                count = self.search.query.count(piece.text)
+                if nth < count:
+                    return number, nth
+                nth -= count
+        return 0, nth
+
+    def _show(self, anchor: Anchor) -> None:
+        """Bring a row into sight, a third down the screen."""
+        assert self.place is not None
+        column, height = self.place.column, self.scrollable_content_region.height
+        for _ in range(TRIES):
+            row = column.row(anchor)
+            if self.scroll_offset.y <= row < self.scroll_offset.y + height:
+                break
+            self._hold(row - height // 3)
+        self.refresh(self.size.region)
+
+    # What is drawn
+
+    def overlaid(self, found: Row, row: int) -> Strip:
+        strip = super().overlaid(found, row)
+        if self.search is None or found.piece.kind in SAID_BY_US:
+            return strip
+        others: list[tuple[int, int]] = []
+        here: list[tuple[int, int]] = []
+        for nth, spans in enumerate(self._hits_in(found.piece)):
+            marked = [(start, end) for at, start, end in spans if at == found.at]
+            (here if (found.serial, found.number, nth) == self._here else others).extend(marked)
+        strip = with_marks(strip, others, self.styles_used["hit"].background_style)
+        return with_marks(strip, here, self.styles_used["hit-here"])
+
+    def _hits_in(self, piece: Piece) -> list[list[Span]]:
+        assert self.search is not None
+        assert self.place is not None
+        known = self._drawn.get(piece)
+        if known is None:
+            known = self._drawn[piece] = drawn_hits(self.place.column.rows_of(piece), self.search.query)
+            if len(self._drawn) > LOOKED_AT:
+                self._drawn.popitem(last=False)
+        return known
+
+    def _restyle(self) -> None:
+        self._drawn = OrderedDict()  # rows are others at another width
+        super()._restyle()
+
+    def _hit_cells(self, height: int) -> set[int]:
+        if self.search is None or self.place is None:
+            return set()
+        column = self.place.column
+        return self.search.cells(height, column.heights, column.base)
