@@ -403,7 +403,7 @@ class HandloomApp(Handlers, App[None]):
 
     def on_chat_view_copied(self, message: ChatView.Copied) -> None:
         """Say what went to the clipboard."""
-        self.flash(f"Copied {len(message.text)} characters.")
+        self.flash(message.said or f"Copied {len(message.text)} characters.")
 
     def on_browser_view_copied(self, message: BrowserView.Copied) -> None:
         """Say what went to the clipboard."""

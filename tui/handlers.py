@@ -14,6 +14,7 @@ from tui.cards import ApprovalCard
 from tui.conversations import Conversations
 from tui.footer import MODE_WORDS, MODES
 from tui.palette import TablePalette
+from tui.reading import Reading
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.help import help_text
 
@@ -34,7 +35,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Conversations, _App):
+class Handlers(Answers, Conversations, Reading, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class Handlers(Answers, Conversations, _App):
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.current
         card = workspace.card
+        if self.leave_find():
+            return
         if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
             card.stop_writing()
         elif workspace.notice.display:

@@ -72,7 +72,7 @@ def test_a_command_that_was_left_running_is_past_once_the_shell_is_free() -> Non
 
 
 def test_output_is_folded_to_its_end_and_a_failure_shows_more() -> None:
-    output = "\n".join(f"line {i}" for i in range(30))
+    output = "\n".join(f"line {i}" for i in range(60))
     ok, failed = folded(
         conversation(
             CmdRunAction(command="a"),
@@ -81,8 +81,8 @@ def test_output_is_folded_to_its_end_and_a_failure_shows_more() -> None:
             (ran("b", output, 1), 2),
         )
     ).blocks
-    assert lines_shown(ok) == ["$ a", "… 26 more lines", "line 26", "line 27", "line 28", "line 29"]
-    assert lines_shown(failed)[:3] == ["$ b", "… 18 more lines", "line 18"]
+    assert lines_shown(ok) == ["$ a", "… 56 more lines", "line 56", "line 57", "line 58", "line 59"]
+    assert lines_shown(failed)[:3] == ["$ b", "… 48 more lines", "line 48"]
 
 
 def test_unfolding_shows_everything_and_folding_hides_it_again() -> None:

@@ -100,6 +100,11 @@ class Block:
             return hides or "\n" in self.title or len(self.title) > THOUGHT_CHARS
         return self.kind is Kind.THOUGHT and self.open is None and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is something that the agent says to the user."""
+        return self.kind in (Kind.AGENT, Kind.FINISH) and bool(self.text)
+
     def plain(self) -> str:
         """All of it as text, for the clipboard."""
         return "\n".join(part for part in (self.title, self.text) if part)
@@ -144,6 +149,8 @@ class Block:
         body = diffs.pieces(lines, self.language, split) if is_diff else self._literal(lines)
         if not self.folded or hidden <= 0:
             return found + body
+        if self.body is PieceKind.PLAN:
+            return found  # its title says how far it came
         say = Piece(PieceKind.HIDDEN, f"… {hidden:,} more line{'s' if hidden > 1 else ''}", self.kind, wide=is_diff)
         return [*found, say, *body] if self.body is PieceKind.OUTPUT else [*found, *body, say]
 

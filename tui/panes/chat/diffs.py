@@ -259,11 +259,18 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans] | None:
         if tag == "equal":
             kept += sum(len(word) for word in olds[i:i_end] if not word.isspace())
         else:
-            _mark(marks[0], at, at + left, old)
-            _mark(marks[1], to, to + right, new)
+            same = _common_blanks(old[at : at + left], new[to : to + right])
+            _mark(marks[0], at + same, at + left, old)
+            _mark(marks[1], to + same, to + right, new)
         at, to = at + left, to + right
     most = max(sum(map(len, _words(old))), sum(map(len, _words(new))))
     return marks if kept >= KEPT * most else None
+
+
+def _common_blanks(one: str, other: str) -> int:
+    """How far two texts begin with the same blanks: of a line that moved in, only the step is a change."""
+    count = min(len(one) - len(one.lstrip()), len(other) - len(other.lstrip()))
+    return count if one[:count] == other[:count] else 0
 
 
 def _mark(spans: Spans, start: int, end: int, line: str) -> None:

@@ -20,7 +20,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from tui.panes.chat.diff_lines import DiffLines
+from tui.panes.chat.diff_lines import DiffLines, folded
 from tui.panes.chat.overlays import GUTTER
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.roles import MARKS, QUIET
@@ -133,6 +133,13 @@ class Renderer:
             return [text]
         return [row.plain for row in Text(text, end="").wrap(self._console, max(1, width), overflow="fold")]
 
+    def _filled(self, text: str, width: int) -> list[str]:
+        """The same; where a long word, as a path is, would leave a row half empty, it is cut."""
+        rows = self._wrap(text, width)
+        if any(cell_len(row) * 2 < width for row in rows[:-1]):
+            return ["".join(part.text for part in row) for row in folded([(Style(), text)], width)]
+        return rows
+
     def _title(self, piece: Piece) -> Iterable[Line]:
         head, _, rest = piece.text.partition("\n")
         room = self.column - 2 - (cell_len(piece.meta) + 2 if piece.meta else 0)
@@ -148,7 +155,7 @@ class Renderer:
         yield self._headline(piece, title)
 
     def _title_whole(self, piece: Piece) -> Iterable[Line]:
-        rows = [row for line in piece.text.split("\n") for row in self._wrap(line, self.column - 2)]
+        rows = [row for line in piece.text.split("\n") for row in self._filled(line, self.column - 2)]
         meta_fits = "\n" not in piece.meta and cell_len(rows[-1]) + cell_len(piece.meta) + 4 <= self.column
         style = self._title_style(piece)
         for index, row in enumerate(rows):
