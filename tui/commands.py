@@ -26,6 +26,7 @@ class Scope(StrEnum):
     BROWSER = "browser"
     APPROVAL = "question"
     HALT = "halt"
+    FIND = "find"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,12 @@ COMMANDS: tuple[Command, ...] = (
             native=True),
     Command("list.find_prev", ("N",), "Hit before", "The place before; before the first, older events are loaded.",
             _LIST, Scope.LIST, native=True),
+    Command("find.next", ("enter",), "Next hit", "The next place; after the last one, the first.", _LIST, Scope.FIND,
+            hint="next", native=True),
+    Command("find.prev", ("up", "shift+enter"), "Hit before", "The place before.", _LIST, Scope.FIND, hint="before",
+            native=True),
+    Command("find.read", ("tab",), "Read on", "To the pane; n and N go on there, Esc ends the search.", _LIST,
+            Scope.FIND, hint="to the pane", native=True),
     Command("chat.fold", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),

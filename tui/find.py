@@ -25,6 +25,8 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.widgets import Input, Static
 
+from tui.commands import BY_ID
+
 SLICE_S = 0.006
 """How long a search works at a stretch; a frame and a key fit between two stretches."""
 PAUSE_S = 0.002
@@ -50,7 +52,7 @@ class Query:
 
     def count(self, text: str) -> int:
         """How often it stands in a text."""
-        return sum(1 for _ in self.pattern.finditer(text))
+        return len(self.pattern.findall(text))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where it stands in a text."""
@@ -95,9 +97,9 @@ class FindInput(Input):
     """The words that are looked for."""
 
     BINDINGS: ClassVar = [
-        Binding("down", "step(1)", "Next", show=False, id="find.input_next"),
-        Binding("up,shift+enter", "step(-1)", "Previous", show=False, id="find.input_prev"),
-        Binding("tab", "to_pane", "To the pane", show=False, id="find.to_pane"),
+        Binding("down", "step(1)", show=False, id="find.down"),
+        Binding(",".join(BY_ID["find.prev"].keys), "step(-1)", show=False, id="find.prev"),
+        Binding(",".join(BY_ID["find.read"].keys), "to_pane", show=False, id="find.read"),
     ]
 
     def action_step(self, step: Step) -> None:

@@ -165,6 +165,7 @@ class Canvas(ScrollView, can_focus=True):
         self.before_sync(place.column.model)
         dirty = place.column.sync()
         self._settle()
+        self.after_sync()
         height = self.size.height
         if dirty is None:
             self.refresh()
@@ -175,6 +176,9 @@ class Canvas(ScrollView, can_focus=True):
 
     def before_sync(self, model: ChatModel) -> None:
         """The model's changes are about to be taken in."""
+
+    def after_sync(self) -> None:
+        """They have been."""
 
     def held(self) -> None:
         """The reader has been put at a row."""

@@ -104,13 +104,25 @@ def refined(lines: Sequence[str]) -> list[str]:
 def _finer(removed: list[str], added: list[str]) -> list[str]:
     from difflib import SequenceMatcher  # not needed for the first frame
 
+    olds, news = _with_ends(removed), _with_ends(added)
     found = []
-    matcher = SequenceMatcher(None, [line[1:] for line in removed], [line[1:] for line in added])
+    matcher = SequenceMatcher(None, [line[1:] for line in olds], [line[1:] for line in news])
     for tag, old, old_end, new, new_end in matcher.get_opcodes():
         if tag == "equal":
-            found += [line if line.startswith("\\") else " " + line[1:] for line in removed[old:old_end]]
+            found += [" " + line[1:] for line in olds[old:old_end]]
         else:
-            found += [*removed[old:old_end], *added[new:new_end]]
+            found += [*olds[old:old_end], *news[new:new_end]]
+    return [line for whole in found for line in whole.split("\n")]
+
+
+def _with_ends(lines: list[str]) -> list[str]:
+    """The lines, those without a newline together with the line that says so: they differ by it."""
+    found: list[str] = []
+    for line in lines:
+        if line.startswith("\\"):
+            found[-1] += "\n" + line
+        else:
+            found.append(line)
     return found
 
 

@@ -48,6 +48,7 @@ class Finder(Canvas):
     """The same in what is drawn: serial, piece, number in the piece."""
     _drawn: OrderedDict[Piece, list[list[Span]]] = OrderedDict()
     _searching = False
+    _told = Tally()
     _going_back = False
     """The page before was asked for, to find a hit in it."""
 
@@ -67,8 +68,9 @@ class Finder(Canvas):
         self._going_back = False
         self._drawn = OrderedDict()
         self.search = BlockSearch(model, query) if model is not None and query is not None else None
-        show_hit_map(self, self._hit_cells if self.search else None, self.styles_used["hit-here"].bgcolor)
+        self._show_map()
         self.refresh()
+        self._told = Tally()
         if self.search is not None and not self._searching:
             self._search_on()
 
@@ -82,9 +84,11 @@ class Finder(Canvas):
     def _search_on(self) -> None:
         """One portion of the search; the next one comes after whatever else waits."""
         search = self.search
-        self._searching = False
+        self._searching = search is not None
         if search is None:
             return
+        if not self.current:
+            self.flush()  # a hit is gone to in what is drawn
         search.go_on(monotonic() + SLICE_S, monotonic)
         place = self.place
         if self.hit is None and place is not None and search.total:
@@ -95,11 +99,13 @@ class Finder(Canvas):
             self._going_back = False
             if self.hit is not None and not search.is_first(self.hit):
                 self._go_to(search.beside(self.hit, -1))
-        if not search.complete:
-            self._searching = True
+        self._searching = not search.complete
+        if self._searching:
             self.set_timer(PAUSE_S, self._search_on)
         self.vertical_scrollbar.refresh()
-        self.post_message(TallyChanged())
+        if self.tally != self._told:
+            self._told = self.tally
+            self.post_message(TallyChanged())
 
     def _top_serial(self) -> int:
         assert self.place is not None
@@ -107,13 +113,13 @@ class Finder(Canvas):
         return column.anchor(self.scroll_offset.y).serial
 
     def before_sync(self, model: ChatModel) -> None:
-        """What changed is searched again, and what is new for the first time."""
-        search = self.search
-        if search is None:
-            return
-        before = search.total
-        search.again(model.touched)
-        if not self._searching and (not search.complete or search.total != before):
+        """What changed is searched again."""
+        if self.search is not None:
+            self.search.again(model.touched)
+
+    def after_sync(self) -> None:
+        """What is new is searched for the first time."""
+        if self.search is not None and not self._searching:
             self._search_on()
 
     def go_to_hit(self, step: Step) -> None:
@@ -200,6 +206,12 @@ class Finder(Canvas):
     def _restyle(self) -> None:
         self._drawn = OrderedDict()  # rows are others at another width
         super()._restyle()
+        if self.search is not None:
+            self._show_map()
+
+    def _show_map(self) -> None:
+        here = self.styles_used.get("hit-here")
+        show_hit_map(self, self._hit_cells if self.search else None, here.bgcolor if here else None)
 
     def _hit_cells(self, height: int) -> set[int]:
         if self.search is None or self.place is None:

@@ -246,7 +246,7 @@ def fences(text: str) -> list[str]:
             code.append(line[min(len(line) - len(line.lstrip(" ")), indent) :])
         elif (begun := _FENCE.match(line)) is not None:
             indent, fence = len(begun[1]), begun[2]
-    return [code for code in [*found, "\n".join(code)] if code]
+    return [code for code in [*found, "\n".join(code).rstrip("\n")] if code]
 
 
 def fence_of(pieces: list[Piece], number: int) -> int:

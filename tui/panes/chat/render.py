@@ -125,7 +125,7 @@ class Renderer:
     def _strip(self, line: Line, wide: bool = False) -> Strip:
         margin = self._margins[wide]
         segments = [margin, *line] if margin.text else line
-        return Strip(segments).adjust_cell_length(self.width, self._styles["text"])
+        return Strip(segments).adjust_cell_length(self.width, margin.style)
 
     def _wrap(self, text: str, width: int) -> list[str]:
         """A line as rows of at most `width` cells, cut between words where that is possible."""
