@@ -8,9 +8,9 @@ particular.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 from rich.color import Color
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -23,6 +23,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
+from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from tui.commands import BY_ID
@@ -80,6 +81,7 @@ class TallyChanged(Message):
     """A search went on; the sender's `tally` says how far."""
 
 
+@runtime_checkable
 class Findable(Protocol):
     """A pane that can be searched."""
 
@@ -91,6 +93,17 @@ class Findable(Protocol):
 
     def go_to_hit(self, step: Step) -> None:
         """Go to the next hit, or the one before."""
+
+
+def with_marks(strip: Strip, spans: Sequence[tuple[int, int]], style: Style) -> Strip:
+    """A row with the characters of these spans in another style; an end of -1 is the end of the row."""
+    text = strip.text
+    for start, end in spans:
+        cells = (strip.index_to_cell_position(at) if 0 <= at < len(text) else strip.cell_length for at in (start, end))
+        left, right = cells
+        marked = [Segment(part, (own or Style()) + style, control) for part, own, control in strip.crop(left, right)]
+        strip = Strip.join([strip.crop(0, left), Strip(marked), strip.crop(right)])
+    return strip
 
 
 class FindInput(Input):

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 from textual.scroll_view import ScrollView
 
-from tui.find import FindBar, TallyChanged
+from tui.find import Findable, FindBar, TallyChanged
 
 if TYPE_CHECKING:
     from tui.conversation import ConversationTab
     from tui.screens.workspace import Workspace
-
-SEARCHED = ("chat", "events", "terminal")
-"""Panes that can be searched."""
 
 
 class Reading:
@@ -34,7 +31,7 @@ class Reading:
         """Search the pane in focus; from anywhere else, the chat."""
         workspace, bar = self.workspace, self.find_bar
         focused = workspace.focused
-        name = focused.id if focused is not None and focused.id in SEARCHED else "chat"
+        name = focused.id if isinstance(focused, Findable) and focused.id else "chat"
         if bar is not None and (focused is bar.input or bar.view.id == name):
             bar.input.focus()
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from core.events import (
-    Event,
     ActionConfirmationStatus,
     AgentFinishAction,
     AgentState,
@@ -15,6 +14,7 @@ from core.events import (
     ChangeAgentStateAction,
     CmdRunAction,
     ErrorObservation,
+    Event,
     FileEditAction,
     FileEditObservation,
     FileReadAction,

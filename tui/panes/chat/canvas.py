@@ -19,8 +19,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.find import with_marks
 from tui.panes.chat.column import Anchor, Column, Row
-from tui.panes.chat.overlays import selected, side_at, with_chip, with_cursor, with_marks
+from tui.panes.chat.overlays import selected, side_at, with_chip, with_cursor
 from tui.panes.chat.render import Renderer
 from tui.panes.chat.roles import ROLES
 

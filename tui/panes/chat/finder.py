@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, show_hit_map
+from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, show_hit_map, with_marks
 from tui.panes.chat.canvas import Canvas
 from tui.panes.chat.column import Anchor
-from tui.panes.chat.overlays import with_marks
 from tui.panes.chat.pieces import PieceKind
 from tui.panes.chat.search import BlockSearch, Hit, Span, drawn_hits
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -24,17 +24,6 @@ def with_cursor(strip: Strip, x: int, style: Style) -> Strip:
     if x < 0:
         return strip
     return Strip.join([strip.crop(0, x), Strip([Segment(CURSOR, style + GUTTER)], 1), strip.crop(x + 1)])
-
-
-def with_marks(strip: Strip, spans: Sequence[tuple[int, int]], style: Style) -> Strip:
-    """The row with the characters of these spans in another style; an end of -1 is the end of the row."""
-    text = strip.text
-    for start, end in spans:
-        cells = (strip.index_to_cell_position(at) if 0 <= at < len(text) else strip.cell_length for at in (start, end))
-        left, right = cells
-        marked = [Segment(part, (own or Style()) + style, control) for part, own, control in strip.crop(left, right)]
-        strip = Strip.join([strip.crop(0, left), Strip(marked), strip.crop(right)])
-    return strip
 
 
 def with_chip(strip: Strip, text: str, style: Style) -> Strip:
