@@ -223,6 +223,35 @@ async def test_before_the_first_hit_older_events_are_loaded_and_searched() -> No
         assert app.view.tally == Tally(40, 41)
 
 
+async def test_pages_are_loaded_until_one_has_a_hit() -> None:
+    model = dialogue(10, first=90)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        assert (await found(pilot, app.view, "needle")).total == 0
+        app.view.go_to_hit(-1)
+        for first in (80, 70, 60):
+            await pilot.pause()
+            assert [type(message) for message in app.heard] == [ChatView.OlderWanted]
+            assert app.view.tally.searching
+            app.heard.clear()
+            said = "a needle" if first == 60 else "hay"
+            model.prepend([envelope(n, MessageAction(content=f"{said} {n}")) for n in range(first, first + 10)])
+            await settled(pilot, app.view)
+        assert app.view.tally == Tally(10, 10, False, app.view.tally.note)
+        assert any("a needle 69" in row for row in rows(app.view))
+
+
+async def test_at_the_beginning_the_search_goes_back_no_further() -> None:
+    model = dialogue(10, first=10)
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        await found(pilot, app.view, "message 12 line 0")
+        app.view.go_to_hit(-1)
+        model.prepend([envelope(n, MessageAction(content="hay")) for n in range(10)])
+        await settled(pilot, app.view)
+        assert app.view.tally == Tally(1, 1)
+
+
 async def test_another_conversation_is_searched_for_the_same() -> None:
     other = dialogue(3)
     say(other, 3, "a needle, and a needle")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from core.events import AgentFinishAction, AgentState
+from core.events import AgentFinishAction, AgentState, FileEditAction
+from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until
 from tui.commands import Scope
 from tui.find import FindBar
@@ -112,6 +113,20 @@ async def test_the_footer_tells_the_keys_of_the_search() -> None:
         await it.press("ctrl+f")
         assert it.app.workspace.scope is Scope.FIND
         assert "to the pane" in it.screen_text()
+
+
+async def test_what_stands_on_an_older_page_is_found_once_it_is_loaded() -> None:
+    manager = ManagerDouble()
+    stored = manager.add(workspace="/work")
+    for n in range(400):
+        stored.stream.store(FileEditAction(path=f"file {n} end"))
+    async with running(manager=manager) as it:
+        await it.press("ctrl+f", *"file 33 end")
+        assert "no hit · older events are not loaded, ↑ loads them" in it.screen_text()
+        await it.press("up")
+        await until(it.pilot, lambda: it.app.workspace.chat.tally.total == 1)
+        await it.settle()
+        assert "edit file 33 end" in it.screen_text()
 
 
 async def test_leader_y_copies_the_last_answer() -> None:

@@ -49,7 +49,9 @@ class Finder(Canvas):
     _searching = False
     _told = Tally()
     _going_back = False
-    """The page before was asked for, to find a hit in it."""
+    """Pages before are loaded, one after the other, until there is a hit in one."""
+    _asked_from: int | None = None
+    """The oldest event that was loaded when the page before it was asked for."""
 
     @property
     def tally(self) -> Tally:
@@ -57,8 +59,8 @@ class Finder(Canvas):
         if search is None or model is None:
             return Tally()
         here = search.number(self.hit) if self.hit is not None else 0
-        note = "older events are not loaded: N loads more" if model.first_id else ""
-        return Tally(here, search.total, not search.complete, note)
+        note = "older events are not loaded, ↑ loads them" if model.first_id and not self._going_back else ""
+        return Tally(here, search.total, not search.complete or self._going_back, note)
 
     def find(self, query: Query | None) -> None:
         """Look for this in every block, and go to the first hit from the top of the screen on."""
@@ -95,9 +97,7 @@ class Finder(Canvas):
             if search.complete or (hit is not None and hit.serial >= self._top_serial()):
                 self._go_to(hit)
         if search.complete and self._going_back:
-            self._going_back = False
-            if self.hit is not None and not search.is_first(self.hit):
-                self._go_to(search.beside(self.hit, -1))
+            self._go_back(search)
         self._searching = not search.complete
         if self._searching:
             self.set_timer(PAUSE_S, self._search_on)
@@ -105,6 +105,18 @@ class Finder(Canvas):
         if self.tally != self._told:
             self._told = self.tally
             self.post_message(TallyChanged())
+
+    def _go_back(self, search: BlockSearch) -> None:
+        """Go to the hit before, in a page that has just come; without one, ask for the page before that."""
+        assert self._model is not None
+        first = self._model.first_id
+        is_new = self._asked_from != first
+        self._going_back = bool(first) and (not is_new or search.is_first(self.hit))
+        if not self._going_back and self.hit is not None:
+            self._go_to(search.beside(self.hit, -1))
+        elif self._going_back and is_new:
+            self._asked_from = first
+            self.post_message(self.OlderWanted())
 
     def _top_serial(self) -> int:
         assert self.place is not None
@@ -126,12 +138,10 @@ class Finder(Canvas):
         search, model = self.search, self._model
         if search is None or model is None:
             return
-        if self.hit is None:
-            self._go_to(search.nearest(self._top_serial()) if self.place is not None else None)
-        elif step < 0 and model.first_id and search.is_first(self.hit):
-            self._going_back = True
-            self.post_message(self.OlderWanted())
-        else:
+        if step < 0 and model.first_id and search.is_first(self.hit):
+            self._going_back, self._asked_from = True, None
+            self._go_back(search)
+        elif self.hit is not None:
             self._go_to(search.beside(self.hit, step))
         self.post_message(TallyChanged())
 

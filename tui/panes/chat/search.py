@@ -113,8 +113,10 @@ class BlockSearch:
         serial = self.serials[at % len(self.serials)]
         return Hit(serial, 0) if step > 0 else self._last_of(serial)
 
-    def is_first(self, hit: Hit) -> bool:
-        """Whether no hit stands before this one."""
+    def is_first(self, hit: Hit | None) -> bool:
+        """Whether no hit stands before this one; None stands for where there is none yet."""
+        if hit is None:
+            return not self.serials
         return hit.nth == 0 and (not self.serials or hit.serial <= self.serials[0])
 
     def _last_of(self, serial: int) -> Hit:
@@ -148,8 +150,8 @@ class BlockSearch:
         block = self._model.blocks[serial - self._model.blocks[0].serial]
         if row == 0 and self.query.pattern.search(block.title):
             return True
-        size = max(1, len(block.text))
-        start, end = size * row // height, size * (row + rows + 1) // height
+        size, room = len(block.text), len(self.query.text)
+        start, end = max(0, size * row // height - room), size * (row + max(1, rows)) // height + room
         return self.query.pattern.search(block.text, start, end) is not None
 
 
