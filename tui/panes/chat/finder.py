@@ -95,6 +95,7 @@ class Finder(Canvas):
         if self.hit is None and place is not None and search.total:
             hit = search.nearest(self._top_serial())
             if search.complete or (hit is not None and hit.serial >= self._top_serial()):
+                self._going_back = False
                 self._go_to(hit)
         if search.complete and self._going_back:
             self._go_back(search)
