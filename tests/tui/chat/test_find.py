@@ -109,6 +109,18 @@ async def test_the_first_hit_is_the_one_nearest_to_what_is_read() -> None:
         assert marked(app.view, "hit-here") == ["message 4 line 1"]
 
 
+async def test_each_letter_is_looked_for_from_where_the_search_began() -> None:
+    app = ChatApp(dialogue(100))
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.go_to_row(app.view.virtual_size.height // 2)
+        await found(pilot, app.view, "message 2")
+        assert app.view.hit is not None
+        assert app.view.hit.serial < 30
+        await found(pilot, app.view, "message")
+        assert app.view.hit is not None
+        assert app.view.hit.serial > 40
+
+
 async def test_n_goes_on_and_capital_n_back_and_all_hits_in_sight_are_marked() -> None:
     app = ChatApp(dialogue(100))
     async with app.run_test(size=SIZE) as pilot:
@@ -202,9 +214,12 @@ async def test_what_is_said_while_searching_is_found_too() -> None:
     app = ChatApp(model)
     async with app.run_test(size=SIZE) as pilot:
         assert (await found(pilot, app.view, "needle")) == Tally()
+        app.view.go("home")
         say(model, 20, "a needle")
         await settled(pilot, app.view)
-        assert app.view.tally.total == 1
+        assert app.view.tally == Tally(0, 1), "the reader is not taken away"
+        app.view.go_to_hit(1)
+        assert app.view.tally == Tally(1, 1)
 
 
 async def test_before_the_first_hit_older_events_are_loaded_and_searched() -> None:

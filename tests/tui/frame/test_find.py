@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.events import AgentFinishAction, AgentState, FileEditAction
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until
@@ -70,6 +72,16 @@ async def test_the_bar_stands_on_the_last_row_of_the_pane_and_covers_nothing() -
         )
         await it.press("escape")
         assert chat.scrollable_content_region.bottom == chat.region.bottom
+
+
+@pytest.mark.parametrize("size", [(20, 5), (30, 8), (80, 24), (250, 80)])
+async def test_any_size_has_room_for_it(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        await conversed(it, 20)
+        await it.press("ctrl+f", *"answer 3")
+        assert it.app.workspace.chat.tally.here == 1
+        await it.press("enter", "escape")
+        assert bar(it) is None
 
 
 async def test_escape_stops_the_agent_only_where_no_search_has_the_keys() -> None:

@@ -48,6 +48,10 @@ class Finder(Canvas):
     _drawn: OrderedDict[Piece, list[list[Span]]] = OrderedDict()
     _searching = False
     _told = Tally()
+    _from = 0
+    """The block that was on top when the reader began to search."""
+    _goes_first = False
+    """The first hit is still to be gone to."""
     _going_back = False
     """Pages before are loaded, one after the other, until there is a hit in one."""
     _asked_from: int | None = None
@@ -65,8 +69,10 @@ class Finder(Canvas):
     def find(self, query: Query | None) -> None:
         """Look for this in every block, and go to the first hit from the top of the screen on."""
         model = self._model
+        if self.search is None and self.place is not None:
+            self._from = self._top_serial()  # each letter of what is looked for begins there
         self.hit = self._here = None
-        self._going_back = False
+        self._goes_first, self._going_back = query is not None, False
         self._drawn = OrderedDict()
         self.search = BlockSearch(model, query) if model is not None and query is not None else None
         self._show_map()
@@ -92,11 +98,13 @@ class Finder(Canvas):
             self.flush()  # a hit is gone to in what is drawn
         search.go_on(monotonic() + SLICE_S, monotonic)
         place = self.place
-        if self.hit is None and place is not None and search.total:
-            hit = search.nearest(self._top_serial())
-            if search.complete or (hit is not None and hit.serial >= self._top_serial()):
-                self._going_back = False
+        if self._goes_first and place is not None and search.total:
+            hit = search.nearest(self._from)
+            if search.complete or (hit is not None and hit.serial >= self._from):
+                self._goes_first = self._going_back = False
                 self._go_to(hit)
+        elif search.complete and not self._going_back:
+            self._goes_first = False  # what is said later does not take the reader along
         if search.complete and self._going_back:
             self._go_back(search)
         self._searching = not search.complete
@@ -140,10 +148,11 @@ class Finder(Canvas):
         if search is None or model is None:
             return
         if step < 0 and model.first_id and search.is_first(self.hit):
-            self._going_back, self._asked_from = True, None
+            self._going_back, self._asked_from, self._goes_first = True, None, self.hit is None
             self._go_back(search)
-        elif self.hit is not None:
-            self._go_to(search.beside(self.hit, step))
+        elif self.place is not None:
+            hit = search.nearest(self._top_serial()) if self.hit is None else search.beside(self.hit, step)
+            self._go_to(hit)
         self.post_message(TallyChanged())
 
     def _go_to(self, hit: Hit | None) -> None:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from tui.panes.chat.heights import Heights
     from tui.panes.chat.model import ChatModel
 
-AT_ONCE = 64
-"""Blocks that are searched between two looks at the clock."""
+AT_ONCE = 64 * 1024
+"""Characters that are searched between two looks at the clock; a millisecond."""
+A_BLOCK = 1024
+"""What a block costs by itself, in characters."""
 
 Span = tuple[int, int, int]
 """Row of a piece, and the characters of it from where to where."""
@@ -58,17 +60,25 @@ class BlockSearch:
 
     def go_on(self, until: float, clock: Callable[[], float]) -> None:
         """Search blocks until then."""
-        blocks = self._model.blocks
         while not self.complete:
-            base = blocks[0].serial
-            for block in blocks[self._high + 1 - base :][:AT_ONCE]:
+            left = AT_ONCE
+            while left > 0 and (block := self._next()) is not None:
                 self._look_at(block)
-                self._high = block.serial
-            for block in reversed(blocks[max(0, self._low - base - AT_ONCE) : max(0, self._low - base)]):
-                self._look_at(block)
-                self._low = block.serial
+                left -= len(block.text) + A_BLOCK
             if clock() >= until:
                 return
+
+    def _next(self) -> Block | None:
+        """The next block to search: new ones first, then back to the oldest."""
+        blocks = self._model.blocks
+        if self.complete:
+            return None
+        base = blocks[0].serial
+        if blocks[-1].serial > self._high:
+            self._high += 1
+            return blocks[self._high - base]
+        self._low -= 1
+        return blocks[self._low - base]
 
     def again(self, blocks: Iterable[Block]) -> None:
         """Search blocks once more that changed."""
