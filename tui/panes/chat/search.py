@@ -8,8 +8,8 @@ serial of their block and their number in it. Knows no drawing but for where hit
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui.panes.chat.overlays import parts_of
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 64 * 1024
 """Characters that are searched between two looks at the clock; a millisecond."""
+EXACT_BLOCKS, EXACT_HITS = 200, 100
+"""How many blocks with hits are shown hit by hit on the map, and how many hits of each."""
 A_BLOCK = 1024
 """What a block costs by itself, in characters."""
 
@@ -49,6 +51,8 @@ class BlockSearch:
         self._serials: list[int] | None = None
         self._sums: list[int] = []
         """Hits up to each of the serials; empty until asked for."""
+        self._places: dict[int, list[float]] = {}
+        """Of blocks with hits, how far down their text each one stands, from 0 to 1."""
         self._low = model.blocks[-1].serial + 1 if model.blocks else 0
         self._high = self._low - 1
 
@@ -89,6 +93,7 @@ class BlockSearch:
     def _look_at(self, block: Block) -> None:
         count = self.query.count(block.title) + self.query.count(block.text)
         before = self._counts.get(block.serial, 0)
+        self._places.pop(block.serial, None)
         if count == before:
             return
         self.total += count - before
@@ -140,29 +145,36 @@ class BlockSearch:
         return (self._sums[at - 1] if at else 0) + hit.nth + 1
 
     def cells(self, height: int, heights: Heights, base: int) -> set[int]:
-        """The cells of a scrollbar of this height that stand for rows of hits. Costs what the scrollbar is long."""
-        found: set[int] = set()
-        total = heights.total
-        if not total or not self.serials:
-            return found
+        """The cells of a scrollbar of this height that stand for rows of hits.
+
+        With many hits only whole blocks are looked at, so it costs what the scrollbar is long.
+        """
+        total = max(1, heights.total)
+        if len(self.serials) <= EXACT_BLOCKS:
+            return {row * height // total for row in self._rows(heights, base)}
+        found = set()
         for cell in range(height):
-            first, within = heights.find(cell * total // height)
+            first, _ = heights.find(cell * total // height)
             last, _ = heights.find(max(0, (cell + 1) * total // height - 1))
             at = bisect_left(self.serials, base + first)
-            if at == len(self.serials) or self.serials[at] > base + last:
-                continue
-            if first != last or self._stands_in(self.serials[at], within, total // height, heights[first]):
+            if at < len(self.serials) and self.serials[at] <= base + last:
                 found.add(cell)
         return found
 
-    def _stands_in(self, serial: int, row: int, rows: int, height: int) -> bool:
-        """Whether a hit of a block that is longer than a cell is about at these rows of it."""
-        block = self._model.blocks[serial - self._model.blocks[0].serial]
-        if row == 0 and self.query.pattern.search(block.title):
-            return True
-        size, room = len(block.text), len(self.query.text)
-        start, end = max(0, size * row // height - room), size * (row + max(1, rows)) // height + room
-        return self.query.pattern.search(block.text, start, end) is not None
+    def _rows(self, heights: Heights, base: int) -> Iterator[int]:
+        """About which rows the hits stand in: as far down their block as down its text."""
+        for serial in self.serials:
+            top, tall = heights.top(serial - base), heights[serial - base]
+            block = self._model.blocks[serial - self._model.blocks[0].serial]
+            title = bool(block.title)
+            places = self._places.get(serial)
+            if places is None:
+                starts = (match.start() for match in self.query.pattern.finditer(block.text))
+                places = self._places[serial] = [start / len(block.text) for start in islice(starts, EXACT_HITS)]
+            if self.query.pattern.search(block.title):
+                yield top
+            for place in places:
+                yield top + title + int(place * max(1, tall - 1 - title))
 
 
 def drawn_hits(strips: Sequence[Strip], query: Query) -> list[list[Span]]:

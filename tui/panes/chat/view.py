@@ -31,7 +31,10 @@ Where = Literal["line_up", "line_down", "page_up", "page_down", "home", "end"]
 class ChatView(Finder):
     """The transcript of the attached model."""
 
-    HELP = "The conversation. Arrow keys move from block to block; space unfolds one, c copies it."
+    HELP = (
+        "The conversation. Arrow keys move from block to block; space unfolds one, c copies it, y its code; "
+        "d sets differences side by side; ctrl+f finds."
+    )
     BORDER_TITLE = "Chat"
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in ROLES}
