@@ -117,7 +117,7 @@ def test_the_words_that_changed_are_marked(old: str, new: str, marks: object) ->
 
 def shown(diff: list[str], width: int, split: bool = False, language: str = "") -> list[str]:
     """A diff as it is drawn."""
-    renderer = Renderer(width, STYLES, split)
+    renderer = Renderer(width, STYLES, split=split)
     found = [strip.text.rstrip() for piece in pieces(diff, language, split) for strip in renderer.strips(piece)]
     return [row[1:] for row in found]
 
@@ -146,7 +146,7 @@ def test_a_long_line_goes_on_below_and_nothing_of_it_is_lost() -> None:
     text = "".join(chr(ord("a") + n % 26) for n in range(150))
     for split in (False, True):
         piece = pieces(["@@ -1,1 +1,1 @@", "-", f"+{text}"], "", split)[0]
-        strips = Renderer(64, STYLES, split).strips(piece)
+        strips = Renderer(64, STYLES, split=split).strips(piece)
         taken = "".join(part for strip in strips for _, part, _ in parts_of(strip))
         assert taken == text
 
@@ -176,7 +176,7 @@ texts = st.lists(st.tuples(st.sampled_from(" -+@\\"), st.text(max_size=40).map(s
 def test_anything_that_looks_like_a_diff_is_drawn(
     diff: list[tuple[str, str]], width: int, split: bool, language: str
 ) -> None:
-    renderer = Renderer(width, STYLES, split)
+    renderer = Renderer(width, STYLES, split=split)
     for piece in pieces([sign + text.replace("\n", " ") for sign, text in diff], language, split):
         for strip in renderer.strips(piece):
             assert strip.cell_length == sum(segment.cell_length for segment in strip) == width

@@ -22,7 +22,7 @@ from textual.widget import Widget
 from tui.find import with_marks
 from tui.panes.chat.column import Anchor, Column, Row
 from tui.panes.chat.overlays import selected, side_at, with_chip, with_cursor
-from tui.panes.chat.render import Renderer
+from tui.panes.chat.render import COLUMN, Renderer
 from tui.panes.chat.roles import ROLES
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Canvas(ScrollView, can_focus=True):
             self._settle()
             return
         self.styles_used = styles
-        self.renderer = Renderer(width, styles, split)
+        self.renderer = Renderer(width, styles, getattr(self.app, "reading_width", COLUMN), split=split)
         self._open_place()
         self.refresh()
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tui.pictures import Pictures
 
 COLUMN = 100
-"""Cells of the reading column; longer lines are hard to read."""
+"""Cells of the reading column, unless the settings say otherwise; longer lines are hard to read."""
 MIN_COLUMN = 8
 """Below this nothing can be laid out; what does not fit is cut off."""
 CACHED_STRIPS = 2000
@@ -53,11 +53,11 @@ Line = list[Segment]
 class Renderer:
     """Draws pieces at one width with one set of styles."""
 
-    def __init__(self, width: int, styles: Mapping[str, Style], split: bool = False) -> None:
+    def __init__(self, width: int, styles: Mapping[str, Style], column: int = COLUMN, *, split: bool = False) -> None:
         """`split` draws differences side by side, beyond the reading column where there is room."""
         self.width = width
         self.split = split
-        self.column = max(MIN_COLUMN, min(COLUMN, width - 2))
+        self.column = max(MIN_COLUMN, min(column or width, width - 2))
         self.left = max(0, (width - self.column) // 2)
         wide = max(MIN_COLUMN, min(WIDE_COLUMN, width - 2)) if split else self.column
         self._wide_left = max(0, (width - wide) // 2)

@@ -13,6 +13,7 @@ from textual.geometry import Offset
 from textual.message import Message
 from textual.selection import Selection
 
+from tui.commands import BY_ID
 from tui.panes.chat.blocks import Kind
 from tui.panes.chat.finder import Finder
 from tui.panes.chat.overlays import word_at
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
 Where = Literal["line_up", "line_down", "page_up", "page_down", "home", "end"]
 
 
+ACTIONS = {
+    "chat.cursor_up": ("cursor_up", "list.up"),
+    "chat.cursor_down": ("cursor_down", "list.down"),
+    "chat.fold": ("fold", "chat.fold", "list.open"),
+    "chat.copy": ("copy_block", "chat.copy"),
+    "chat.copy_code": ("copy_code", "chat.copy_code"),
+    "chat.diff": ("toggle_sides", "chat.diff"),
+    "chat.find_next": ("go_to_hit(1)", "list.find_next"),
+    "chat.find_prev": ("go_to_hit(-1)", "list.find_prev"),
+    "chat.page_up": ("go('page_up')", "list.page_up"),
+    "chat.page_down": ("go('page_down')", "list.page_down"),
+    "chat.home": ("go('home')", "list.home"),
+    "chat.end": ("go('end')", "list.end"),
+}
+"""By the id of a binding: what is done, and the commands whose keys do it."""
+
+
 class ChatView(Finder):
     """The transcript of the attached model."""
 
@@ -40,18 +58,8 @@ class ChatView(Finder):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in ROLES}
     DEFAULT_CSS = CHAT_CSS
     BINDINGS: ClassVar = [
-        Binding("up,k", "cursor_up", "Block above", show=False, id="chat.cursor_up"),
-        Binding("down,j", "cursor_down", "Block below", show=False, id="chat.cursor_down"),
-        Binding("space,enter", "fold", "Fold", id="chat.fold"),
-        Binding("c", "copy_block", "Copy block", id="chat.copy"),
-        Binding("y", "copy_code", "Copy code", show=False, id="chat.copy_code"),
-        Binding("d", "toggle_sides", "Differences side by side", show=False, id="chat.diff"),
-        Binding("n", "go_to_hit(1)", "Next hit", show=False, id="chat.find_next"),
-        Binding("N", "go_to_hit(-1)", "Previous hit", show=False, id="chat.find_prev"),
-        Binding("pageup,b", "go('page_up')", "Page up", show=False, id="chat.page_up"),
-        Binding("pagedown,f", "go('page_down')", "Page down", show=False, id="chat.page_down"),
-        Binding("home,g", "go('home')", "First", show=False, id="chat.home"),
-        Binding("end,G", "go('end')", "Newest", id="chat.end"),
+        Binding(",".join(key for command in commands for key in BY_ID[command].keys), action, show=False, id=name)
+        for name, (action, *commands) in ACTIONS.items()
     ]
 
     class Copied(Message):
