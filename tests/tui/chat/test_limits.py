@@ -11,11 +11,13 @@ from core.events import (
     CmdOutputObservation,
     CmdRunAction,
     EventSource,
+    FileEditObservation,
     Status,
     TokenDelta,
 )
 from tests.tui.chat.events import envelope
 from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
+from tui.find import Query
 from tui.panes.chat.model import ChatModel
 from tui.panes.chat.view import ChatView, Where
 
@@ -108,7 +110,7 @@ async def test_wide_characters_are_never_cut_in_half() -> None:
 def random_change(model: ChatModel, view: ChatView, random: random.Random) -> None:
     """Something that happens to a conversation or that its reader does."""
     newest = model.blocks[-1].serial + 10_000
-    match random.randrange(8):
+    match random.randrange(11):
         case 0:
             source = random.choice([EventSource.USER, EventSource.AGENT])
             say(model, newest, "word " * random.randrange(60), source)
@@ -127,6 +129,15 @@ def random_change(model: ChatModel, view: ChatView, random: random.Random) -> No
             model.toggle(random.choice(model.blocks[-4:]))
         case 7:
             view.go(random.choice(GOING))
+        case 8:
+            view.find(Query.of(random.choice(["", "word", "output 1", "x ="])))
+        case 9:
+            view.go_to_hit(random.choice([-1, 1]))
+        case 10:
+            old = "\n".join(f"line {n}" for n in range(random.randrange(1, 60)))
+            edit = FileEditObservation(path="a.py", old_content=old, new_content=old.replace("1", "one"))
+            model.apply(envelope(newest, edit, EventSource.AGENT, newest - 1))
+            view.action_toggle_sides()
 
 
 def said_output(lines: int) -> CmdOutputObservation:
@@ -142,7 +153,7 @@ async def test_drawing_only_what_changed_leaves_nothing_stale(seed: int) -> None
     generator = random.Random(seed)
     model = with_output(10)
     app = ChatApp(model)
-    async with app.run_test(size=(60, 15)) as pilot:
+    async with app.run_test(size=(70, 15)) as pilot:
         for _ in range(60):
             for _ in range(generator.randrange(3)):
                 random_change(model, app.view, generator)
