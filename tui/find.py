@@ -106,6 +106,11 @@ def with_marks(strip: Strip, spans: Sequence[tuple[int, int]], style: Style) -> 
     return strip
 
 
+def ground_of(style: Style) -> Style:
+    """What of a style leaves the colour of the text to what is drawn there: for hits beside the one in question."""
+    return style.background_style + Style(underline=style.underline)
+
+
 class FindInput(Input):
     """The words that are looked for."""
 

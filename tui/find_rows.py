@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.scroll_view import ScrollView
 
-from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, show_hit_map, with_marks
+from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, ground_of, show_hit_map, with_marks
 
 if TYPE_CHECKING:
     from textual.strip import Strip
@@ -26,8 +26,8 @@ class RowFinder(ScrollView):
 
     DEFAULT_CSS = """
     RowFinder {
-        & > .find--hit { background: $warning 30%; }
-        & > .find--here { background: $warning; color: $background; text-style: bold; }
+        & > .find--hit { background: $warning 30%; text-style: underline; }
+        & > .find--here { background: $warning; color: $background; text-style: bold underline; }
     }
     """
     COMPONENT_CLASSES = {"find--hit", "find--here"}
@@ -124,9 +124,10 @@ class RowFinder(ScrollView):
         """A row as it is drawn, with its hits marked."""
         if self.looked_for is None:
             return strip
-        name = "find--here" if row == self.hit_row else "find--hit"
         spans = self.looked_for.spans(strip.text)
-        return with_marks(strip, spans, self.get_component_rich_style(name)) if spans else strip
+        if row == self.hit_row:
+            return with_marks(strip, spans, self.get_component_rich_style("find--here"))
+        return with_marks(strip, spans, ground_of(self.get_component_rich_style("find--hit")))
 
     def _cells(self, height: int) -> set[int]:
         total = max(1, self.row_count())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, show_hit_map, with_marks
+from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, ground_of, show_hit_map, with_marks
 from tui.panes.chat.canvas import Canvas
 from tui.panes.chat.column import Anchor
 from tui.panes.chat.pieces import PieceKind
@@ -209,7 +209,7 @@ class Finder(Canvas):
         for nth, spans in enumerate(self._hits_in(found.piece)):
             marked = [(start, end) for at, start, end in spans if at == found.at]
             (here if (found.serial, found.number, nth) == self._here else others).extend(marked)
-        strip = with_marks(strip, others, self.styles_used["hit"].background_style)
+        strip = with_marks(strip, others, ground_of(self.styles_used["hit"]))
         return with_marks(strip, here, self.styles_used["hit-here"])
 
     def _hits_in(self, piece: Piece) -> list[list[Span]]:

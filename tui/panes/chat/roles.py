@@ -75,8 +75,8 @@ ChatView {
     & > .chat--removed { color: $text-error; background: $error 10%; }
     & > .chat--added-word { background: $success 32%; text-style: bold; }
     & > .chat--removed-word { background: $error 32%; text-style: bold; }
-    & > .chat--hit { background: $warning 30%; }
-    & > .chat--hit-here { background: $warning; color: $background; text-style: bold; }
+    & > .chat--hit { background: $warning 30%; text-style: underline; }
+    & > .chat--hit-here { background: $warning; color: $background; text-style: bold underline; }
     & > .chat--output { color: $foreground 80%; }
     & > .chat--chip { color: $text-primary; background: $primary-muted; text-style: bold; }
     & > .chat--cursor { color: $accent; }
