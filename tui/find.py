@@ -107,8 +107,8 @@ def with_marks(strip: Strip, spans: Sequence[tuple[int, int]], style: Style) -> 
 
 
 def ground_of(style: Style) -> Style:
-    """What of a style leaves the colour of the text to what is drawn there: for hits beside the one in question."""
-    return style.background_style + Style(underline=style.underline)
+    """What of a style marks text that keeps its own colour."""
+    return style.background_style + Style(bold=style.bold, underline=style.underline, reverse=style.reverse)
 
 
 class FindInput(Input):

@@ -28,6 +28,10 @@ class RowFinder(ScrollView):
     RowFinder {
         & > .find--hit { background: $warning 30%; text-style: underline; }
         & > .find--here { background: $warning; color: $background; text-style: bold underline; }
+        &:ansi {
+            & > .find--hit { background: ansi_default; text-style: bold underline reverse; }
+            & > .find--here { color: ansi_black; background: $warning; }
+        }
     }
     """
     COMPONENT_CLASSES = {"find--hit", "find--here"}

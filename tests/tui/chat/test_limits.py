@@ -15,7 +15,7 @@ from core.events import (
     Status,
     TokenDelta,
 )
-from tests.tui.chat.events import envelope
+from tests.tui.chat.events import envelope, folded
 from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
 from tui.find import Query
 from tui.panes.chat.model import ChatModel
@@ -84,6 +84,25 @@ async def test_another_theme_draws_everything_anew(theme: str) -> None:
         await settled(pilot, app.view)
         assert rows(app.view) == text
         assert [segment.style for segment in app.view.render_line(0)] != styles
+
+
+async def test_sixteen_colours_have_no_tints_so_differences_and_hits_are_told_by_sign_and_weight() -> None:
+    old = "\n".join(f"value {n} = one" for n in range(3))
+    edit = FileEditObservation(path="a.txt", old_content=old, new_content=old.replace("1 = one", "1 = two"))
+    app = ChatApp(folded([envelope(0, edit, EventSource.AGENT, 9)]))
+    async with app.run_test(size=SIZE) as pilot:
+        app.theme = "ansi-dark"
+        await pilot.pause()
+        await settled(pilot, app.view)
+        app.view.find(Query.of("value"))
+        await settled(pilot, app.view)
+        parts = [part for y in range(SIZE[1]) for part in app.view.render_line(y) if part.style is not None]
+        told = {part.text.strip(): part.style for part in parts if part.style is not None}
+        for sign in "+-":
+            ground = told[sign].bgcolor
+            assert ground is None or ground.is_default
+        assert told["two"].underline
+        assert told["value"].reverse
 
 
 async def test_the_reading_column_is_100_cells_and_stands_in_the_middle() -> None:

@@ -120,6 +120,10 @@ class Canvas(ScrollView, can_focus=True):
         self.place = place
         self._settle()
 
+    def on_mount(self) -> None:
+        """A theme's component styles may come after `notify_style_update`: those of 16 colours do."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._restyle))
+
     def on_resize(self) -> None:
         self._restyle()
 

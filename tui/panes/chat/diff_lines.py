@@ -14,6 +14,7 @@ from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
+from tui.find import ground_of
 from tui.panes.chat.diffs import changed_words, paired
 from tui.panes.chat.overlays import GUTTER, SIDES
 
@@ -172,7 +173,7 @@ class _Change:
         """One line in its colours, what changed in it marked."""
         marks = self._marks.get(index, [])
         strong = self._styles[_WORDS[self.lines[index][0]]] if marks else Style()
-        strong = strong.background_style + Style(bold=strong.bold)
+        strong = ground_of(strong)
         found: Parts = []
         at = 0
         for role, text in self._colours[index]:

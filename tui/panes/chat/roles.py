@@ -80,5 +80,14 @@ ChatView {
     & > .chat--output { color: $foreground 80%; }
     & > .chat--chip { color: $text-primary; background: $primary-muted; text-style: bold; }
     & > .chat--cursor { color: $accent; }
+    /* The sixteen colours of a terminal have no tints: the text tells by sign, colour and weight. */
+    &:ansi {
+        & > .chat--user, & > .chat--bar, & > .chat--code, & > .chat--added, & > .chat--removed {
+            background: ansi_default;
+        }
+        & > .chat--added-word, & > .chat--removed-word { background: ansi_default; text-style: bold underline; }
+        & > .chat--hit { background: ansi_default; text-style: bold underline reverse; }
+        & > .chat--hit-here { color: ansi_black; background: $warning; }
+    }
 }
 """
