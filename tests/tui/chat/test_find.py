@@ -209,6 +209,19 @@ async def test_a_hit_in_a_long_block_is_marked_where_it_is() -> None:
         assert len(more) <= 1
 
 
+async def test_a_result_that_comes_while_searching_is_searched_and_mapped() -> None:
+    log = conversation(CmdRunAction(command="echo needle"), (ran("x", "\n" * 30 + "needle", 1), 0))
+    model = folded(log[:1])
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        assert (await found(pilot, app.view, "needle")).total == 1
+        assert app.view._hit_cells(24) == {0}
+        model.apply(log[1])
+        await settled(pilot, app.view)
+        assert app.view.tally.total == 2
+        assert app.view._hit_cells(24) == {0, 22}
+
+
 async def test_what_is_said_while_searching_is_found_too() -> None:
     model = dialogue(20)
     app = ChatApp(model)

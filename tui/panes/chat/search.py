@@ -26,6 +26,8 @@ AT_ONCE = 64 * 1024
 """Characters that are searched between two looks at the clock; a millisecond."""
 EXACT_BLOCKS, EXACT_HITS = 200, 100
 """How many blocks with hits are shown hit by hit on the map, and how many hits of each."""
+ROW = 80
+"""About how many characters a row of text has."""
 A_BLOCK = 1024
 """What a block costs by itself, in characters."""
 
@@ -169,12 +171,22 @@ class BlockSearch:
             title = bool(block.title)
             places = self._places.get(serial)
             if places is None:
-                starts = (match.start() for match in self.query.pattern.finditer(block.text))
-                places = self._places[serial] = [start / len(block.text) for start in islice(starts, EXACT_HITS)]
+                places = self._places[serial] = self._places_in(block.text)
             if self.query.pattern.search(block.title):
                 yield top
             for place in places:
                 yield top + title + int(place * max(1, tall - 1 - title))
+
+    def _places_in(self, text: str) -> list[float]:
+        """How far down a text the hits stand, from 0 to 1, as a line that ends early takes a row too."""
+        size = len(text) + ROW * text.count("\n")
+        found: list[float] = []
+        at = above = 0
+        for match in islice(self.query.pattern.finditer(text), EXACT_HITS):
+            above += text.count("\n", at, match.start())
+            at = match.start()
+            found.append((at + ROW * above) / size)
+        return found
 
 
 def drawn_hits(strips: Sequence[Strip], query: Query) -> list[list[Span]]:
