@@ -27,6 +27,7 @@ class Scope(StrEnum):
     BROWSER = "browser"
     APPROVAL = "question"
     HALT = "halt"
+    FIND = "find"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("pane.prev", ("shift+f6",), "Previous pane", "Move the focus back.", _PANE),
     Command("detail.toggle", ("ctrl+o",), "Fold or unfold output", "Show tool output in full, or folded.", _PANE),
     Command("tasks.toggle", ("ctrl+t",), "Plan", "Show the agent's plan, or take it away.", _PANE),
+    Command("find", ("ctrl+f",), "Find", "Find text in the pane in focus; Enter goes on, ↑ back, Esc ends it.", _PANE,
+            hint="find"),
+    Command("answer.copy", (), "Copy the last answer", "What the agent said last, as it wrote it.", _PANE, leader="y"),
     Command("ask.focus", (), "Answer the question", "Go to the card that waits for an answer.", _ASK, leader="a"),
     Command("approval.approve", ("y",), "Allow once", "Carry out this action.", _ASK, Scope.APPROVAL, hint="allow"),
     Command("approval.always", ("a",), "Allow and stop asking", "Carry it out and ask no more in this conversation.",
@@ -173,6 +177,16 @@ COMMANDS: tuple[Command, ...] = (
             Scope.LIST, native=True),
     Command("list.end", ("end", "G"), "End", "To the last line, and follow it.", _LIST, Scope.LIST, hint="newest",
             native=True),
+    Command("list.find_next", ("n",), "Next hit", "While something is searched for: the next place.", _LIST, Scope.LIST,
+            native=True),
+    Command("list.find_prev", ("N",), "Hit before", "The place before; before the first, older events are loaded.",
+            _LIST, Scope.LIST, native=True),
+    Command("find.next", ("enter",), "Next hit", "The next place; after the last one, the first.", _LIST, Scope.FIND,
+            hint="next", native=True),
+    Command("find.prev", ("up", "shift+enter"), "Hit before", "The place before.", _LIST, Scope.FIND, hint="before",
+            native=True),
+    Command("find.read", ("tab",), "Read on", "To the pane; n and N go on there, Esc ends the search.", _LIST,
+            Scope.FIND, hint="to the pane", native=True),
     Command("chat.fold", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
@@ -183,6 +197,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("events.copy", ("c",), "Copy", "The event under the cursor, as JSON.", _LIST, Scope.EVENTS, hint="copy",
             native=True),
     Command("events.goto", (), "Go to event", "By its number.", _LIST, leader="#"),
+    Command("chat.copy_code", ("y",), "Copy the code", "The code in sight; again, the next of the block. Of a tool, "
+            "what it printed.", _LIST, Scope.CHAT, native=True),
+    Command("chat.diff", ("d",), "Differences side by side", "Beside each other, or in one column.", _LIST,
+            Scope.CHAT, native=True),
     Command("browser.prev", ("left", "h"), "Page before", "The picture of the step before.", _LIST, Scope.BROWSER,
             hint="before", native=True),
     Command("browser.next", ("right", "l"), "Page after", "The picture of the step after.", _LIST, Scope.BROWSER,

@@ -39,6 +39,7 @@ class EventLog(_App):
 
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
+        def copy_to_clipboard(self, text: str, said: str = "") -> None: ...
         def wake(self, tab: ConversationTab) -> None: ...
         async def _attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
 
@@ -160,9 +161,7 @@ class EventLog(_App):
 
         envelope = await tab.event(event_id)
         if envelope is not None:
-            text = whole(envelope)
-            self.copy_to_clipboard(text)
-            self.flash(f"Copied event {event_id} as JSON, {len(text):,} characters.")
+            self.copy_to_clipboard(whole(envelope), f"Copied event {event_id} as JSON")
 
     async def show_event(self, tab: ConversationTab, event_id: int) -> None:
         """An event in full, as a tree: beside the log where there is a place for it, else over the workspace."""
@@ -203,10 +202,6 @@ class EventLog(_App):
         envelope = await tab.event(event_id)
         if envelope is not None and self.current is tab:
             self.workspace.detail.show(event_id, envelope_to_dict(envelope))
-
-    def on_event_tree_copied(self, message: EventTree.Copied) -> None:
-        """Say what went to the clipboard."""
-        self.flash(f"Copied {len(message.text):,} characters.")
 
     def on_event_tree_raw_wanted(self, message: EventTree.RawWanted) -> None:
         """Show the event as it is stored."""

@@ -15,6 +15,7 @@ from tui.eventlog import EventLog
 from tui.footer import MODE_WORDS, MODES
 from tui.outside import Outside
 from tui.panels import Panels
+from tui.reading import Reading
 from tui.screens.dialogs import SureScreen
 from tui.split import Split
 
@@ -35,7 +36,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Panels, Conversations, EventLog, Split, Appearance, Outside, _App):
+class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appearance, Outside, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Handlers(Answers, Panels, Conversations, EventLog, Split, Appearance, Outs
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.current
         card = workspace.card
-        if self.leave_copy_mode():
+        if self.leave_copy_mode() or self.leave_find():
             return
         if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
             card.stop_writing()

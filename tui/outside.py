@@ -19,6 +19,7 @@ from tui import escapes
 from tui.attention import Attention
 from tui.glyphs import GLYPHS, in_ascii
 from tui.marks import Mark
+from tui.panes.copied import Copied
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -120,14 +121,20 @@ class Outside(_App):
 
     # -- clipboard -----------------------------------------------------------------------------------------------------
 
-    def copy_to_clipboard(self, text: str) -> None:
+    def on_copied(self, message: Copied) -> None:
+        """A pane's reader copies something."""
+        self.copy_to_clipboard(message.text, message.said)
+        if not message.text:
+            self.flash(message.said)
+
+    def copy_to_clipboard(self, text: str, said: str = "") -> None:
         """Copy a text by every way that leads to the user's clipboard from here, and say which it was."""
         if not text:
             return  # what was copied before is worth more
         self._clipboard = text
-        self.attempt(self._copy(text))
+        self.attempt(self._copy(text, said or f"Copied {len(text):,} characters"))
 
-    async def _copy(self, text: str) -> None:
+    async def _copy(self, text: str, said: str) -> None:
         from tui import clipboard  # and subprocess with it, when something is copied
 
         tools: list[clipboard.Tool] | None = [] if self.is_headless else None
@@ -137,7 +144,7 @@ class Outside(_App):
             self.emit(sequence)
         way = clipboard.how(worked, sequence is not None, os.environ)
         if way:
-            self.flash(f"Copied {len(text):,} characters ({way}).")
+            self.flash(f"{said} ({way}).")
         else:
             self.flash(f"Not copied: {len(text):,} characters are more than a terminal takes (OSC 52, 74 KB).")
 

@@ -13,7 +13,14 @@ from time import perf_counter
 
 from textual.pilot import Pilot
 
-from core.events import EventSource, MessageAction, TokenDelta
+from core.events import (
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    EventSource,
+    MessageAction,
+    TokenDelta,
+)
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
 from tests.tui.chat.events import envelope
@@ -59,7 +66,7 @@ async def _measure(count: int) -> list[Figure]:
         watch = Watch(app.view, f"{count:,} blocks")
         figures = watch.opening(model)
         await pilot.pause()
-        figures += [*watch.scrolling(), watch.appending(model), await watch.resizing(app, pilot)]
+        figures += [*watch.scrolling(), watch.appending(model), watch.folding(model), await watch.resizing(app, pilot)]
         if count == MANY:
             figures += [watch.streaming(model, name, unit) for name, unit in STREAMS.items()]
     return figures
@@ -105,8 +112,8 @@ class Watch:
         """Jumps to places never seen, and steps of three rows."""
         view, total = self.view, self.view.virtual_size.height
         jumps, still = self._time(*(partial(view.go_to_row, row) for row in range(0, total, max(1, total // 60))))
-        start = total // 2
-        steps, limit = self._time(*(partial(view.go_to_row, start + 3 * step) for step in range(200)))
+        start = total - view.size.height  # the same messages, however many stand before them
+        steps, limit = self._time(*(partial(view.go_to_row, start - 3 * step) for step in range(1, 100)))
         view.go("end")
         return [
             Figure(f"jump, {self.size}", "ms", jumps, still, [Target(20)]),
@@ -123,6 +130,28 @@ class Watch:
 
         ours, limit = self._time(*(partial(append, first + number) for number in range(100)))
         return Figure(f"one more message, {self.size}", "ms", ours, limit, [Target(8)])
+
+    def folding(self, model: ChatModel) -> Figure:
+        """A command's output of 500 lines is folded and unfolded under the block cursor."""
+        self.view.go("end")
+        first = model.blocks[-1].serial + 1
+        output = CmdOutputObservation(
+            command="make",
+            content="\n".join(f"line {number}" for number in range(500)),
+            metadata=CmdOutputMetadata(exit_code=0),
+        )
+        model.apply(envelope(first, CmdRunAction(command="make")))
+        model.apply(envelope(first + 1, output, EventSource.AGENT, first))
+        self.view.flush()
+        self.view.action_cursor_up()
+
+        def fold() -> None:
+            self.view.action_fold()
+            self.view.flush()
+
+        ours, limit = self._time(*(fold for _ in range(100)))
+        self.view.go("end")
+        return Figure(f"fold or unfold, {self.size}", "ms", ours, limit, [Target(8)])
 
     async def resizing(self, app: ChatApp, pilot: Pilot[None]) -> Figure:
         """The whole terminal takes another width, with the harness's waits."""

@@ -23,6 +23,7 @@ from textual.widgets import TextArea
 from tui.arrangement import LOW, NARROW, PANES, TINY, arrange
 from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
 from tui.commands import Scope, hints
+from tui.find import FindInput
 from tui.footer import Footer, Hints
 from tui.leader import WhichKey
 from tui.panes.browser.view import BrowserView
@@ -393,6 +394,8 @@ class Workspace(Screen[None]):
             return Scope.HALT
         if focused is self.prompt:
             return Scope.PROMPT
+        if isinstance(focused, FindInput):
+            return Scope.FIND
         if focused is self.chat:
             return Scope.CHAT
         if focused is self.events_view:

@@ -11,6 +11,7 @@ from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, E
 from tests.tui.chat.events import envelope
 from tui.panes.chat.model import ChatModel
 from tui.panes.chat.view import ChatView
+from tui.panes.copied import Copied
 
 
 class CountingView(ChatView):
@@ -41,8 +42,9 @@ class ChatApp(App[None]):
     def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
         self.heard.append(message)
 
-    def on_chat_view_copied(self, message: ChatView.Copied) -> None:
+    def on_copied(self, message: Copied) -> None:
         self.heard.append(message)
+        self.copy_to_clipboard(message.text)
 
 
 async def settled(pilot: Pilot[None], view: ChatView) -> None:

@@ -11,11 +11,13 @@ from core.events import (
     CmdOutputObservation,
     CmdRunAction,
     EventSource,
+    FileEditObservation,
     Status,
     TokenDelta,
 )
-from tests.tui.chat.events import envelope
+from tests.tui.chat.events import envelope, folded
 from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
+from tui.find import Query
 from tui.panes.chat.model import ChatModel
 from tui.panes.chat.view import ChatView, Where
 
@@ -84,6 +86,25 @@ async def test_another_theme_draws_everything_anew(theme: str) -> None:
         assert [segment.style for segment in app.view.render_line(0)] != styles
 
 
+async def test_sixteen_colours_have_no_tints_so_differences_and_hits_are_told_by_sign_and_weight() -> None:
+    old = "\n".join(f"value {n} = one" for n in range(3))
+    edit = FileEditObservation(path="a.txt", old_content=old, new_content=old.replace("1 = one", "1 = two"))
+    app = ChatApp(folded([envelope(0, edit, EventSource.AGENT, 9)]))
+    async with app.run_test(size=SIZE) as pilot:
+        app.theme = "ansi-dark"
+        await pilot.pause()
+        await settled(pilot, app.view)
+        app.view.find(Query.of("value"))
+        await settled(pilot, app.view)
+        parts = [part for y in range(SIZE[1]) for part in app.view.render_line(y) if part.style is not None]
+        told = {part.text.strip(): part.style for part in parts if part.style is not None}
+        for sign in "+-":
+            ground = told[sign].bgcolor
+            assert ground is None or ground.is_default
+        assert told["two"].underline
+        assert told["value"].reverse
+
+
 async def test_the_reading_column_is_100_cells_and_stands_in_the_middle() -> None:
     model = ChatModel()
     say(model, 0, "word " * 100)
@@ -108,7 +129,7 @@ async def test_wide_characters_are_never_cut_in_half() -> None:
 def random_change(model: ChatModel, view: ChatView, random: random.Random) -> None:
     """Something that happens to a conversation or that its reader does."""
     newest = model.blocks[-1].serial + 10_000
-    match random.randrange(8):
+    match random.randrange(11):
         case 0:
             source = random.choice([EventSource.USER, EventSource.AGENT])
             say(model, newest, "word " * random.randrange(60), source)
@@ -127,6 +148,15 @@ def random_change(model: ChatModel, view: ChatView, random: random.Random) -> No
             model.toggle(random.choice(model.blocks[-4:]))
         case 7:
             view.go(random.choice(GOING))
+        case 8:
+            view.find(Query.of(random.choice(["", "word", "output 1", "x ="])))
+        case 9:
+            view.go_to_hit(random.choice([-1, 1]))
+        case 10:
+            old = "\n".join(f"line {n}" for n in range(random.randrange(1, 60)))
+            edit = FileEditObservation(path="a.py", old_content=old, new_content=old.replace("1", "one"))
+            model.apply(envelope(newest, edit, EventSource.AGENT, newest - 1))
+            view.action_toggle_sides()
 
 
 def said_output(lines: int) -> CmdOutputObservation:
@@ -142,7 +172,7 @@ async def test_drawing_only_what_changed_leaves_nothing_stale(seed: int) -> None
     generator = random.Random(seed)
     model = with_output(10)
     app = ChatApp(model)
-    async with app.run_test(size=(60, 15)) as pilot:
+    async with app.run_test(size=(70, 15)) as pilot:
         for _ in range(60):
             for _ in range(generator.randrange(3)):
                 random_change(model, app.view, generator)

@@ -14,6 +14,7 @@ from core.events import (
     ChangeAgentStateAction,
     CmdRunAction,
     ErrorObservation,
+    Event,
     FileEditAction,
     FileEditObservation,
     FileReadAction,
@@ -72,7 +73,7 @@ def test_a_command_that_was_left_running_is_past_once_the_shell_is_free() -> Non
 
 
 def test_output_is_folded_to_its_end_and_a_failure_shows_more() -> None:
-    output = "\n".join(f"line {i}" for i in range(30))
+    output = "\n".join(f"line {i}" for i in range(60))
     ok, failed = folded(
         conversation(
             CmdRunAction(command="a"),
@@ -81,8 +82,8 @@ def test_output_is_folded_to_its_end_and_a_failure_shows_more() -> None:
             (ran("b", output, 1), 2),
         )
     ).blocks
-    assert lines_shown(ok) == ["$ a", "… 26 more lines", "line 26", "line 27", "line 28", "line 29"]
-    assert lines_shown(failed)[:3] == ["$ b", "… 18 more lines", "line 18"]
+    assert lines_shown(ok) == ["$ a", "… 56 more lines", "line 56", "line 57", "line 58", "line 59"]
+    assert lines_shown(failed)[:3] == ["$ b", "… 48 more lines", "line 48"]
 
 
 def test_unfolding_shows_everything_and_folding_hides_it_again() -> None:
@@ -133,7 +134,39 @@ def test_a_plan_shows_its_tasks() -> None:
     (block,) = folded(
         conversation(TaskTrackingAction(command="plan", task_list=tasks), (TaskTrackingObservation(task_list=tasks), 0))
     ).blocks
-    assert block.text == "✓ one\n→ two\n○ three"
+    assert (block.title, block.meta, block.mark) == ("Plan", "1 of 3 done", Mark.OK)
+    assert lines_shown(block) == ["Plan", "✓ one", "→ two", "○ three"]
+
+
+def planned(count: int) -> list[Event | tuple[Event, int]]:
+    """A plan of three tasks, taken up again so many times."""
+    log: list[Event | tuple[Event, int]] = []
+    for turn in range(count):
+        tasks = [{"title": f"task {n}", "status": "done" if n < turn else "todo"} for n in range(3)]
+        cause = len(log)
+        log += [TaskTrackingAction(command="plan", task_list=tasks), (TaskTrackingObservation(task_list=tasks), cause)]
+    return log
+
+
+def test_a_plan_is_shown_at_once_and_its_result_changes_only_its_mark() -> None:
+    log = conversation(*planned(1))
+    (block,) = folded(log[:1]).blocks
+    assert (block.mark, block.meta, block.text) == (Mark.RUNNING, "0 of 3 done", "○ task 0\n○ task 1\n○ task 2")
+
+
+@pytest.mark.parametrize("cut", range(7))
+def test_only_the_plan_as_it_stands_is_whole_whichever_way_it_was_loaded(cut: int) -> None:
+    log = conversation(*planned(3))
+    model = folded(log[cut:])
+    model.prepend(log[:cut])
+    assert [lines_shown(block)[1:] for block in model.blocks] == [[], [], ["✓ task 0", "✓ task 1", "○ task 2"]]
+    assert [block.meta for block in model.blocks] == ["0 of 3 done", "1 of 3 done", "2 of 3 done"]
+
+
+def test_what_failed_stands_open() -> None:
+    (block,) = folded(conversation(CmdRunAction(command="x"), (ran("x", "\n".join("abcdefghijklmnop"), 1), 0))).blocks
+    assert not block.folded
+    assert lines_shown(block)[1:] == list("abcdefghijklmnop")
 
 
 def test_errors_tell_what_to_do() -> None:

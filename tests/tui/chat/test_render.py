@@ -77,16 +77,6 @@ def test_code_in_a_language_that_nobody_knows_is_plain() -> None:
     assert drawn(Piece(PieceKind.CODE, "x = 1", language="klingon")) == [[("code", "x = 1")]]
 
 
-def test_differences_are_told_by_sign_and_by_colour() -> None:
-    rows = drawn(Piece(PieceKind.DIFF, "@@ -1 +1 @@\n-old\n+new\n same"))
-    assert [(row[0][0], row[0][1].strip()) for row in rows] == [
-        ("muted", "@@ -1 +1 @@"),
-        ("removed", "-old"),
-        ("added", "+new"),
-        ("output", "same"),
-    ]
-
-
 def test_a_title_is_cut_at_the_right_and_keeps_its_meta() -> None:
     (row,) = drawn(Piece(PieceKind.TITLE, "$ " + "word " * 50, "failed", meta="exit 1"), width=42)
     assert row[0] == ("failed", "✕ ")

@@ -13,8 +13,10 @@ from core.events import (
 )
 from tests.tui.chat.events import envelope
 from tests.tui.chat.screen import ChatApp, dialogue, rows, say, settled, with_output
+from tui.panes.chat.canvas import EMPTY
 from tui.panes.chat.model import ChatModel
-from tui.panes.chat.view import EMPTY, ChatView, Where
+from tui.panes.chat.view import ChatView, Where
+from tui.panes.copied import Copied
 
 SIZE = (80, 24)
 HOME_TWICE: tuple[Where, ...] = ("home", "line_down", "home")
@@ -246,7 +248,7 @@ async def test_c_copies_the_block_under_the_cursor() -> None:
         await pilot.pause()
         text = "$ make\n" + "\n".join(f"output {i}" for i in range(20))
         assert app.clipboard == text
-        assert [message.text for message in app.heard if isinstance(message, ChatView.Copied)] == [text]
+        assert [message.text for message in app.heard if isinstance(message, Copied)] == [text]
 
 
 async def test_a_click_puts_the_block_cursor_there() -> None:

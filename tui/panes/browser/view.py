@@ -9,12 +9,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.commands import BY_ID
 from tui.glyphs import GLYPHS
+from tui.panes.copied import Copied
 from tui.pictures import Pixels, quadrants, size_in_cells, size_told
 from tui.text import sanitize_line
 
@@ -50,13 +50,6 @@ class BrowserView(Widget, can_focus=True):
     BINDINGS = [
         Binding(",".join(BY_ID[id].keys), action, BY_ID[id].title, show=False, id=id) for id, action in ACTIONS.items()
     ]
-
-    class Copied(Message):
-        """An address was copied to the clipboard."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -184,5 +177,4 @@ class BrowserView(Widget, can_focus=True):
 
     def action_copy_url(self) -> None:
         if self._model is not None and self._model.page is not None:
-            self.app.copy_to_clipboard(self._model.page.url)
-            self.post_message(self.Copied(self._model.page.url))
+            self.post_message(Copied(self._model.page.url))

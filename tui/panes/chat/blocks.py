@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tui.panes.chat import diffs
 from tui.panes.chat.pieces import BLANK, MarkdownSplitter, Piece, PieceKind, literal, markdown
 
 THOUGHT_CHARS = 90
@@ -60,6 +61,9 @@ class Block:
     shown: int = 4
     """Lines of the body that a folded tool block shows: the last ones of output, the first ones of a diff."""
     language: str = ""
+    """What the body is written in, by the name or the ending of a file of it."""
+    path: str = ""
+    """The file that it is about; the title ends in it."""
     folded: bool = True
     open: MarkdownSplitter | None = None
     """Set while the text still streams in; `text` is empty until then."""
@@ -96,17 +100,22 @@ class Block:
             return hides or "\n" in self.title or len(self.title) > THOUGHT_CHARS
         return self.kind is Kind.THOUGHT and self.open is None and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is something that the agent says to the user."""
+        return self.kind in (Kind.AGENT, Kind.FINISH) and bool(self.text)
+
     def plain(self) -> str:
         """All of it as text, for the clipboard."""
         return "\n".join(part for part in (self.title, self.text) if part)
 
-    def pieces(self) -> list[Piece]:
-        """What there is to draw, the blank line below it included."""
+    def pieces(self, split: bool = False) -> list[Piece]:
+        """What there is to draw, the blank line below it included; `split` has differences side by side."""
         if self.open is not None:
             return [*self.open.pieces(), BLANK]
         match self.kind:
             case Kind.TOOL:
-                found = self._tool_pieces()
+                found = self._tool_pieces(split)
             case Kind.AGENT:
                 found = markdown(self.text)
             case Kind.FINISH | Kind.ERROR:
@@ -126,19 +135,24 @@ class Block:
     def _shown_pictures(self) -> tuple[str, ...]:
         return () if self.pictures_fold and self.folded else self.pictures
 
-    def _tool_pieces(self) -> list[Piece]:
-        kind = PieceKind.TITLE if self.folded else PieceKind.TITLE_WHOLE
-        found = [Piece(kind, self.title, self.mark, meta=self.meta)]
+    def _tool_pieces(self, split: bool) -> list[Piece]:
+        is_diff = self.body is PieceKind.DIFF
+        kind = PieceKind.TITLE_PATH if self.path else PieceKind.TITLE
+        title = Piece(kind if self.folded else PieceKind.TITLE_WHOLE, self.title, self.mark, meta=self.meta)
+        found = [title._replace(wide=is_diff)]
         if not self.text:
             return found
         lines = self.text.split("\n")
         hidden = len(lines) - self.shown
+        if self.folded and hidden > 0:
+            lines = lines[hidden:] if self.body is PieceKind.OUTPUT else lines[: self.shown]
+        body = diffs.pieces(lines, self.language, split) if is_diff else self._literal(lines)
         if not self.folded or hidden <= 0:
-            return found + self._literal(lines)
-        say = Piece(PieceKind.HIDDEN, f"… {hidden:,} more line{'s' if hidden > 1 else ''}", self.kind)
-        if self.body is PieceKind.OUTPUT:
-            return [*found, say, *self._literal(lines[hidden:])]
-        return [*found, *self._literal(lines[: self.shown]), say]
+            return found + body
+        if self.body is PieceKind.PLAN:
+            return found  # its title says how far it came
+        say = Piece(PieceKind.HIDDEN, f"… {hidden:,} more line{'s' if hidden > 1 else ''}", self.kind, wide=is_diff)
+        return [*found, say, *body] if self.body is PieceKind.OUTPUT else [*found, *body, say]
 
     def _literal(self, lines: list[str]) -> list[Piece]:
         if lines == [""]:

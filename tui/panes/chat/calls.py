@@ -34,6 +34,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.plugins import PluginRequirement, load
+from tui.panes.chat import diffs
 from tui.panes.chat.blocks import Mark
 from tui.panes.chat.pieces import PieceKind
 from tui.text import sanitize, sanitize_line, without_colours
@@ -44,12 +45,17 @@ TITLE_LIMIT = 8192
 TAIL_LINES = 4
 ADDRESS_CELLS = 60
 FAILED_LINES = 12
+OPEN_LINES = 40
+"""Lines up to which what failed stands open; of more, the last ones are shown."""
 DIFF_LINES = 24
 DIFF_SOURCE_LIMIT = 64 * 1024
 """Characters of a file up to which a missing diff is worked out here; more would block the screen."""
 NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
 INTERRUPTED_EXIT = 130
 STILL_RUNNING_EXIT = -1
+LANGUAGES = {"makefile": "make", "dockerfile": "docker"}
+"""Of files whose names have no ending."""
+PLAN = "Plan"
 TASK_GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
 
 
@@ -63,6 +69,7 @@ class Result:
     body: PieceKind = PieceKind.OUTPUT
     shown: int = TAIL_LINES
     folded: bool = True
+    language: str = ""
     pictures: tuple[str, ...] = ()
     """References."""
     pictures_fold: bool = False
@@ -124,8 +131,10 @@ def _title(action: Action) -> str:
             return f"{action.name}({arguments})"
         case AgentDelegateAction(agent=agent, inputs=inputs):
             return f"delegate to {agent}: {inputs.get('task', inputs)}"
-        case TaskTrackingAction():
+        case TaskTrackingAction(task_list=[]):
             return action.message
+        case TaskTrackingAction():
+            return PLAN
         case _:
             return action.message or action.kind
 
@@ -139,6 +148,8 @@ def orphan_title(observation: Observation) -> str:
             title = f"view {observation.path}"
         case FileEditObservation():
             title = f"edit {observation.path}"
+        case TaskTrackingObservation(task_list=[_, *_]):
+            title = PLAN
         case BrowserOutputObservation():
             title = f"browse {observation.url}"
         case _:
@@ -162,8 +173,7 @@ def result_of(observation: Observation) -> Result:
         case UserRejectObservation():
             return Result(Mark.REJECTED, output(observation.content), meta="rejected", shown=FAILED_LINES)
         case TaskTrackingObservation() if observation.task_list:
-            text = "\n".join(_task_line(task) for task in observation.task_list)
-            return Result(Mark.OK, clean(text), folded=False)
+            return plan_of(observation, Mark.OK)
         case BrowserOutputObservation():
             return _page_result(observation)
         case AgentDelegateObservation():
@@ -185,9 +195,13 @@ def _page_result(page: BrowserOutputObservation) -> Result:
 def _any_result(observation: Observation) -> Result:
     card = CARDS.get(type(observation))
     text = output(card(observation) if card else observation.content)
-    if observation.success is False:
-        return Result(Mark.FAILED, text, shown=FAILED_LINES)
-    return Result(Mark.OK, text)
+    return _failed(text) if observation.success is False else Result(Mark.OK, text)
+
+
+def _failed(text: str, meta: str = "") -> Result:
+    """What went wrong, open as far as that can be read at a glance."""
+    is_long = text.count("\n") >= OPEN_LINES
+    return Result(Mark.FAILED, text, meta, shown=FAILED_LINES, folded=is_long)
 
 
 def _command_result(observation: CmdOutputObservation) -> Result:
@@ -200,7 +214,7 @@ def _command_result(observation: CmdOutputObservation) -> Result:
         case code if code == INTERRUPTED_EXIT:
             return Result(Mark.INTERRUPTED, text, meta="interrupted", shown=FAILED_LINES)
         case code:
-            return Result(Mark.FAILED, text, meta=f"exit {code}", shown=FAILED_LINES)
+            return _failed(text, f"exit {code}")
 
 
 def _edit_result(observation: FileEditObservation) -> Result:
@@ -210,16 +224,46 @@ def _edit_result(observation: FileEditObservation) -> Result:
         diff = "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), n=3, lineterm=""))
     if not diff:
         text = output(observation.content)
-        return Result(Mark.FAILED if text.startswith("ERROR:") else Mark.OK, text)
-    lines = [line for line in clean(diff).split("\n") if not line.startswith(("--- ", "+++ "))]
+        return _failed(text) if text.startswith("ERROR:") else Result(Mark.OK, text)
+    lines = diffs.refined(_without_header(clean(diff).split("\n")))
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)
     text = "\n".join(lines).rstrip()
-    return Result(Mark.OK, text, meta=f"+{added} −{removed}", body=PieceKind.DIFF, shown=DIFF_LINES)
+    language = language_of(observation.path)
+    return Result(Mark.OK, text, f"+{added} −{removed}", PieceKind.DIFF, DIFF_LINES, language=language)
+
+
+def _without_header(lines: list[str]) -> list[str]:
+    """The lines of a diff from its first hunk on: a removed line may look like a header too."""
+    first = next((at for at, line in enumerate(lines) if line.startswith("@@")), None)
+    if first is None:
+        return [line for line in lines if not line.startswith(("--- ", "+++ "))]
+    return lines[first:]
+
+
+def language_of(path: str) -> str:
+    """What a file is written in, by the ending of its name."""
+    name = path.rpartition("/")[2].lower()
+    return LANGUAGES.get(name) or name.rpartition(".")[2] * ("." in name)
+
+
+def path_of(event: Action | Observation) -> str:
+    """The file that an event is about, where its title ends in it."""
+    kinds = (FileReadAction, FileWriteAction, FileEditAction, FileReadObservation, FileEditObservation)
+    return clean(event.path, TITLE_LIMIT).strip() if isinstance(event, kinds) else ""
+
+
+def plan_of(event: TaskTrackingAction | TaskTrackingObservation, mark: Mark) -> Result:
+    """A plan as a check list."""
+    done = sum(task.get("status") == "done" for task in event.task_list)
+    text = "\n".join(_task_line(task) for task in event.task_list)
+    meta = f"{done} of {len(event.task_list)} done"
+    return Result(mark, clean(text), meta, PieceKind.PLAN, shown=0, folded=False)
 
 
 def _task_line(task: dict[str, Any]) -> str:
-    return f"{TASK_GLYPHS.get(str(task.get('status')), '○')} {task.get('title', '')}"
+    title = " ".join(str(task.get("title", "")).split())
+    return f"{TASK_GLYPHS.get(str(task.get('status')), '○')} {title}"
 
 
 def kind_of(event: Action | Observation) -> str:

@@ -31,10 +31,18 @@ ROLES = (
 """The first kind of token that fits says the role; the rest is `code`."""
 
 
+ENDINGS = {
+    "yml": "yaml", "h": "c", "hpp": "cpp", "cc": "cpp", "mjs": "js", "cjs": "js", "kt": "kotlin", "htm": "html",
+    "cs": "csharp", "pyi": "py", "tsx": "ts", "mk": "make", "cfg": "ini", "conf": "ini", "txt": "text", "zsh": "sh",
+    "rst": "restructuredtext", "tf": "terraform", "hs": "haskell", "ex": "elixir", "exs": "elixir", "m": "objc",
+}  # fmt: skip
+"""Endings of files that Pygments does not take for the name of a language."""
+
+
 @lru_cache(64)
 def _lexer(language: str) -> Lexer | None:
     try:
-        lexer: Lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        lexer: Lexer = get_lexer_by_name(ENDINGS.get(language, language), stripnl=False, ensurenl=False)
     except ClassNotFound:
         return None
     return lexer

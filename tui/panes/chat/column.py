@@ -36,6 +36,19 @@ class Anchor(NamedTuple):
     row: int
 
 
+class Row(NamedTuple):
+    """What one row shows, and where it comes from."""
+
+    strip: Strip
+    serial: int
+    """Of its block."""
+    piece: Piece
+    number: int
+    """The place of the piece in its block."""
+    at: int
+    """Which row of the piece it is."""
+
+
 class Layout:
     """The pieces of one block at one version, and their heights: estimates until they are measured."""
 
@@ -103,10 +116,10 @@ class Column:
         return self.model.blocks[index] if index < self._durable else self._tail[index - self._durable]
 
     def restyle(self, renderer: Renderer) -> None:
-        """Draw with another renderer from now on; at another width, all heights are estimates again."""
-        same_width = renderer.width == self._renderer.width
+        """Draw with another renderer from now on; laid out otherwise, all heights are estimates again."""
+        same = (renderer.width, renderer.split) == (self._renderer.width, self._renderer.split)
         self._renderer = renderer
-        if not same_width:
+        if not same:
             self._layouts.clear()
             self._build()
 
@@ -163,7 +176,7 @@ class Column:
         if layout is not None and layout.version == block.version:
             self._layouts.move_to_end(block)
             return layout
-        layout = Layout(block.version, block.pieces(), layout, self._renderer)
+        layout = Layout(block.version, block.pieces(self._renderer.split), layout, self._renderer)
         self._layouts[block] = layout
         if len(self._layouts) > LAYOUTS:
             self._layouts.popitem(last=False)
@@ -234,15 +247,25 @@ class Column:
                 yield index, place
             self._settle_height(index)
 
-    def strip(self, row: int) -> tuple[Strip, int] | None:
-        """What a row shows, and the serial of its block; None beyond the end."""
+    def strip(self, row: int) -> Row | None:
+        """What a row shows; None beyond the end."""
         index, within = self.heights.find(row)
         if index >= len(self.heights):
             return None
         layout = self._layout(self.block(index))
-        piece, at = layout.find(within)
-        strips = self._renderer.strips(layout.pieces[piece])
-        return strips[min(at, len(strips) - 1)], self._base + index
+        place, at = layout.find(within)
+        piece = layout.pieces[place]
+        strips = self._renderer.strips(piece)
+        at = min(at, len(strips) - 1)
+        return Row(strips[at], self._base + index, piece, place, at)
+
+    def pieces(self, serial: int) -> list[Piece]:
+        """The pieces of a block."""
+        return self._layout(self.block(serial - self._base)).pieces
+
+    def rows_of(self, piece: Piece) -> list[Strip]:
+        """A piece as it is drawn."""
+        return self._renderer.strips(piece)
 
     def extent(self, serial: int) -> tuple[int, int]:
         """The first row of a block and the row after its last."""

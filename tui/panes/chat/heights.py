@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from itertools import accumulate
 
 
 class Heights:
@@ -14,13 +15,8 @@ class Heights:
 
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._heights = array("q", heights)
-        self._tree = array("q", [0])
-        self._tree.extend(self._heights)
-        tree = self._tree
-        for i in range(1, len(tree)):
-            parent = i + (i & -i)
-            if parent < len(tree):
-                tree[parent] += tree[i]
+        sums = [0, *accumulate(self._heights)]
+        self._tree = array("q", [sums[i] - sums[i & (i - 1)] for i in range(len(sums))])
 
     def __len__(self) -> int:
         return len(self._heights)

@@ -44,12 +44,13 @@ from core.events import (
     RecallObservation,
     Status,
     SystemMessageAction,
+    TaskTrackingAction,
     TokenDelta,
     UnknownAction,
     UnknownObservation,
 )
 from tui.panes.chat.blocks import Block, Kind, Mark
-from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, result_of
+from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
 from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
 from tui.panes.pane import PaneModel
 from tui.text import sanitize_line
@@ -99,6 +100,7 @@ class ChatModel(PaneModel):
         self._answer: Block | None = None
         self._reasoning: Block | None = None
         self._answering: int | None = None
+        self._plan: Block | None = None
         self._statuses: dict[str, Block] = {}
 
     @property
@@ -129,6 +131,11 @@ class ChatModel(PaneModel):
         self.touched |= page.touched - set(page.blocks)
         self._calls = page._calls | self._calls
         self.first_id = envelopes[0].id
+        if self._plan is None:
+            self._plan = page._plan
+        elif page._plan is not None:
+            page._plan.folded = True
+            page._plan.touch()
         self.notify()
 
     def apply_frame(self, frame: Frame) -> None:
@@ -276,7 +283,10 @@ class ChatModel(PaneModel):
             self._calls[event_id] = known
             self._touch(known)
         else:
-            self._calls[event_id] = self._add(Block(Kind.TOOL, title, mark=mark, body=PieceKind.OUTPUT))
+            known = Block(Kind.TOOL, title, mark=mark, body=PieceKind.OUTPUT, path=path_of(event))
+            self._calls[event_id] = self._add(known)
+        if isinstance(event, TaskTrackingAction) and event.task_list and known.body is not PieceKind.PLAN:
+            self._settle(known, plan_of(event, mark))  # what is planned is known before it is answered
 
     def _same_call_awaiting(self, title: str) -> Block | None:
         """The block of an action that was held for consent and now comes again, confirmed, as V0 wrote it."""
@@ -308,15 +318,25 @@ class ChatModel(PaneModel):
                 self._detail(f"{event.kind} {event.message or event.content}")
 
     def _orphan(self, event: Observation, cause: int) -> None:
-        block = self._add(Block(Kind.TOOL, orphan_title(event), body=PieceKind.OUTPUT))
+        block = self._add(Block(Kind.TOOL, orphan_title(event), body=PieceKind.OUTPUT, path=path_of(event)))
         self._orphans[cause] = block
         self._settle(block, result_of(event))
 
     def _settle(self, block: Block, result: Result) -> None:
         block.mark, block.text, block.meta = result.mark, result.text, result.meta
         block.body, block.shown, block.folded = result.body, result.shown, result.folded
+        block.language = result.language
         block.pictures, block.pictures_fold = result.pictures, result.pictures_fold
+        if block.body is PieceKind.PLAN:
+            self._supersede_plan(block)
         self._touch(block)
+
+    def _supersede_plan(self, block: Block) -> None:
+        """Only the plan as it stands is shown whole; each one before it is a line that says how far it came."""
+        if self._plan is not None and self._plan is not block:
+            self._plan.folded = True
+            self._touch(self._plan)
+        self._plan = block
 
     def _follow_shell(self, block: Block) -> None:
         """A command that was left running is past once another one of the shell has ended."""

@@ -1,27 +1,29 @@
-"""What is laid over a row of the transcript: block cursor, selection, chip. Pure functions on strips."""
+"""What is laid over a row of the transcript, and what a selection takes out of it. Pure functions on strips."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+_WORD = re.compile(r"[\w./:@~+-]*\w[\w/]*|\s+|.")
+"""Paths, addresses and names are words; the stop at the end of a sentence is not theirs."""
 CURSOR = "▎"
+GUTTER = Style(meta={"part": "gutter"})
+"""Marks what is ours and not the conversation's: margins, bars, line numbers, padding. It is never copied."""
+SIDES = {side: Style(meta={"part": side}) for side in ("old", "new")}
+"""Marks the two sides of a difference, of which a selection copies the one that it began in."""
 
 
 def with_cursor(strip: Strip, x: int, style: Style) -> Strip:
     """The row with the mark of the block cursor at cell `x`, if there is room."""
     if x < 0:
         return strip
-    return Strip.join([strip.crop(0, x), Strip([Segment(CURSOR, style)], 1), strip.crop(x + 1)])
-
-
-def with_selection(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
-    """The row with the characters of `span` marked; an end of -1 is the end of the row."""
-    text = strip.text
-    left, right = (strip.index_to_cell_position(at) if 0 <= at < len(text) else strip.cell_length for at in span)
-    return Strip.join([strip.crop(0, left), strip.crop(left, right).apply_style(style), strip.crop(right)])
+    return Strip.join([strip.crop(0, x), Strip([Segment(CURSOR, style + GUTTER)], 1), strip.crop(x + 1)])
 
 
 def with_chip(strip: Strip, text: str, style: Style) -> Strip:
@@ -31,3 +33,56 @@ def with_chip(strip: Strip, text: str, style: Style) -> Strip:
     if left < 0:
         return strip
     return Strip.join([strip.crop(0, left), Strip([Segment(text, style)], width), strip.crop(left + width)])
+
+
+def parts_of(strip: Strip) -> Iterator[tuple[int, str, str]]:
+    """What of a row belongs to the conversation: where it begins, its text, and its side of a difference."""
+    at = 0
+    for text, style, _ in strip:
+        part = str(style.meta.get("part", "")) if style is not None and style._meta else ""
+        if part != "gutter":
+            yield at, text, part
+        at += len(text)
+
+
+def side_at(strip: Strip, index: int) -> str:
+    """The side of a difference that a character of a row is on, or left of; the new one where there is none."""
+    found = ""
+    for at, _, part in parts_of(strip):
+        if at > index and found:
+            break
+        found = part
+    return found or "new"
+
+
+def selected(strip: Strip, span: tuple[int, int], side: str) -> str:
+    """The conversation's own text between two characters of a row; of a difference, what is on `side`."""
+    start, end = span
+    taken = []
+    for at, text, part in parts_of(strip):
+        if part in ("", side):
+            taken.append(text[max(0, start - at) : None if end == -1 else max(0, end - at)])
+    return "".join(taken).rstrip()
+
+
+def word_at(strip: Strip, index: int) -> tuple[int, int]:
+    """From where to where the word goes that a character of a row is in; a blank is a word of its own."""
+    for at, text, _ in _joined(strip):
+        for word in _WORD.finditer(text):
+            if at + word.start() <= index < at + word.end():
+                return at + word.start(), at + word.end()
+    return index, index
+
+
+def _joined(strip: Strip) -> Iterator[tuple[int, str, str]]:
+    """The parts of a row, those that follow each other as one."""
+    begin, whole, side = 0, "", ""
+    for at, text, part in parts_of(strip):
+        if whole and (at != begin + len(whole) or part != side):
+            yield begin, whole, side
+            whole = ""
+        if not whole:
+            begin, side = at, part
+        whole += text
+    if whole:
+        yield begin, whole, side

@@ -39,6 +39,8 @@ class PieceKind(StrEnum):
 
     TITLE = "title"
     """One line, cut at the right."""
+    TITLE_PATH = "title_path"
+    """One line that ends in a path, which is cut in its middle."""
     TITLE_WHOLE = "title_whole"
     MARKDOWN = "markdown"
     CODE = "code"
@@ -48,6 +50,11 @@ class PieceKind(StrEnum):
     """Literal words, wrapped."""
     OUTPUT = "output"
     DIFF = "diff"
+    """Lines of a unified diff with their signs."""
+    DIFF_GAP = "diff_gap"
+    """Says what a diff leaves out."""
+    PLAN = "plan"
+    """A check list, one line a task, its glyph first."""
     HIDDEN = "hidden"
     """The line that says how much is folded away."""
     PICTURE = "picture"
@@ -67,6 +74,10 @@ class Piece(NamedTuple):
     language: str = ""
     meta: str = ""
     """What stands dim after a title."""
+    numbers: tuple[int, int, int] | None = None
+    """Of a diff: the numbers of its first line in the old and the new file, and how many digits numbers take."""
+    wide: bool = False
+    """Belongs to a diff, which is wider than the reading column where it stands side by side."""
 
 
 BLANK = Piece(PieceKind.BLANK, "")
@@ -221,6 +232,32 @@ def markdown(text: str, tone: str = "") -> list[Piece]:
     return splitter.finish()
 
 
+def fences(text: str) -> list[str]:
+    """The code of each fence of a Markdown text, in order, as it is written; empty ones are left out."""
+    found = []
+    fence, indent = "", 0
+    code: list[str] = []
+    for line in text.split("\n"):
+        closing = line.strip()
+        if fence and closing.startswith(fence) and set(closing) == {fence[0]}:
+            found.append("\n".join(code))
+            fence, code = "", []
+        elif fence:
+            code.append(line[min(len(line) - len(line.lstrip(" ")), indent) :])
+        elif (begun := _FENCE.match(line)) is not None:
+            indent, fence = len(begun[1]), begun[2]
+    return [code for code in [*found, "\n".join(code).rstrip("\n")] if code]
+
+
+def fence_of(pieces: list[Piece], number: int) -> int:
+    """Which of a text's fences a piece belongs to; long code is many pieces without a gap between them."""
+    begun = 0
+    for at, piece in enumerate(pieces[: number + 1]):
+        follows = at > 0 and pieces[at - 1].kind is PieceKind.CODE and not piece.gap
+        begun += piece.kind is PieceKind.CODE and not follows
+    return begun - 1
+
+
 def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "") -> list[Piece]:
     """The pieces of clean lines that are shown as they are.
 
@@ -230,7 +267,7 @@ def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "
     chunk: list[str] = []
     size = 0
     for line in lines:
-        parts = _cut(line, LINE_LIMIT) if kind is PieceKind.TEXT else [_shorten(line)]
+        parts = _cut(line, LINE_LIMIT) if kind is PieceKind.TEXT else [shorten(line)]
         for part in parts:
             if chunk and (len(chunk) >= LITERAL_LINES or size + len(part) > LITERAL_LIMIT):
                 found.append(Piece(kind, "\n".join(chunk), tone, language=language))
@@ -242,6 +279,7 @@ def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "
     return found
 
 
-def _shorten(line: str) -> str:
+def shorten(line: str) -> str:
+    """A line that can be laid out: what it has beyond LINE_LIMIT is counted and left out."""
     left_out = len(line) - LINE_LIMIT
     return line if left_out <= 0 else f"{line[:LINE_LIMIT]}… {left_out:,} more characters"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -21,6 +21,8 @@ from rich.text import Text
 from textual.strip import Strip
 
 from tui.glyphs import GLYPHS
+from tui.panes.chat.diff_lines import DiffLines, folded
+from tui.panes.chat.overlays import GUTTER
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.roles import MARKS, QUIET
 from tui.pictures import Pixels, quadrants, size_in_cells, size_told
@@ -40,17 +42,26 @@ CACHED_STRIPS = 2000
 """About 8 MB, and 40 screens."""
 PICTURE_COLUMNS, PICTURE_ROWS = 80, 24
 """Cells of a picture in the chat at most; about half a screen."""
+WIDE_COLUMN = 200
+"""Cells of what stands side by side, two reading columns."""
 BAR = "▌"
+ONE_ROW = frozenset({PieceKind.TITLE, PieceKind.TITLE_PATH, PieceKind.HIDDEN, PieceKind.DIFF_GAP, PieceKind.BLANK})
+TASK_ROLES = {"✓": "muted", "→": "title"}
+"""How a task of a plan looks, by its glyph."""
 Line = list[Segment]
 
 
 class Renderer:
     """Draws pieces at one width with one set of styles."""
 
-    def __init__(self, width: int, styles: Mapping[str, Style], column: int = COLUMN) -> None:
+    def __init__(self, width: int, styles: Mapping[str, Style], column: int = COLUMN, *, split: bool = False) -> None:
+        """`split` draws differences side by side, beyond the reading column where there is room."""
         self.width = width
+        self.split = split
         self.column = max(MIN_COLUMN, min(column or width, width - 2))
         self.left = max(0, (width - self.column) // 2)
+        wide = max(MIN_COLUMN, min(WIDE_COLUMN, width - 2)) if split else self.column
+        self._wide_left = max(0, (width - wide) // 2)
         self.renders = 0
         """How many pieces have been drawn; what was cached does not count."""
         self._styles = dict(styles)
@@ -58,17 +69,22 @@ class Renderer:
         self._cached = 0
         self._console = Console(file=StringIO(), width=width, legacy_windows=False)
         self._markdown_console: Console | None = None
-        self._margin = Segment(" " * self.left, self._styles["text"])
+        self._margins = [Segment(" " * left, self._styles["text"] + GUTTER) for left in (self.left, self._wide_left)]
+        self._indent = Segment("  ", self._styles["text"] + GUTTER)
         self._blank = self._strip([])
+        self._diff = DiffLines(self._styles, wide, split)
         self._draw: dict[PieceKind, Callable[[Piece], Iterable[Line]]] = {
             PieceKind.TITLE: self._title,
+            PieceKind.TITLE_PATH: self._title_path,
             PieceKind.TITLE_WHOLE: self._title_whole,
             PieceKind.MARKDOWN: self._markdown,
             PieceKind.CODE: self._code,
             PieceKind.CODE_OPEN: self._code_open,
             PieceKind.TEXT: self._text,
             PieceKind.OUTPUT: self._output,
-            PieceKind.DIFF: self._diff,
+            PieceKind.DIFF: self._diff.lines,
+            PieceKind.DIFF_GAP: self._diff.gap,
+            PieceKind.PLAN: self._plan,
             PieceKind.HIDDEN: self._output,
             PieceKind.PICTURE: self._picture,
         }
@@ -84,7 +100,7 @@ class Renderer:
             self._cache.move_to_end(piece)
             return cached
         self.renders += 1
-        strips = [self._strip(line) for line in self._draw[piece.kind](piece)]
+        strips = [self._strip(line, piece.wide) for line in self._draw[piece.kind](piece)]
         if piece.kind is PieceKind.PICTURE and GLYPHS.pictures_are_drawn and self._pixels(piece) is None:
             return strips  # it has yet to come
         if piece.gap:
@@ -97,16 +113,20 @@ class Renderer:
 
     def estimate(self, piece: Piece) -> int:
         """About how many rows a piece will have; cheap, and never 0."""
-        if piece.kind in (PieceKind.TITLE, PieceKind.HIDDEN, PieceKind.BLANK):
+        if piece.kind in ONE_ROW:
             return 1
         if piece.kind is PieceKind.PICTURE:
             return self._cells(piece)[1]
         return piece.text.count("\n") + 1 + len(piece.text) // self.column + piece.gap
 
-    def _strip(self, line: Line) -> Strip:
-        text = self._styles["text"]
-        segments = [self._margin, *line] if self.left else line
-        return Strip(segments).adjust_cell_length(self.width, text)
+    def left_of(self, piece: Piece) -> int:
+        """The cell that a piece begins in."""
+        return self._wide_left if piece.wide else self.left
+
+    def _strip(self, line: Line, wide: bool = False) -> Strip:
+        margin = self._margins[wide]
+        segments = [margin, *line] if margin.text else line
+        return Strip(segments).adjust_cell_length(self.width, margin.style)
 
     def _wrap(self, text: str, width: int) -> list[str]:
         """A line as rows of at most `width` cells, cut between words where that is possible."""
@@ -114,32 +134,47 @@ class Renderer:
             return [text]
         return [row.plain for row in Text(text, end="").wrap(self._console, max(1, width), overflow="fold")]
 
+    def _filled(self, text: str, width: int) -> list[str]:
+        """The same; where a long word, as a path is, would leave a row half empty, it is cut."""
+        rows = self._wrap(text, width)
+        if any(cell_len(row) * 2 < width for row in rows[:-1]):
+            return ["".join(part.text for part in row) for row in folded([(Style(), text)], width)]
+        return rows
+
     def _title(self, piece: Piece) -> Iterable[Line]:
         head, _, rest = piece.text.partition("\n")
         room = self.column - 2 - (cell_len(piece.meta) + 2 if piece.meta else 0)
         title = sanitize_line(head + " …" if rest and piece.tone != "thought" else head, max(4, room))
         yield self._headline(piece, title)
 
+    def _title_path(self, piece: Piece) -> Iterable[Line]:
+        """A path is known by its ends, so its middle is what goes."""
+        room = max(4, self.column - 2 - (cell_len(piece.meta) + 2 if piece.meta else 0))
+        title = sanitize_line(piece.text, len(piece.text) * 2)
+        if cell_len(title) > room:
+            title = f"{set_cell_size(title, room // 2).rstrip()}…{_last_cells(title, room - room // 2 - 1)}"
+        yield self._headline(piece, title)
+
     def _title_whole(self, piece: Piece) -> Iterable[Line]:
-        rows = [row for line in piece.text.split("\n") for row in self._wrap(line, self.column - 2)]
+        rows = [row for line in piece.text.split("\n") for row in self._filled(line, self.column - 2)]
         meta_fits = "\n" not in piece.meta and cell_len(rows[-1]) + cell_len(piece.meta) + 4 <= self.column
         style = self._title_style(piece)
         for index, row in enumerate(rows):
             if index == 0:
                 yield self._headline(piece if meta_fits and len(rows) == 1 else piece._replace(meta=""), row)
             elif meta_fits and index == len(rows) - 1:
-                yield [Segment("  " + row, style), *self._meta(piece)]
+                yield [self._indent, Segment(row, style), *self._meta(piece)]
             else:
-                yield [Segment("  " + row, style)]
+                yield [self._indent, Segment(row, style)]
         if not meta_fits:
             for line in piece.meta.split("\n"):
                 for row in self._wrap(line, self.column - 2):
-                    yield [Segment("  " + row, self._styles["muted"])]
+                    yield [self._indent, Segment(row, self._styles["muted"])]
 
     def _headline(self, piece: Piece, title: str) -> Line:
         glyph, role = MARKS.get(piece.tone, ("·", "muted"))
         return [
-            Segment(glyph + " ", self._styles[role]),
+            Segment(glyph + " ", self._styles[role] + GUTTER),
             Segment(title, self._title_style(piece)),
             *self._meta(piece),
         ]
@@ -193,7 +228,8 @@ class Renderer:
                 rows = [list(row.render(self._console)) for row in wrapped]
             for row in rows:
                 used = sum(segment.cell_length for segment in row)
-                yield [Segment("  ", ground), *row, Segment(" " * (self.column - 2 - used), ground)]
+                pad = Segment(" " * (self.column - 2 - used), ground + GUTTER)
+                yield [Segment("  ", ground + GUTTER), *row, pad]
 
     def _text(self, piece: Piece) -> Iterable[Line]:
         user = piece.tone == "user"
@@ -202,15 +238,25 @@ class Renderer:
             for row in self._wrap(line, self.column - 2):
                 pad = " " * (self.column - 2 - cell_len(row)) if user else ""
                 yield [
-                    Segment(f"{BAR} " if user else "  ", self._styles["bar"] if user else style),
-                    Segment(row + pad, style),
+                    Segment(f"{BAR} ", self._styles["bar"] + GUTTER) if user else self._indent,
+                    Segment(row, style),
+                    Segment(pad, style + GUTTER),
                 ]
 
     def _output(self, piece: Piece) -> Iterable[Line]:
         style = self._styles["muted" if piece.kind is PieceKind.HIDDEN else "output"]
         for line in piece.text.split("\n"):
             for row in self._wrap(line, self.column - 2):
-                yield [Segment("  " + row, style)]
+                yield [self._indent, Segment(row, style)]
+
+    def _plan(self, piece: Piece) -> Iterable[Line]:
+        """A check list: what is done steps back, what is under way stands out."""
+        for line in piece.text.split("\n"):
+            role = TASK_ROLES.get(line[:1], "text")
+            glyph = "ok" if line[:1] == "✓" else "accent" if line[:1] == "→" else "muted"
+            for number, row in enumerate(self._wrap(line[2:], self.column - 4)):
+                mark = Segment(line[:2], self._styles[glyph]) if number == 0 else self._indent
+                yield [self._indent, mark, Segment(row, self._styles[role])]
 
     def _picture(self, piece: Piece) -> Iterable[Line]:
         """A picture in quarters of cells, or room for it and why it is not there."""
@@ -240,13 +286,10 @@ class Renderer:
             return "it is not kept here"
         return self.pictures.get(ref) if self.pictures is not None else None
 
-    def _diff(self, piece: Piece) -> Iterable[Line]:
-        roles = {"+": "added", "-": "removed", "@": "muted"}
-        for line in piece.text.split("\n"):
-            style = self._styles[roles.get(line[:1], "output")]
-            for row in self._wrap(line, self.column - 2):
-                pad = " " * (self.column - 2 - cell_len(row))
-                yield [Segment("  ", self._styles["text"]), Segment(row + pad, style)]
+
+def _last_cells(text: str, cells: int) -> str:
+    """The end of a line, in at most so many cells."""
+    return set_cell_size(text[::-1], cells)[::-1].lstrip()
 
 
 def _ref(piece: Piece) -> BlobRef | None:

@@ -22,7 +22,11 @@ ROLES = (
     "name",
     "added",
     "removed",
+    "added-word",
+    "removed-word",
     "output",
+    "hit",
+    "hit-here",
     "chip",
     "cursor",
 )
@@ -69,8 +73,21 @@ ChatView {
     & > .chat--name { color: $text-primary; }
     & > .chat--added { color: $text-success; background: $success 10%; }
     & > .chat--removed { color: $text-error; background: $error 10%; }
+    & > .chat--added-word { background: $success 32%; text-style: bold; }
+    & > .chat--removed-word { background: $error 32%; text-style: bold; }
+    & > .chat--hit { background: $warning 30%; text-style: underline; }
+    & > .chat--hit-here { background: $warning; color: $background; text-style: bold underline; }
     & > .chat--output { color: $foreground 80%; }
     & > .chat--chip { color: $text-primary; background: $primary-muted; text-style: bold; }
     & > .chat--cursor { color: $accent; }
+    /* The sixteen colours of a terminal have no tints: the text tells by sign, colour and weight. */
+    &:ansi {
+        & > .chat--user, & > .chat--bar, & > .chat--code, & > .chat--added, & > .chat--removed {
+            background: ansi_default;
+        }
+        & > .chat--added-word, & > .chat--removed-word { background: ansi_default; text-style: bold underline; }
+        & > .chat--hit { background: ansi_default; text-style: bold underline reverse; }
+        & > .chat--hit-here { color: ansi_black; background: $warning; }
+    }
 }
 """

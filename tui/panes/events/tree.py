@@ -14,6 +14,7 @@ from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.commands import BY_ID
+from tui.panes.copied import Copied
 from tui.panes.events.parts import Part, copied, describe, line_of, parts_of
 
 OPEN_AT_FIRST = frozenset({"args", "extras"})
@@ -49,13 +50,6 @@ class EventTree(Tree[Part]):
         Binding(",".join(BY_ID["events.copy"].keys), "copy", show=False),
         Binding("r", "raw", show=False),
     ]
-
-    class Copied(Message):
-        """A part was copied to the clipboard."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
 
     class Shown(Message):
         """The tree has come into sight, and may have to show another event."""
@@ -172,8 +166,7 @@ class EventTree(Tree[Part]):
         if node is None or node.data is None:
             return
         text = copied(node.data)
-        self.app.copy_to_clipboard(text)
-        self.post_message(self.Copied(text))
+        self.post_message(Copied(text))
 
     def action_raw(self) -> None:
         """Ask for the event as it is stored."""

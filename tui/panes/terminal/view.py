@@ -14,10 +14,10 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding
 from textual.color import Color, ColorParseError
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.commands import BY_ID
+from tui.find_rows import RowFinder
 from tui.panes.growing import set_lines
 from tui.text import sanitize_line
 
@@ -35,11 +35,13 @@ ACTIONS = {
     "page_down": "page_down",
     "home": "home",
     "end": "end",
+    "find_next": "go_to_hit(1)",
+    "find_prev": "go_to_hit(-1)",
 }
 """What the keys of a list do here."""
 
 
-class TerminalView(ScrollView, can_focus=True):
+class TerminalView(RowFinder, can_focus=True):
     """What the commands of the agent print."""
 
     COMPONENT_CLASSES = {"terminal--muted"}
@@ -95,8 +97,17 @@ class TerminalView(ScrollView, can_focus=True):
             set_lines(self, model.emulator.height if model.used else 0)
             if self.following:
                 self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+            self.find_again()
             self.refresh()
         return model.emulator.pending
+
+    def row_count(self) -> int:
+        """Lines that can be searched: all that are kept."""
+        return self._model.emulator.height if self._model and self._model.used else 0
+
+    def row_text(self, row: int) -> str:
+        """What a line says."""
+        return "".join(run.text for run in self._model.emulator.line(row)) if self._model else ""
 
     def _fit(self) -> None:
         if self._model and self.width and self.size.height:
@@ -136,7 +147,8 @@ class TerminalView(ScrollView, can_focus=True):
             muted = base + self.get_component_rich_style("terminal--muted", partial=True)
             return Strip([Segment(text, muted)]).adjust_cell_length(width, base)
         runs = model.emulator.line(y + self.scroll_offset.y)
-        return Strip([self._segment(run, base) for run in runs]).adjust_cell_length(width, base)
+        strip = Strip([self._segment(run, base) for run in runs]).adjust_cell_length(width, base)
+        return self.with_hits(strip, y + self.scroll_offset.y)
 
     def _segment(self, run: Run, base: Style) -> Segment:
         style = self._styles.get(run.style)

@@ -1,0 +1,161 @@
+"""What copying takes: blocks, code, words, and what the mouse selects, never what is drawn around them."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from core.events import CmdRunAction, EventSource, FileEditAction, FileEditObservation, MessageAction
+from tests.tui.chat.events import conversation, folded, ran
+from tests.tui.chat.screen import ChatApp, CountingView, rows, say, settled, with_output
+from tui.panes.chat.model import ChatModel
+from tui.panes.chat.pieces import fences
+from tui.panes.chat.view import ChatView
+from tui.panes.copied import Copied
+
+SIZE = (80, 30)
+TWO = "Use\n\n```python\nx = 1\n\ny = 2\n```\n\nor\n\n~~~\nls\n~~~\n"
+
+
+def place_of(view: ChatView, text: str) -> tuple[int, int]:
+    """Where a text stands on the screen."""
+    shown = [view.render_line(y).text for y in range(view.size.height)]
+    y = next(y for y, row in enumerate(shown) if text in row)
+    return shown[y].index(text), y
+
+
+async def dragged(pilot: Pilot[None], view: CountingView, start: tuple[int, int], end: tuple[int, int]) -> str:
+    """What is selected by dragging the mouse."""
+    await pilot.mouse_down(view, offset=start)
+    await pilot.hover(view, offset=end)
+    await pilot.mouse_up(view, offset=end)
+    await pilot.pause()
+    return pilot.app.screen.get_selected_text() or ""
+
+
+def test_fences_are_found_in_order_and_as_they_are_written() -> None:
+    assert fences(TWO) == ["x = 1\n\ny = 2", "ls"]
+    assert fences("  ```\n    a\n  b\n") == ["  a\nb"]
+    assert fences("```\n```\nno code") == []
+    assert fences("````\n```\n````") == ["```"]
+
+
+async def test_y_copies_the_code_in_sight_and_again_the_next_of_its_block() -> None:
+    model = ChatModel()
+    say(model, 0, TWO)
+    say(model, 1, "and this")
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("y")
+        assert app.clipboard == "ls", "the lowest, without a cursor"
+        await pilot.press("up", "up", "y")
+        assert app.clipboard == "x = 1\n\ny = 2"
+        await pilot.press("y")
+        assert app.clipboard == "ls"
+        said = [message.said for message in app.heard if isinstance(message, Copied)]
+        assert said[-1] == "Copied code 2 of 2; y copies the next one"
+
+
+async def test_y_on_a_command_copies_what_it_printed() -> None:
+    app = ChatApp(with_output(20))
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("up", "y")
+        assert app.clipboard == "\n".join(f"output {i}" for i in range(20))
+
+
+async def test_y_without_code_says_so_and_leaves_the_clipboard() -> None:
+    model = ChatModel()
+    say(model, 0, "words")
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("y")
+        await pilot.pause()
+        assert [message.said for message in app.heard if isinstance(message, Copied)]
+        assert app.clipboard == ""
+
+
+async def test_long_code_in_many_pieces_is_one_code() -> None:
+    code = "\n".join(f"line {n}" for n in range(100))
+    model = ChatModel()
+    say(model, 0, f"```\nfirst\n```\n```\n{code}\n```")
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("y")
+        assert app.clipboard == code
+
+
+async def test_selected_text_has_no_bars_margins_or_marks() -> None:
+    model = ChatModel()
+    say(model, 0, "one\ntwo", EventSource.USER)
+    say(model, 1, "```\ncode\n  more\n```")
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        await pilot.press("up", "up")  # the mark of the block cursor is none of the text
+        (_, top), (_, bottom) = place_of(app.view, "one"), place_of(app.view, "more")
+        assert await dragged(pilot, app.view, (0, top), (60, bottom)) == "one\ntwo\n\ncode\n  more"
+
+
+@pytest.mark.parametrize(("width", "side", "taken"), [(80, "new", "old\nnew\nlast"), (140, "new", "first\nnew\nlast"),
+                                                       (140, "old", "first\nold\nlast")])  # fmt: skip
+async def test_a_selection_in_a_difference_is_code_and_of_one_side(width: int, side: str, taken: str) -> None:
+    edit = FileEditObservation(path="a.txt", old_content="first\nold\nlast", new_content="first\nnew\nlast")
+    app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
+    async with app.run_test(size=(width, 20)) as pilot:
+        await settled(pilot, app.view)
+        shown = rows(app.view)
+        first = next(y for y, row in enumerate(shown) if ("old" if width == 80 else "first") in row)
+        last = next(y for y, row in enumerate(shown) if "last" in row)
+        x = shown[first].rindex("first") if width == 140 and side == "new" else 0
+        assert await dragged(pilot, app.view, (x, first), (width - 3, last)) == taken
+
+
+async def test_two_clicks_select_a_word_and_three_the_line() -> None:
+    model = ChatModel()
+    say(model, 0, "look at /etc/hosts-old.txt, please")
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        x, y = place_of(app.view, "hosts")
+        await pilot.click(app.view, offset=(x, y), times=2)
+        assert app.screen.get_selected_text() == "/etc/hosts-old.txt"
+        await pilot.click(app.view, offset=(x, y), times=3)
+        assert app.screen.get_selected_text() == "look at /etc/hosts-old.txt, please"
+
+
+async def test_a_second_click_on_a_title_unfolds_and_one_more_folds() -> None:
+    model = folded(conversation(CmdRunAction(command="x"), (ran("x", "\n".join("abcdefgh")), 0)))
+    app = ChatApp(model)
+    async with app.run_test(size=SIZE) as pilot:
+        at = place_of(app.view, "$ x")
+        (block,) = model.blocks
+        for folds in (True, False, True):
+            await pilot.click(app.view, offset=at)
+            await settled(pilot, app.view)
+            assert block.folded is folds
+        await pilot.click(app.view, offset=place_of(app.view, "h"))
+        assert block.folded, "only its title is a button"
+
+
+async def test_d_shows_differences_side_by_side_and_back_and_the_width_decides_before() -> None:
+    edit = FileEditObservation(path="a.txt", old_content="first\nold\nlast", new_content="first\nnew\nlast")
+    model = folded(conversation(MessageAction(content="do"), FileEditAction(path="a.txt"), (edit, 1)))
+    for width, split in ((140, True), (100, False)):
+        app = ChatApp(model)
+        async with app.run_test(size=(width, 20)) as pilot:
+            app.view.focus()
+            for is_split in (split, not split, split):
+                assert any("old" in row and "new" in row for row in rows(app.view)) is is_split
+                await pilot.press("d")
+
+
+async def test_too_narrow_a_pane_has_no_sides() -> None:
+    edit = FileEditObservation(path="a.txt", old_content="old", new_content="new")
+    app = ChatApp(folded(conversation(FileEditAction(path="a.txt"), (edit, 0))))
+    async with app.run_test(size=(50, 20)) as pilot:
+        app.view.focus()
+        await pilot.press("d")
+        assert not any("old" in row and "new" in row for row in rows(app.view))

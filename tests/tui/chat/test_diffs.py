@@ -1,0 +1,202 @@
+"""Differences: what is compared with what, how they are cut into pieces, and how they are drawn."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.style import Style
+
+from core.events import FileEditAction, FileEditObservation
+from tests.tui.chat.events import conversation, folded
+from tests.tui.chat.test_render import STYLES
+from tui.panes.chat.diffs import changed_words, paired, pieces, refined
+from tui.panes.chat.overlays import parts_of
+from tui.panes.chat.pieces import Piece, PieceKind
+from tui.panes.chat.render import Renderer
+from tui.text import sanitize
+
+lines = st.lists(st.sampled_from(["a", "b", "c", "", "  x = 1", "-- y", "++ z", "漢字"]), max_size=60)
+
+
+def unified(old: list[str], new: list[str], context: int = 3) -> list[str]:
+    """A diff without its header."""
+    return list(difflib.unified_diff(old, new, n=context, lineterm=""))[2:]
+
+
+def applied(diff: list[str], old: list[str]) -> list[str]:
+    """The old lines after a diff."""
+    found: list[str] = []
+    at = 0
+    for line in diff:
+        if line.startswith("@@"):
+            start, _, count = line.split()[1][1:].partition(",")
+            begin = int(start) - 1 if count != "0" else int(start)
+            found += old[at:begin]
+            at = begin
+        elif line.startswith("+"):
+            found.append(line[1:])
+        else:
+            assert old[at] == line[1:]
+            if line.startswith(" "):
+                found.append(line[1:])
+            at += 1
+    return found + old[at:]
+
+
+@given(lines, lines)
+def test_a_refined_diff_still_makes_the_new_file_of_the_old_one(old: list[str], new: list[str]) -> None:
+    coarse = [f"@@ -{1 if old else 0},{len(old)} +{1 if new else 0},{len(new)} @@"]
+    coarse += ["-" + line for line in old] + ["+" + line for line in new]
+    assert applied(refined(coarse), old) == new
+
+
+def test_lines_that_did_not_change_are_shown_so_and_long_stretches_of_them_left_out() -> None:
+    old = [f"line {n}" for n in range(40)]
+    new = ["first", *old[1:-1], "last"]
+    coarse = ["@@ -1,40 +1,40 @@", *("-" + line for line in old), *("+" + line for line in new)]
+    assert refined(coarse) == unified(old, new)
+
+
+def test_a_file_that_ends_without_a_newline_keeps_saying_so() -> None:
+    text = ["@@ -1,3 +1,3 @@", "-a", "-b", "-c", "\\ No newline at end of file", "+x", "+b", "+c"]
+    assert refined(text)[-3:] == ["-c", "\\ No newline at end of file", "+c"]
+
+
+@given(lines, lines, st.booleans())
+def test_pieces_have_every_line_of_the_diff_and_its_number(old: list[str], new: list[str], split: bool) -> None:
+    diff = unified(old, new)
+    found = [piece for piece in pieces(diff, "", split) if piece.kind is PieceKind.DIFF]
+    for piece in found:
+        assert piece.numbers is not None
+        first, second, _ = piece.numbers
+        for line in piece.text.split("\n"):
+            if line[:1] in " -":
+                assert old[first - 1] == line[1:]
+                first += 1
+            if line[:1] in " +":
+                assert new[second - 1] == line[1:]
+                second += 1
+    told = sorted(line for piece in found for line in piece.text.split("\n"))
+    assert told == sorted(line for line in diff if not line.startswith("@@"))
+
+
+def test_both_sides_of_a_long_change_go_on_together_side_by_side() -> None:
+    diff = ["@@ -1,500 +1,500 @@", *(f"-old {n}" for n in range(500)), *(f"+new {n}" for n in range(500))]
+    first = pieces(diff, "", split=True)[0].text.split("\n")
+    assert {line[0] for line in first} == {"-", "+"}
+    assert {line[0] for line in pieces(diff, "", split=False)[0].text.split("\n")} == {"-"}
+
+
+def test_what_is_left_out_is_said() -> None:
+    found = pieces(["@@ -11,2 +11,2 @@ def f():", "-a", "+b", "@@ -40,1 +40,1 @@", "-c", "+d"], "", split=False)
+    said = [piece.text for piece in found if piece.kind is PieceKind.DIFF_GAP]
+    assert said == ["⋯  10 unchanged lines  def f():", "⋯  28 unchanged lines"]
+
+
+def test_alike_lines_are_compared_with_each_other() -> None:
+    assert paired(["x = first(1)"], ["import os", "x = first(2)", "y = 3"]) == [(None, 0), (0, 1), (None, 2)]
+    assert paired(["a", "b"], ["c", "d"]) == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "marks"),
+    [
+        ("speed = 12", "speed = 24", ([(8, 10)], [(8, 10)])),
+        ("    call(x)", "        call(x)", ([], [(4, 8)])),
+        ("call(one two)", "call(six ten)", ([(5, 12)], [(5, 12)])),
+        ("entirely", "different words", None),
+        ("w " * 200, "w " * 199, None),
+    ],
+)
+def test_the_words_that_changed_are_marked(old: str, new: str, marks: object) -> None:
+    assert changed_words(old, new) == marks
+
+
+def shown(diff: list[str], width: int, split: bool = False, language: str = "") -> list[str]:
+    """A diff as it is drawn."""
+    renderer = Renderer(width, STYLES, split=split)
+    found = [strip.text.rstrip() for piece in pieces(diff, language, split) for strip in renderer.strips(piece)]
+    return [row[1:] for row in found]
+
+
+def test_one_column_has_both_numbers_and_the_sign_of_every_line() -> None:
+    assert shown(["@@ -9,2 +9,2 @@", " same", "-old", "+new"], 70) == [
+        "  ⋯  8 unchanged lines",
+        "   9  9   same",
+        "  10    - old",
+        "     10 + new",
+    ]
+
+
+def test_a_narrow_pane_has_one_number_and_a_very_narrow_one_none() -> None:
+    diff = ["@@ -1,2 +1,2 @@", " same", "-old", "+new"]
+    assert shown(diff, 40) == ["  1   same", "  2 - old", "  2 + new"]
+    assert shown(diff, 20) == ["    same", "  - old", "  + new"]
+
+
+def test_side_by_side_what_was_removed_stands_left_of_what_came_for_it() -> None:
+    rows = shown(["@@ -1,2 +1,3 @@", " same", "-x = one(1)", "+new", "+x = one(2)"], 64, split=True)
+    assert [" ".join(row.split()) for row in rows] == ["1 same 1 same", "2 + new", "2 - x = one(1) 3 + x = one(2)"]
+
+
+def test_a_long_line_goes_on_below_and_nothing_of_it_is_lost() -> None:
+    text = "".join(chr(ord("a") + n % 26) for n in range(150))
+    for split in (False, True):
+        piece = pieces(["@@ -1,1 +1,1 @@", "-", f"+{text}"], "", split)[0]
+        strips = Renderer(64, STYLES, split=split).strips(piece)
+        taken = "".join(part for strip in strips for _, part, _ in parts_of(strip))
+        assert taken == text
+
+
+def test_code_keeps_its_colours_and_changed_words_stand_out() -> None:
+    (piece,) = pieces(["@@ -1,1 +1,1 @@", "-return 'one', 1", "+return 'two', 1"], "py", split=False)
+    strips = Renderer(70, {**STYLES, "added-word": Style(bgcolor="red", bold=True)}).strips(piece)
+    told = {segment.text: segment.style for segment in strips[1] if segment.style is not None}
+    assert told["return"].color == STYLES["accent"].color
+    assert told["two"].bold
+    assert told["two"].bgcolor is not None
+    assert not told["return"].bold
+
+
+def test_a_line_of_10_mb_is_drawn_at_once() -> None:
+    diff = ["@@ -1,1 +1,1 @@", "-a", "+" + "word " * 2_000_000]
+    found = pieces(diff, "py", split=False)
+    rows = [strip.text for piece in found for strip in Renderer(80, STYLES).strips(piece)]
+    assert len(rows) < 100
+    assert any("more characters" in row for row in rows)
+
+
+texts = st.lists(st.tuples(st.sampled_from(" -+@\\"), st.text(max_size=40).map(sanitize)), max_size=20)
+
+
+@given(texts, st.integers(1, 150), st.booleans(), st.sampled_from(["", "py", "nonsense"]))
+def test_anything_that_looks_like_a_diff_is_drawn(
+    diff: list[tuple[str, str]], width: int, split: bool, language: str
+) -> None:
+    renderer = Renderer(width, STYLES, split=split)
+    for piece in pieces([sign + text.replace("\n", " ") for sign, text in diff], language, split):
+        for strip in renderer.strips(piece):
+            assert strip.cell_length == sum(segment.cell_length for segment in strip) == width
+
+
+def test_an_edit_is_coloured_by_the_ending_of_its_file() -> None:
+    old, new = "\n".join(f"l{n}" for n in range(60)), "\n".join(f"l{n}" for n in range(60)).replace("l30", "thirty")
+    observation = FileEditObservation(path="/w/a.py", old_content=old, new_content=new)
+    (block,) = folded(conversation(FileEditAction(path="/w/a.py"), (observation, 0))).blocks
+    body = [piece for piece in block.pieces() if piece.kind is PieceKind.DIFF]
+    assert [piece.language for piece in body] == ["py"]
+    assert block.meta == "+1 −1"
+    assert body[0].text.split("\n")[3:5] == ["-l30", "+thirty"]
+
+
+def test_the_middle_of_a_long_path_is_left_out_and_the_end_of_a_long_command() -> None:
+    renderer = Renderer(42, STYLES)
+    path = Piece(PieceKind.TITLE_PATH, "edit /home/somebody/a/very/long/way/down/to/the/file.py", "ok", meta="+1 −1")
+    command = Piece(PieceKind.TITLE, "$ " + "word " * 30, "ok")
+    assert renderer.strips(path)[0].text.rstrip().endswith("file.py  +1 −1")
+    assert "edit /home/" in renderer.strips(path)[0].text
+    assert "…" in renderer.strips(path)[0].text
+    assert renderer.strips(command)[0].text.rstrip().endswith("…")
