@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 from core.blobs import Blob, BlobRef
@@ -33,6 +34,7 @@ from core.events import (
     TokenUsage,
 )
 from core.live import Frames
+from core.llm.settings import LLMSettings
 from core.store import ConversationInfo
 from core.stream import EventStreamSubscriber
 from core.usage import Job, SandboxUsage
@@ -143,6 +145,7 @@ class SessionDouble:
         self.fails_with: Exception | None = None
         self.delegates: list[SessionDouble] = []
         self.attended = False
+        self.runs_command = False
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)
@@ -150,17 +153,21 @@ class SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
 
-    async def send(self, text: str) -> None:
-        self._wish("send", text)
+    async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
+        self._wish("send", text, *image_urls, *([context] if context else []))
         await self.stream.append(MessageAction(content=text), EventSource.USER)
 
-    async def queue(self, text: str) -> None:
-        self._wish("queue", text)
+    async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
+        self._wish("queue", text, *image_urls, *([context] if context else []))
         await self.become(queued=(*self.state.queued, Queued(len(self.state.queued), text)))
 
     async def unqueue(self, message_id: int) -> None:
         self._wish("unqueue", str(message_id))
         await self.become(queued=tuple(queued for queued in self.state.queued if queued.id != message_id))
+
+    async def run_command(self, command: str) -> None:
+        self._wish("run_command", command)
+        await self.stream.append(CmdRunAction(command=command), EventSource.USER)
 
     async def left_behind(self) -> list[str]:
         return self.left
@@ -260,7 +267,12 @@ class ManagerDouble:
     closed: list[str] = field(default_factory=list)
     viewed: list[str] = field(default_factory=list)
     """Conversations that somebody looks at."""
-    settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings()))
+    settings: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings(), llm=LLMSettings())
+    )
+    store: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(home=Path("/nowhere")))
+    said_before: list[str] = field(default_factory=list)
+    """What earlier sessions sent, the newest first."""
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     fails_with: Exception | None = None
@@ -285,6 +297,9 @@ class ManagerDouble:
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
         self.chosen.append((name, api_base))
+
+    async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
+        return self.said_before[:limit]
 
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]

@@ -19,13 +19,14 @@ from textual.widgets import TextArea
 
 from tui.arrangement import LOW, PANES, TINY, arrange
 from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
-from tui.commands import Scope, hints
+from tui.commands import WORKING, Scope, hints
 from tui.footer import Footer, Hints
 from tui.leader import WhichKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
+from tui.panes.prompt.lists import ListOverlay
 from tui.panes.terminal.view import TerminalView
 from tui.tabs import TabStrip
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from tui.conversation import ConversationTab
 
 PLACEHOLDER = "Say what you want done. Enter sends."
+WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
+"""On the prompt's border where there is no line for hints."""
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
 
@@ -83,6 +86,7 @@ class Workspace(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Everything that there ever is but the cards."""
+        overlay = ListOverlay(id="list")
         yield TabStrip(id="tabs")
         with Horizontal(id="body"):
             yield ChatView(id="chat")
@@ -93,16 +97,18 @@ class Workspace(Screen[None]):
         with Vertical(id="bottom"):
             yield Notice(id="notice")
             yield Queue(id="queue")
-            yield Prompt(id="prompt")
+            yield Prompt(id="prompt", overlay=overlay)
         yield Footer(id="footer")
         yield Hints(id="hints")
         yield WhichKey(id="which-key")
+        yield overlay
 
     def on_mount(self) -> None:
         """The prompt has the focus from the start."""
         for pane, title in self.TITLES.items():
             self.pane(pane).border_title = title
         self.prompt.cursor_blink = False  # an idle screen paints nothing
+        self.prompt.stands_in = self.query_one("#bottom")
         self.prompt.focus()
 
     # -- parts ---------------------------------------------------------------------------------------------------------
@@ -197,6 +203,7 @@ class Workspace(Screen[None]):
             self.pane("events").border_title = f"Events {self._tab.session.stream.latest_id + 1}"
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
+        self.show_hints()
         self.events_view.sync()
         return self.terminal.sync()
 
@@ -273,11 +280,21 @@ class Workspace(Screen[None]):
 
     def on_descendant_focus(self) -> None:
         """The hints follow the focus."""
-        self.hints.show(hints(self.scope))
+        self.show_hints()
 
     def on_descendant_blur(self) -> None:
         """The hints follow the focus."""
-        self.hints.show(hints(self.scope))
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Name the keys that answer here, and while the agent works what the prompt's do then."""
+        working = self._tab is not None and self._tab.running
+        self.hints.show(hints(self.scope, working=working))
+        self.prompt.border_subtitle = WORKING_HINT if working and self.has_class("-low") else ""
+
+    async def on_list_overlay_clicked(self) -> None:
+        """A click takes a row of the list over the transcript."""
+        await self.prompt.take_clicked()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Remember that the user is typing: a question must not take the next key."""
