@@ -108,11 +108,11 @@ class HandloomApp(Handlers, App[None]):
         else:
             problems.append(f"There is no theme {wanted}. ctrl+x t shows which there are.")
         self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
-        self.serve_prompt()
         self.call_after_refresh(self.begin, problems)
 
     def begin(self, problems: list[str]) -> None:
         """Called once, when the first frame is on the screen."""
+        self.serve_prompt()
         if problems:
             self.report("\n".join(problems))
         self.attempt(self._begin())
