@@ -139,7 +139,7 @@ class ConversationManager:
 
     async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
         """What the user wrote before, in all conversations; see `EventStore.said`."""
-        return await self.store.said(workspace=str(Path(workspace).expanduser().absolute()), limit=limit)
+        return await self.store.said(workspace=workspace, limit=limit)
 
     # -- create, open, close -----------------------------------------------------------------------------------------
 

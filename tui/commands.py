@@ -82,7 +82,8 @@ COMMANDS: tuple[Command, ...] = (
             "Leave the leader; stop the agent; restore a pane; return to the prompt.", _APP),
     Command("app.redraw", ("ctrl+l",), "Redraw", "Paint everything anew and go to the end.", _APP, slash="redraw"),
     Command("app.theme", (), "Theme", "Choose the colours.", _APP, leader="t", slash="theme"),
-    Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q", slash="quit"),
+    Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q",
+            slash="quit"),
     Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n", slash="new"),
     Command("conv.manager", ("ctrl+s",), "Open a conversation", "List all conversations and open one.", _CONV,
             leader="l", slash="sessions"),
@@ -108,8 +109,9 @@ COMMANDS: tuple[Command, ...] = (
             slash="browser"),
     Command("pane.next", ("f6",), "Next pane", "Move the focus on.", _PANE, hint="panes"),
     Command("pane.prev", ("shift+f6",), "Previous pane", "Move the focus back.", _PANE),
-    Command("detail.toggle", ("ctrl+o",), "Fold or unfold output", "Show tool output in full, or folded; a pasted chip in the prompt.",
-            _PANE, slash="fold"),
+    Command("detail.toggle", ("ctrl+o",), "Fold or unfold output",
+            "Show tool output in full, or folded; in the prompt, a pasted text in the place of its chip.", _PANE,
+            slash="fold"),
     Command("ask.focus", (), "Answer the question", "Go to the card that waits for an answer.", _ASK, leader="a"),
     Command("approval.approve", ("y",), "Allow once", "Carry out this action.", _ASK, Scope.APPROVAL, hint="allow"),
     Command("approval.always", ("a",), "Allow and stop asking", "Carry it out and ask no more in this conversation.",
@@ -213,7 +215,8 @@ def leader_commands() -> Iterator[Command]:
     return (command for command in COMMANDS if command.leader)
 
 
-_SHOWN = {"question_mark": "?", "at": "@", "number_sign": "#", "slash": "/", "exclamation_mark": "!", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
+_SHOWN = {"question_mark": "?", "at": "@", "number_sign": "#", "slash": "/", "exclamation_mark": "!",
+          "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
           "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
 
 

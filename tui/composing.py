@@ -177,7 +177,7 @@ class Composing(_App):
         own, _ = await self._own_commands()
         if (command := own.get(line.name)) is not None:
             await self._send(tab, command.message(line.words), queued=queued)
-        elif line.name and await asyncio.to_thread(os.path.lexists, f"/{line.name}"):
+        elif await asyncio.to_thread(_is_path, line.name):
             await self._send(tab, written, queued=queued)  # a path, said first
         else:
             self._put_back(tab, written)
@@ -250,9 +250,14 @@ class Composing(_App):
         prompt.focus()
 
 
+def _is_path(name: str) -> bool:
+    """Whether there is something of this name at the root of the file system."""
+    return bool(name) and os.path.lexists(f"/{name}")
+
+
 def _event_row(envelope: Envelope) -> Row:
     text = sanitize_line(" ".join(references.said(envelope)[:LABEL_CELLS].split()), LABEL_CELLS)
-    return Row(f"#{envelope.id} {envelope.event.kind}  {text}", str(envelope.source), str(envelope.id))
+    return Row(f"#{envelope.id} {references.what(envelope)}  {text}", str(envelope.source), str(envelope.id))
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from core.manager import ConversationManager
 from core.memory.prompt import build_messages
 from core.session import AgentSession
 from core.writer import Draft
+from tests.core.test_blobs import png, url
 from tests.core.test_session import FREE, conversation, of, said_and_settled
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone, write_script
-from tests.core.test_blobs import png, url
 
 
 async def answer_to(session: AgentSession, action: Envelope) -> Envelope:

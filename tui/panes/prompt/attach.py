@@ -41,7 +41,7 @@ def picture_path(text: str, folder: str) -> Path | None:
     if not text.lower().endswith(SUFFIXES):
         return None
     try:
-        return Path(folder, text).expanduser()
+        return Path(folder, Path(text).expanduser())
     except RuntimeError:  # the home of a user that is not known
         return None
 
@@ -54,12 +54,15 @@ def read_picture(path: Path) -> Picture:
         raise FileNotFoundError(str(path)) from error
     except OSError as error:
         raise RefusedError(f"{path.name} cannot be read: {error.strerror or error}.") from error
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise RefusedError(f"{path.name} is no file.")
-        data = file.read(MAX_BYTES + 1)
-    return picture_of(data, path.name)
+        with open(descriptor, "rb", closefd=False) as file:
+            return picture_of(file.read(MAX_BYTES + 1), path.name)
+    except OSError as error:
+        raise RefusedError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+    finally:
+        os.close(descriptor)
 
 
 def picture_of(data: bytes, name: str) -> Picture:

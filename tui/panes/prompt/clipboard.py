@@ -24,10 +24,12 @@ Run = Callable[[list[str]], bytes | None]
 Which = Callable[[str], str | None]
 
 
-def read_clipboard(environ: Mapping[str, str], which: Which = shutil.which, run: Run | None = None) -> Picture | str:
+def read_clipboard(
+    environ: Mapping[str, str], which: Which = shutil.which, run: Run | None = None, platform: str = sys.platform
+) -> Picture | str:
     """The picture in the clipboard, else its text. Raises RefusedError, which names what is missing."""
     run = run or _run
-    if sys.platform == "darwin":
+    if platform == "darwin":
         return _on_a_mac(which, run)
     if environ.get("WAYLAND_DISPLAY") and which("wl-paste"):
         listed, taken = ["wl-paste", "--list-types"], ["wl-paste", "--no-newline", "--type"]

@@ -40,7 +40,13 @@ def context(events: Iterable[Envelope]) -> str:
 def excerpt(envelope: Envelope) -> str:
     """One event, quoted: number, kind, and as much of its text as is allowed; the middle is left out."""
     quoted = "\n".join(f"> {line}" for line in _cut(said(envelope)).splitlines()) or "> (no text)"
-    return f"Event #{envelope.id} ({envelope.event.kind}, by the {envelope.source}):\n{quoted}"
+    return f"Event #{envelope.id} ({what(envelope)}, by the {envelope.source}):\n{quoted}"
+
+
+def what(envelope: Envelope) -> str:
+    """Its kind, and whether it is what came of an action of that kind."""
+    is_result = not hasattr(envelope.event, "acts")
+    return f"result of {envelope.event.kind}" if is_result else envelope.event.kind
 
 
 def said(envelope: Envelope) -> str:
@@ -63,7 +69,7 @@ def matches(envelope: Envelope, query: str) -> bool:
     if query.isdigit():
         return str(envelope.id).startswith(query)
     query = query.lower()
-    return query in envelope.event.kind or query in said(envelope)[:EXCERPT_CHARS].lower()
+    return query in what(envelope) or query in said(envelope)[:EXCERPT_CHARS].lower()
 
 
 def _cut(text: str) -> str:

@@ -63,7 +63,7 @@ class Prompt(ChipText):
         Binding("up", "up", "Earlier message", show=False, id="prompt.up"),
         Binding("down", "down", "Later message", show=False, id="prompt.down"),
         Binding(",".join(BY_ID["prompt.search"].keys), "search", "Search", show=False, id="prompt.search"),
-        Binding(",".join(BY_ID["prompt.paste"].keys), "paste", "Paste", show=False, id="prompt.paste"),
+        Binding(",".join(BY_ID["prompt.paste"].keys), "paste_clipboard", "Paste", show=False, id="prompt.paste"),
         Binding("ctrl+x", "cut_selection", "Cut", show=False, id="prompt.cut"),
         Binding("ctrl+d", "delete_or_leave", "Delete right", show=False, id="prompt.delete_right"),
         Binding("pageup", "scroll_chat('page_up')", "Page up", show=False, id="prompt.page_up"),
@@ -160,7 +160,7 @@ class Prompt(ChipText):
             self.border_title = "shell: Enter runs it where the agent works" if is_shell else ""
         self.completer.look()
 
-    # -- the list over the transcript ----------------------------------------------------------------------------------
+    # -- the list over the transcript --------------------------------------------------------------------------------
 
     @property
     def room_above(self) -> Region:
@@ -204,7 +204,7 @@ class Prompt(ChipText):
         self.completer.leave()
         self.search.begin()
 
-    # -- keys ----------------------------------------------------------------------------------------------------------
+    # -- keys --------------------------------------------------------------------------------------------------------
 
     async def _on_key(self, event: events.Key) -> None:
         if self.search.is_on:
@@ -245,7 +245,7 @@ class Prompt(ChipText):
         self.put("")
         self.post_message(self.Submitted(text))
 
-    # -- pasting -------------------------------------------------------------------------------------------------------
+    # -- pasting -----------------------------------------------------------------------------------------------------
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Put pasted text in, lines and all, without what could act on a terminal; a picture's path attaches it."""
@@ -270,7 +270,7 @@ class Prompt(ChipText):
                 self.post_message(self.Told(str(error)))
         self.insert_here(self.chips.paste(text) if is_long(text) else text)
 
-    async def action_paste(self) -> None:
+    async def action_paste_clipboard(self) -> None:
         """Paste what is in the clipboard: a picture, text, or else what was last copied in here."""
         await self._paste_clipboard(or_else=self.app.clipboard)
 
@@ -290,7 +290,7 @@ class Prompt(ChipText):
         self.insert_here(self.chips.attach(picture))
         self.post_message(self.PictureAttached())
 
-    # -- what was sent before ------------------------------------------------------------------------------------------
+    # -- what was sent before ----------------------------------------------------------------------------------------
 
     async def _load_history(self) -> None:
         """Have what earlier sessions sent, once."""
@@ -334,7 +334,7 @@ class Prompt(ChipText):
             self._recalled = to
             self._show(self.sent[to])
 
-    # -- keys that are the app's where they mean nothing here ------------------------------------------------------------
+    # -- keys that are the app's where they mean nothing here --------------------------------------------------------
 
     def action_cut_selection(self) -> None:
         """Cut what is selected; with nothing selected the key is the app's."""
