@@ -83,6 +83,8 @@ class HandloomApp(Handlers, App[None]):
         self.clock = clock
         self._connect = connect
         self.is_starting = True
+        self.connected = asyncio.Event()
+        """Set once there is a manager."""
         self._pump_timer: Timer | None = None
         self._pumped_at = float("-inf")
         self._elapsed_timer: Timer | None = None
@@ -127,6 +129,7 @@ class HandloomApp(Handlers, App[None]):
         except HandloomError as error:
             self.leave(error)
             return
+        self.connected.set()
         try:
             await self._open_first()
         except (ConfigurationError, UsageError) as error:

@@ -54,6 +54,7 @@ class Composing(_App):
         current: ConversationTab | None
         workspace: Workspace
         is_starting: bool
+        connected: asyncio.Event
 
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def report(self, message: str) -> None: ...
@@ -223,10 +224,9 @@ class Composing(_App):
         found = (envelope for envelope in references.recent(page) if references.matches(envelope, query))
         return [_event_row(envelope) for envelope, _ in zip(found, range(FOUND), strict=False)]
 
-    async def _said_before(self) -> Sequence[str] | None:
-        if self.manager is None:
-            return None
-        return await self.manager.said(self._folder, LIMIT)
+    async def _said_before(self) -> Sequence[str]:
+        await self.connected.wait()
+        return await self.manager.said(self._folder, LIMIT) if self.manager is not None else []
 
     # -- the user's editor ---------------------------------------------------------------------------------------------
 
@@ -239,15 +239,23 @@ class Composing(_App):
         prompt.leave_list()
         try:
             with self.batch_update(), self.suspend(), _deaf_to_ctrl_c():
-                text = await asyncio.to_thread(edited, prompt.text, os.environ)
+                left = await _left_by_editor(prompt.text)
         except SuspendNotSupported:
             self.report("This terminal cannot be handed to an editor. Write here: ctrl+j begins a new line.")
-        except EditorError as error:
-            self.report(str(error))
         else:
-            if text != prompt.text:
-                prompt.put(text)
+            if isinstance(left, EditorError):
+                self.report(str(left))
+            elif left != prompt.text:
+                prompt.put(left)
         prompt.focus()
+
+
+async def _left_by_editor(text: str) -> str | EditorError:
+    """The edited text, or why there is none: `App.suspend` does not take the terminal back after an exception."""
+    try:
+        return await asyncio.to_thread(edited, text, os.environ)
+    except EditorError as error:
+        return error
 
 
 def _is_path(name: str) -> bool:

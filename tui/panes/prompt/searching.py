@@ -37,6 +37,11 @@ class Search:
         self.is_on, self._query = True, ""
         self._show()
 
+    def refresh(self) -> None:
+        """There is more to be found."""
+        if self.is_on:
+            self._show()
+
     def end(self) -> bool:
         """Leave everything as it was. Answers whether there was a search."""
         was, self.is_on = self.is_on, False

@@ -127,8 +127,10 @@ class Prompt(ChipText):
         )
         self.sent: list[str] = history if history is not None else []
         """What was sent before, the newest last. Shared by whoever hands it in; submitting adds to it."""
-        self.load_history: Callable[[], Awaitable[Sequence[str] | None]] | None = None
-        """Reads what earlier sessions sent, the newest first; None where that cannot be told yet."""
+        self.load_history: Callable[[], Awaitable[Sequence[str]]] | None = None
+        """Reads what earlier sessions sent, the newest first. Does not raise."""
+        self._steps_when_read: int | None = None
+        """How far the arrows went while it is being read; None while it is not."""
         self.read_clipboard: Callable[[], Picture | str] = partial(read_clipboard, os.environ)
         """Raises RefusedError. Blocks."""
         self.folder = ""
@@ -198,11 +200,11 @@ class Prompt(ChipText):
         """Whoever goes elsewhere is through with the list."""
         self.leave_list()
 
-    async def action_search(self) -> None:
-        """Search what was sent before."""
-        await self._load_history()
+    def action_search(self) -> None:
+        """Search what was sent before; what earlier sessions sent joins in when it has been read."""
         self.completer.leave()
         self.search.begin()
+        self._load_history()
 
     # -- keys --------------------------------------------------------------------------------------------------------
 
@@ -292,24 +294,28 @@ class Prompt(ChipText):
 
     # -- what was sent before ----------------------------------------------------------------------------------------
 
-    async def _load_history(self) -> None:
-        """Have what earlier sessions sent, once."""
-        if self.load_history is None:
-            return
-        read, self.load_history = self.load_history, None
-        found = await read()
-        if found is None:
-            self.load_history = read
-            return
-        older = len(self.sent)
-        self.sent[:] = joined(found, self.sent)
-        if self._recalled is not None:
-            self._recalled += len(self.sent) - older
+    def _load_history(self) -> None:
+        """Read what earlier sessions sent, once."""
+        if self.load_history is not None:
+            read, self.load_history = self.load_history, None
+            self._steps_when_read = 0
+            self.run_worker(self._take_history(read, self.text), exit_on_error=False)
 
-    async def action_up(self) -> None:
+    async def _take_history(self, read: Callable[[], Awaitable[Sequence[str]]], text: str) -> None:
+        """Put it before what this session sent, then do what was asked for meanwhile, unless the user writes."""
+        try:
+            earlier = await read()
+        finally:
+            steps, self._steps_when_read = self._steps_when_read or 0, None
+        self.sent[:] = joined(earlier, self.sent)
+        for _ in range(abs(steps) if self.text == text else 0):
+            self._recall(-1 if steps < 0 else 1)
+        self.search.refresh()
+
+    def action_up(self) -> None:
         """The line above; above the first, the message sent before."""
         if self.navigator.is_first_wrapped_line(self.cursor_location) and self.selection.is_empty:
-            await self._load_history()
+            self._load_history()
             self._recall(-1)
         else:
             self.action_cursor_up()
@@ -322,6 +328,9 @@ class Prompt(ChipText):
             self.action_cursor_down()
 
     def _recall(self, step: int) -> None:
+        if self._steps_when_read is not None:
+            self._steps_when_read += step
+            return
         at = len(self.sent) if self._recalled is None else self._recalled
         to = at + step
         if not 0 <= to <= len(self.sent) or to == at:
