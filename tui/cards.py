@@ -141,6 +141,7 @@ class Queue(Static):
     Queue {
         display: none; height: auto; max-height: 4; padding: 0 1;
         border-left: outer $secondary; background: $secondary 8%; color: $text-muted;
+        text-wrap: nowrap; text-overflow: ellipsis;
     }
     """
 

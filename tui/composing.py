@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,8 @@ else:
 
 FOUND = 50
 """Rows of a list: whoever does not see it among them types on."""
-EVENTS_BACK = 500
-"""Events among which a reference is looked for."""
+EVENTS_BACK = 200
+"""Events among which a reference is looked for; older ones are referred to by typing the number."""
 LABEL_CELLS = 300
 
 
@@ -65,6 +66,8 @@ class Composing(_App):
     """Enter was pressed before there was a conversation: quick hands lose nothing."""
     _files: tuple[str, FileIndex] | None = None
     """The folder that was listed last, and what is in it."""
+    _events: tuple[tuple[str, int], list[Envelope]] | None = None
+    """The conversation and its newest event when its events were read, and those that one may refer to."""
 
     def serve_prompt(self) -> None:
         """Give the prompt what its lists offer."""
@@ -97,10 +100,12 @@ class Composing(_App):
     async def submit(self, tab: ConversationTab | None, written: str, *, queued: bool = False) -> None:
         """Carry out what was written, now or once the agent rests."""
         with self._kept(tab, written):
-            if written.startswith(SHELL):
-                await self._run_in_shell(tab, written)
-            elif (line := slash.parse(written)) is not None:
+            if (line := slash.parse(written)) is not None:
                 await self._command(tab, line, written, queued=queued)
+            elif tab is None:
+                self._put_back(tab, written)
+            elif written.startswith(SHELL):
+                await self._run_in_shell(tab, written)
             else:
                 await self._send(tab, written[1:] if written.startswith("//") else written, queued=queued)
 
@@ -117,9 +122,7 @@ class Composing(_App):
         if self.current is tab and not self.workspace.prompt.text:
             self.workspace.prompt.put(written)
 
-    async def _send(self, tab: ConversationTab | None, written: str, *, queued: bool = False) -> None:
-        if tab is None:
-            return
+    async def _send(self, tab: ConversationTab, written: str, *, queued: bool = False) -> None:
         chips = self.workspace.prompt.chips
         if not queued and self.current is tab:
             self.workspace.chat.go("end")
@@ -133,9 +136,9 @@ class Composing(_App):
         found = [await tab.event(number) for number in references.referred(typed)]
         return references.context([envelope for envelope in found if envelope is not None])
 
-    async def _run_in_shell(self, tab: ConversationTab | None, written: str) -> None:
+    async def _run_in_shell(self, tab: ConversationTab, written: str) -> None:
         command = self.workspace.prompt.chips.expanded(written)[len(SHELL) :].strip()
-        if tab is None or not command:
+        if not command:
             self._put_back(tab, written)
             self.flash("Write the command behind the exclamation mark.")
             return
@@ -174,6 +177,10 @@ class Composing(_App):
         if built_in is not None:
             self._put_back(tab, written)
             self.report(f"/{line.name} takes nothing behind it. // at the start sends the text as a message.")
+            return
+        if tab is None:
+            self._put_back(tab, written)
+            self.flash("No conversation is open yet. ctrl+n begins one.")
             return
         own, _ = await self._own_commands()
         if (command := own.get(line.name)) is not None:
@@ -220,9 +227,12 @@ class Composing(_App):
     async def _find_events(self, query: str) -> Sequence[Row]:
         if self.current is None:
             return []
-        page = await self.current.session.stream.page(limit=EVENTS_BACK)
-        found = (envelope for envelope in references.recent(page) if references.matches(envelope, query))
-        return [_event_row(envelope) for envelope, _ in zip(found, range(FOUND), strict=False)]
+        stream = self.current.session.stream
+        newest = (self.current.id, stream.latest_id)
+        if self._events is None or self._events[0] != newest:
+            self._events = newest, references.recent(await stream.page(limit=EVENTS_BACK))
+        found = (envelope for envelope in self._events[1] if references.matches(envelope, query))
+        return [_event_row(envelope) for envelope in islice(found, FOUND)]
 
     async def _said_before(self) -> Sequence[str]:
         await self.connected.wait()

@@ -67,6 +67,7 @@ class Workspace(Screen[None]):
         &.-low Hints { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
+        &.-tiny #queue { max-height: 1; }
         &.-tiny #prompt { border: none; min-height: 1; height: 1; }
         &.-tiny #chat, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }

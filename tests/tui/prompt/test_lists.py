@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -273,6 +274,35 @@ async def test_earlier_sessions_are_read_once_and_only_when_they_are_needed() ->
         await pilot.press("down", "down", "down")
         assert app.prompt.text == "x"
         assert reads == [1]
+
+
+async def test_the_arrows_that_are_pressed_while_it_is_read_count_afterwards() -> None:
+    app, read = ListApp(), asyncio.Event()
+
+    async def earlier() -> Sequence[str]:
+        await read.wait()
+        return ["newer", "older"]
+
+    app.prompt.load_history = earlier
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("up", "up")
+        assert app.prompt.text == ""
+        read.set()
+        await app.workers.wait_for_complete()
+        assert app.prompt.text == "older"
+
+
+async def test_a_past_that_cannot_be_read_leaves_what_this_session_sent() -> None:
+    async def earlier() -> Sequence[str]:
+        raise OSError("the disk is gone")
+
+    app = ListApp(history=["mine"])
+    app.prompt.load_history = earlier
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("up")
+        await pilot.pause()
+        await pilot.press("up")
+        assert app.prompt.text == "mine"
 
 
 # -- chips -------------------------------------------------------------------------------------------------------------
