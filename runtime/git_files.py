@@ -13,7 +13,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 4.0
 """A folder for which git takes longer is looked through in another way."""
 MAX_BYTES = 32 * 1024 * 1024
 """Of names: some hundred thousand."""

@@ -64,8 +64,8 @@ class Composing(_App):
 
     sends_when_open = False
     """Enter was pressed before there was a conversation: quick hands lose nothing."""
-    _files: tuple[str, FileIndex] | None = None
-    """The folder that was listed last, and what is in it."""
+    _listing: tuple[str, asyncio.Task[FileIndex]] | None = None
+    """The folder that was listed last, and what is in it, or will be."""
     _events: tuple[tuple[str, int], list[Envelope]] | None = None
     """The conversation and its newest event when its events were read, and those that one may refer to."""
 
@@ -145,10 +145,7 @@ class Composing(_App):
         self.workspace.chat.go("end")
         await tab.session.run_command(command)
 
-    def do_prompt_queue(self) -> None:
-        self.attempt(self._complete_or_queue())
-
-    async def _complete_or_queue(self) -> None:
+    async def do_prompt_queue(self) -> None:
         prompt, tab = self.workspace.prompt, self.current
         if await prompt.complete() or tab is None or not prompt.text.strip():
             return
@@ -156,7 +153,7 @@ class Composing(_App):
         if prompt.text.startswith(SHELL) or (line is not None and line.name in slash.BUILT_IN):
             self.flash("Only messages can be queued. Enter carries this out.")
             return
-        await self.submit(tab, prompt.take(), queued=True)
+        self.attempt(self.submit(tab, prompt.take(), queued=True))
 
     def on_prompt_told(self, message: Prompt.Told) -> None:
         """What the prompt could not do."""
@@ -218,10 +215,10 @@ class Composing(_App):
 
     async def _find_files(self, query: str) -> Sequence[Row]:
         folder = self._folder
-        if self._files is None or self._files[0] != folder or not query:  # each time that it opens
-            paths = await asyncio.to_thread(list_files, Path(folder))
-            self._files = folder, await asyncio.to_thread(FileIndex, paths)
-        index = self._files[1]
+        known = self._listing
+        if known is None or known[0] != folder or (not query and known[1].done()):  # anew each time that it opens
+            known = self._listing = folder, asyncio.create_task(asyncio.to_thread(_indexed, folder))
+        index = await asyncio.shield(known[1])  # one listing for all keys that are typed meanwhile
         return [Row(path, value=path) for path in await asyncio.to_thread(index.find, query, FOUND)]
 
     async def _find_events(self, query: str) -> Sequence[Row]:
@@ -258,6 +255,10 @@ class Composing(_App):
             elif left != prompt.text:
                 prompt.put(left)
         prompt.focus()
+
+
+def _indexed(folder: str) -> FileIndex:
+    return FileIndex(list_files(Path(folder)))
 
 
 async def _left_by_editor(text: str) -> str | EditorError:

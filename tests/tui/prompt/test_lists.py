@@ -292,6 +292,17 @@ async def test_the_arrows_that_are_pressed_while_it_is_read_count_afterwards() -
         assert app.prompt.text == "older"
 
 
+async def test_what_is_brought_back_opens_no_list_that_would_take_the_arrows() -> None:
+    app = ListApp(history=["first", "see @a"])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("up")
+        await app.workers.wait_for_complete()
+        assert app.prompt.text == "see @a"
+        assert not app.overlay.display
+        await pilot.press("up")
+        assert app.prompt.text == "first"
+
+
 async def test_a_past_that_cannot_be_read_leaves_what_this_session_sent() -> None:
     async def earlier() -> Sequence[str]:
         raise OSError("the disk is gone")

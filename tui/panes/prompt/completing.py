@@ -51,7 +51,7 @@ class Completer:
         if trigger is None or trigger.kind not in self.sources:
             self._left = None
             self._hide()
-        elif (trigger.kind, trigger.row, trigger.start) != self._left:
+        elif _place(trigger) != self._left:
             self._left = None
             self._answered.clear()
             self._prompt.run_worker(self._ask(trigger), group="list", exclusive=True, exit_on_error=False)
@@ -65,7 +65,7 @@ class Completer:
 
     async def _ask(self, trigger: Trigger) -> None:
         rows = await self.sources[trigger.kind](trigger.query)
-        if trigger != self._trigger:
+        if trigger != self._trigger or self._left is not None:
             return
         self._shown = trigger if rows else None
         if rows:
@@ -83,10 +83,14 @@ class Completer:
         """Send the list away and keep the text. Answers whether there was one."""
         if not self.is_open:
             return False
-        assert self._trigger is not None
-        self._left = (self._trigger.kind, self._trigger.row, self._trigger.start)
-        self._hide()
+        self.rest()
         return True
+
+    def rest(self) -> None:
+        """Offer nothing for the word at the cursor: it was put there whole, or its list is not wanted."""
+        self._trigger = self._word()
+        self._left = _place(self._trigger) if self._trigger is not None else None
+        self._hide()
 
     async def take(self, key: Literal["enter", "tab", "click"]) -> bool:
         """Put the row under the cursor in the place of the word. False where the key means what it means without."""
@@ -124,5 +128,9 @@ class Completer:
         )
         prompt.move_cursor(result.end_location)
         if runs:
-            self._left = (trigger.kind, trigger.row, trigger.start)
             prompt.submit()
+
+
+def _place(trigger: Trigger) -> tuple[Kind, int, int]:
+    """Which word it is, whatever of it has been typed."""
+    return trigger.kind, trigger.row, trigger.start

@@ -17,14 +17,14 @@ from itertools import islice
 from pathlib import Path
 
 MAX_FILES = 200_000
-WALK_S = 5.0
+WALK_S = 3.0
 """What is not found by walking until then is typed by hand."""
 SKIPPED = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".ruff_cache"}
     | {".pytest_cache", "target", "dist", "build", ".next", ".cache"}
 )
 """Folders that a walk leaves out: made by programs, and large."""
-RG_TIMEOUT_S = 10.0
+RG_TIMEOUT_S = 4.0
 
 
 def list_files(folder: Path) -> list[str]:

@@ -153,6 +153,7 @@ class Prompt(ChipText):
         self.load_text(text)
         self.move_cursor(self.document.end)
         self.edited()
+        self.completer.rest()
 
     def edited(self) -> None:
         """Follow the text: the list of the word at the cursor, and whether this is for the shell."""
