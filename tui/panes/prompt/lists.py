@@ -24,6 +24,9 @@ ROWS = 10
 """Shown at once; more is scrolled to."""
 _LABEL_SHARE = 0.6
 """Of the width, where a note wants the rest."""
+_GAP = 3
+_MEASURED = 200
+"""Cells of a text that count for the width of its column."""
 _BESIDE = 60
 """Columns from which a note fits beside its label."""
 
@@ -62,6 +65,8 @@ class ListOverlay(Widget):
         self.heading = ""
         self._query = ""
         self._top = 0
+        self._widths = (0, 0)
+        """Cells of the longest label and of the longest note."""
         self._corner = Offset(0, 0)
         self._width = 0
 
@@ -74,6 +79,10 @@ class ListOverlay(Widget):
         """Show these rows, the cursor on the first, with the query marked in them. Nothing to show hides the list."""
         self.rows, self.heading, self._query = rows, heading, query.lower()
         self.cursor = self._top = 0
+        self._widths = (
+            max((cell_len(sanitize_line(row.label, _MEASURED)) for row in rows), default=0),
+            max((cell_len(sanitize_line(row.note, _MEASURED)) for row in rows), default=0),
+        )
         if not rows and not heading:
             self.hide()
             return
@@ -138,13 +147,15 @@ class ListOverlay(Widget):
         return Strip(self._segments(self.rows[at], width, base), width)
 
     def _segments(self, row: Row, width: int, base: Style) -> list[Segment]:
-        note = sanitize_line(row.note, width) if width >= _BESIDE else ""
-        room = max(width - cell_len(note) - 2, int(width * _LABEL_SHARE)) if note else width
+        labels, notes = self._widths
+        beside = width >= _BESIDE and notes
+        room = min(labels, max(width - notes - _GAP, int(width * _LABEL_SHARE))) if beside else width
         label = sanitize_line(row.label, room)
-        note = sanitize_line(note, width - cell_len(label) - 2)
-        gap = width - cell_len(label) - cell_len(note)
+        note = sanitize_line(row.note, width - room - _GAP) if beside else ""
+        gap = room + _GAP - cell_len(label) if note else 0
         muted = base + Style(color=self.get_component_rich_style("list--note").color)
-        return [*self._marked(label, base), Segment(" " * gap, base), Segment(note, muted)]
+        rest = width - cell_len(label) - gap - cell_len(note)
+        return [*self._marked(label, base), Segment(" " * gap, base), Segment(note, muted), Segment(" " * rest, base)]
 
     def _marked(self, label: str, base: Style) -> list[Segment]:
         """The label with the query in it marked, where it stands in one piece: the last time, where a name is."""
