@@ -174,6 +174,10 @@ class ConversationManager:
         since = datetime.now(UTC) - timedelta(days=days)
         return [info for info in found if info.updated_at >= since]
 
+    async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
+        """What the user wrote before, in all conversations; see `EventStore.said`."""
+        return await self.store.said(workspace=workspace, limit=limit)
+
     # -- create, open, close -----------------------------------------------------------------------------------------
 
     async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> AgentSession:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -63,6 +63,7 @@ from core.stream import EventStream, EventStreamSubscriber
 from core.tasks import Tasks
 from core.titles import SuggestTitle, first_line
 from core.usage import Job, SandboxUsage
+from core.user_shell import UserShell
 from core.writer import Lease
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ class AgentSession:
             frames=self.frames,
             spawn=self._spawn,
         )
+        self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
         self._aftermath = Aftermath(runtime, self.stream)
         self._snapshots = Snapshots(store, lease, limits)
         self._controller: AgentController | None = None
@@ -228,6 +230,7 @@ class AgentSession:
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
+        self._user_shell.interrupt()
         await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
@@ -315,7 +318,7 @@ class AgentSession:
     def rests(self) -> bool:
         """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
         starts = self._controller is None or (self._warming is not None and not self._warming.done())
-        return self._is_settled and not starts
+        return self._is_settled and not starts and not self.runs_command
 
     @property
     def rests_since(self) -> float:
@@ -396,13 +399,15 @@ class AgentSession:
 
     # -- the user's wishes -------------------------------------------------------------------------------------------
 
-    async def send(self, text: str) -> Envelope:
+    async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
         """Say something to the agent; it is stored when this returns. Wakes it up.
 
-        Raises StoreError, UsageError or ConfigurationError (see `_awake`), and then nothing was said.
+        Pictures are `data:` URLs; `context` is for the model alone, behind the text. Raises StoreError, UsageError or
+        ConfigurationError (see `_awake`), and then nothing was said.
         """
         async with self._awake():
-            envelope = await self.stream.append(MessageAction(content=text), EventSource.USER)
+            message = MessageAction(content=text, image_urls=list(image_urls) or None, context=context)
+            envelope = await self.stream.append(message, EventSource.USER)
             if self._warming is None or self._warming.done():
                 self._warming = self._spawn(self._preparation.begin())  # while the model still thinks
             if not self.info.title:
@@ -433,7 +438,8 @@ class AgentSession:
             log.warning("conversation %s keeps its first title: %s", self.info.id, error)
 
     async def interrupt(self) -> None:
-        """Stop what is going on, now: the model's answer, the running command, the preparation, what waits for it."""
+        """Stop what is going on, now: the model's answer, every running command, the preparation, what waits for it."""
+        self._user_shell.interrupt()
         await self._wish(AgentState.STOPPED)
         self._preparation.interrupt()
 
@@ -445,9 +451,25 @@ class AgentSession:
         """Go on after a pause, an interrupt or an error; past a limit, extend it by the same amount again."""
         await self._wish(AgentState.RUNNING)
 
-    async def queue(self, text: str) -> Envelope:
-        """Have this said once the agent rests. Raises as `send`, and then it is not queued."""
-        return await self._add(MessageAction(content=text, queued=True))
+    async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
+        """As `send`, but said once the agent rests. Raises as `send`, and then it is not queued."""
+        pictures = list(image_urls) or None
+        return await self._add(MessageAction(content=text, image_urls=pictures, context=context, queued=True))
+
+    async def run_command(self, command: str) -> Envelope:
+        """Run a command in the agent's shell, as the user; the model reads it with the next message.
+
+        It is stored when this returns, and runs on. Raises as `send`, and UsageError while the shell is not free.
+        """
+        if self.state.agent_state is AgentState.RUNNING or self.state.is_busy:
+            raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
+        async with self._awake():
+            return await self._user_shell.run(command)
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether a command of the user's own is running."""
+        return self._user_shell.is_busy
 
     async def unqueue(self, message_id: int) -> None:
         """Do not say what was queued; what has been said already stays said."""

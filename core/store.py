@@ -213,6 +213,24 @@ class EventStore:
         )
         return [_info(row) for row in rows]
 
+    async def said(self, *, workspace: str, limit: int) -> list[str]:
+        """What the user wrote in the conversations of this home, the newest first, those of this workspace before all.
+
+        Commands of the user's own begin with `!`. Looked for among the newest events of the home, so that the cost has
+        a bound; what was written into a long conversation by others than the user is not part of it.
+        """
+        rows = await self._read.execute_fetchall(
+            "SELECT CASE kind WHEN 'action:run' THEN '!' || json_extract(body, '$.args.command')"
+            "  ELSE json_extract(body, '$.args.content') END"
+            " FROM (SELECT e.rowid AS number, e.kind, e.body, c.workspace = ?1 AS is_here"
+            "  FROM events e JOIN conversations c ON c.key = e.conversation"
+            "  WHERE e.rowid > (SELECT max(rowid) FROM events) - ?3 AND e.source = 'user' AND c.parent = ''"
+            "  AND e.kind IN ('action:message', 'action:run') AND length(e.body) <= ?4)"
+            " ORDER BY is_here DESC, number DESC LIMIT ?2",
+            (workspace, limit, _SAID_WITHIN, _SAID_BYTES),
+        )
+        return [text for (text,) in rows if isinstance(text, str)]
+
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
         """The conversations to which this one delegated, and those to which they did; the oldest first."""
         rows = await self._read.execute_fetchall(
@@ -339,6 +357,11 @@ class EventStore:
         )
         return [row[0] for row in (reversed(rows) if newest else rows)]
 
+
+_SAID_WITHIN = 200_000
+"""Events among which `said` looks: about 100 ms of reading, and more than most homes ever have."""
+_SAID_BYTES = 40_000
+"""A longer message is a document that was pasted, and nobody writes it again."""
 
 _INFO = (
     "c.id, c.title, c.workspace, c.model, c.created_at,"

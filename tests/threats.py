@@ -172,6 +172,7 @@ THREATS = (
             "tests/runtime/test_walls.py::test_a_hostile_repository_runs_nothing_on_the_host",
             "tests/runtime/test_git_identity.py::test_a_hostile_repository_around_us_has_no_say",
             "tests/runtime/test_git_identity.py::test_nothing_else_of_ours_starts_git_on_the_host",
+            "tests/tui/prompt/test_files.py::test_a_hostile_repository_has_no_say",
             "tests/runtime/test_local.py::test_the_working_folder_cannot_replace_the_servers_modules",
         ),
         is_blocker=True,

@@ -84,9 +84,9 @@ class HandloomApp(Handlers, App[None]):
         self.workspace = Workspace(clock)
         self.clock = clock
         self._connect = connect
-        self._is_starting = True
-        self._sends_when_open = False
-        """Enter was pressed before there was a conversation: quick hands lose nothing."""
+        self.is_starting = True
+        self.connected = asyncio.Event()
+        """Set once there is a manager."""
         self._pump_timer: Timer | None = None
         self._pumped_at = float("-inf")
         self._elapsed_timer: Timer | None = None
@@ -110,6 +110,7 @@ class HandloomApp(Handlers, App[None]):
 
     def begin(self, problems: list[str]) -> None:
         """Called once, when the first frame is on the screen."""
+        self.serve_prompt()
         if problems:
             self.report("\n".join(problems))
         self.watch_themes()
@@ -125,6 +126,7 @@ class HandloomApp(Handlers, App[None]):
         except HandloomError as error:
             self.leave(error)
             return
+        self.connected.set()
         try:
             await self._open_first()
         except (ConfigurationError, UsageError) as error:
@@ -132,7 +134,7 @@ class HandloomApp(Handlers, App[None]):
                 raise  # told on the screen, where another model can be chosen
             self.leave(error)
         finally:
-            self._is_starting = False
+            self.is_starting = False
 
     def leave(self, error: HandloomError) -> None:
         """End at the start: without a store, or with a model that cannot be used, there is nothing to show."""
@@ -184,10 +186,10 @@ class HandloomApp(Handlers, App[None]):
         """Show a session in a tab of its own, or the tab that has it already."""
         known = await self.open_tab(session)
         self.show_tab(known)
-        if self._sends_when_open:
-            self._sends_when_open = False
+        if self.sends_when_open:
+            self.sends_when_open = False
             if text := self.workspace.prompt.take():
-                self.attempt(self._send(known, text))
+                self.attempt(self.submit(known, text))
 
     async def open_tab(self, session: AgentSession, behind: ConversationTab | None = None) -> ConversationTab:
         """A tab for a session, not shown yet; the one that has it already, where there is one."""
@@ -372,28 +374,6 @@ class HandloomApp(Handlers, App[None]):
         await super().on_event(event)
 
     # -- what the widgets say ------------------------------------------------------------------------------------------
-
-    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        """Send what was written; where that cannot be, it goes back into the prompt."""
-        tab = self.current
-        self.workspace.notice.clear()
-        if tab is None:
-            self.workspace.prompt.put(message.text)
-            self._sends_when_open = True
-            self.flash("It is sent as soon as the conversation is open.")
-            if not self._is_starting:
-                self.attempt(self.new_conversation())
-            return
-        self.workspace.chat.go("end")
-        self.attempt(self._send(tab, message.text))
-
-    async def _send(self, tab: ConversationTab, text: str, *, queued: bool = False) -> None:
-        try:
-            await (tab.session.queue(text) if queued else tab.session.send(text))
-        except BaseException:
-            if self.current is tab and not self.workspace.prompt.text:
-                self.workspace.prompt.put(text)
-            raise
 
     def on_prompt_scroll_wanted(self, message: Prompt.ScrollWanted) -> None:
         """Scroll the chat while the prompt keeps the focus."""

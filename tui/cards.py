@@ -17,7 +17,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from tui.commands import BY_ID
+from tui.commands import BY_ID, all_keys
 
 if TYPE_CHECKING:
     from tui.questions import Question
@@ -138,7 +138,11 @@ class Queue(Static):
     """What will be said once the agent rests, in order."""
 
     DEFAULT_CSS = """
-    Queue { display: none; height: auto; max-height: 4; padding: 0 1; color: $text-muted; }
+    Queue {
+        display: none; height: auto; max-height: 4; padding: 0 1;
+        border-left: outer $secondary; background: $secondary 8%; color: $text-muted;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
     """
 
     def __init__(self, id: str) -> None:
@@ -151,7 +155,11 @@ class Queue(Static):
             return
         self._texts = texts
         self.display = bool(texts)
-        self.update(Content("\n".join(f"queued: {text}" for text in texts)))
+        parts: list[tuple[str, str]] = []
+        for text in texts:
+            parts += [("\n" * bool(parts) + "queued: ", "bold $text-secondary"), (text, "$foreground")]
+        remedy = f"   {all_keys(BY_ID['queue.drop'])[0]} takes it back"
+        self.update(Content.assemble(*parts, (remedy, "$text-muted")))
 
 
 class Notice(Static):

@@ -45,6 +45,8 @@ class Command:
     """The key after ctrl+x; `1-9` stands for the digits."""
     hint: str = ""
     """The word in the footer's hints; empty leaves it out."""
+    slash: str = ""
+    """Its name behind a slash at the start of the prompt; empty where it is none."""
     native: bool = False
     """The widget in focus answers by itself; the app binds nothing."""
 
@@ -75,56 +77,66 @@ _PROMPT, _LIST, _ASK = "Prompt", "Reading", "Questions"
 COMMANDS: tuple[Command, ...] = (
     Command("app.palette", ("ctrl+p",), "Command palette", "Find a command by its name.", _APP, hint="commands"),
     Command("app.leader", ("ctrl+x",), "Leader", "Wait for a second key; shows which there are.", _APP),
-    Command("app.help", ("f1",), "Help", "Show every key.", _APP, leader="?", hint="help"),
+    Command("app.help", ("f1",), "Help", "Show every key.", _APP, leader="?", hint="help", slash="help"),
     Command("app.interrupt", ("ctrl+c",), "Copy, clear, stop or quit",
             "Copy the selection; else clear the prompt; else stop the agent; else press twice to quit.", _APP),
     Command("app.back", ("escape",), "Back, or stop the agent",
             "Leave the leader; stop the agent; restore a pane; return to the prompt.", _APP),
-    Command("app.redraw", ("ctrl+l",), "Redraw", "Paint everything anew and go to the end.", _APP),
-    Command("app.theme", (), "Theme", "Choose the colours.", _APP, leader="t"),
+    Command("app.redraw", ("ctrl+l",), "Redraw", "Paint everything anew and go to the end.", _APP, slash="redraw"),
+    Command("app.theme", (), "Theme", "Choose the colours.", _APP, leader="t", slash="theme"),
     Command("app.reload_themes", (), "Reload colours", "Read the files of your own themes again.", _APP),
     Command("app.copy_mode", (), "Copy mode", "One pane, and the terminal's own mouse to select with.", _APP,
-            leader="k"),
+            leader="k", slash="select"),
     Command("app.settings", (), "Settings", "See and change every setting; config.toml keeps what you change.", _APP,
-            leader=","),
+            leader=",", slash="settings"),
     Command("app.jump", (), "Jump", "Letters stand over whatever can have the focus; a letter goes there.", _APP,
-            leader="g"),
-    Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q"),
-    Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n"),
+            leader="g", slash="jump"),
+    Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q",
+            slash="quit"),
+    Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n", slash="new"),
     Command("conv.manager", ("ctrl+s",), "Open a conversation", "List all conversations and open one.", _CONV,
-            leader="l"),
+            leader="l", slash="sessions"),
     Command("conv.goto", (), "Go to tab", "Show the tab with this number.", _CONV, leader="1-9"),
     Command("conv.next", ("ctrl+pagedown",), "Next tab", "Show the next conversation.", _CONV, leader="]"),
     Command("conv.prev", ("ctrl+pageup",), "Previous tab", "Show the previous conversation.", _CONV, leader="["),
     Command("conv.close", (), "Close tab", "Close this conversation; it is kept and can be opened again.", _CONV,
-            leader="w"),
+            leader="w", slash="close"),
     Command("conv.left", (), "Move tab left", "Change places with the tab before.", _CONV, leader="<"),
     Command("conv.right", (), "Move tab right", "Change places with the next tab.", _CONV, leader=">"),
-    Command("conv.rename", (), "Rename", "Give this conversation a name.", _CONV, leader="r"),
-    Command("conv.reopen", (), "Reopen tab", "Open the tab that was closed last.", _CONV, leader="T"),
+    Command("conv.rename", (), "Rename", "Give this conversation a name.", _CONV, leader="r", slash="rename"),
+    Command("conv.reopen", (), "Reopen tab", "Open the tab that was closed last.", _CONV, leader="T", slash="reopen"),
     Command("conv.split", (), "Side by side", "Show the conversation before beside this one; again shows one.", _CONV,
-            leader="v"),
+            leader="v", slash="split"),
     Command("conv.other", (), "Other side", "Go to the conversation beside this one.", _CONV, leader="o"),
-    Command("conv.model", (), "Model", "Choose the model of this conversation.", _CONV, leader="m"),
-    Command("conv.pause", (), "Pause or resume", "Let the agent stop after its step, or go on.", _CONV, leader="p"),
+    Command("conv.model", (), "Model", "Choose the model of this conversation.", _CONV, leader="m", slash="model"),
+    Command("conv.pause", (), "Pause or resume", "Let the agent stop after its step, or go on.", _CONV, leader="p",
+            slash="pause"),
     Command("conv.sandbox", (), "Sandbox", "What separates it from this machine, what it may, what it uses.", _CONV,
-            leader="s"),
-    Command("conv.jobs", (), "Background jobs", "See what commands left running, and end it.", _CONV, leader="j"),
+            leader="s", slash="sandbox"),
+    Command("conv.jobs", (), "Background jobs", "See what commands left running, and end it.", _CONV, leader="j",
+            slash="jobs"),
     Command("conv.statistics", (), "Statistics", "What this conversation took: answers, tokens, cost, time.", _CONV,
-            leader="$"),
+            leader="$", slash="statistics"),
     Command("conv.mcp", (), "MCP servers", "Which there are, how they stand, and which tools were called.", _CONV,
-            leader="M"),
-    Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE),
-    Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE),
-    Command("pane.terminal", ("f4",), "Terminal", "Go to the terminal; again fills the screen; then restores.", _PANE),
-    Command("pane.browser", ("f5",), "Browser", "Go to the pages that the agent saw; again fills the screen.", _PANE),
+            leader="M", slash="mcp"),
+    Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE,
+            slash="chat"),
+    Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE,
+            slash="events"),
+    Command("pane.terminal", ("f4",), "Terminal", "Go to the terminal; again fills the screen; then restores.", _PANE,
+            slash="terminal"),
+    Command("pane.browser", ("f5",), "Browser", "Go to the pages that the agent saw; again fills the screen.", _PANE,
+            slash="browser"),
     Command("pane.next", ("f6",), "Next pane", "Move the focus on.", _PANE, hint="panes"),
     Command("pane.prev", ("shift+f6",), "Previous pane", "Move the focus back.", _PANE),
-    Command("detail.toggle", ("ctrl+o",), "Fold or unfold output", "Show tool output in full, or folded.", _PANE),
-    Command("tasks.toggle", ("ctrl+t",), "Plan", "Show the agent's plan, or take it away.", _PANE),
+    Command("detail.toggle", ("ctrl+o",), "Fold or unfold output",
+            "Show tool output in full, or folded; in the prompt, a pasted text in the place of its chip.", _PANE,
+            slash="fold"),
+    Command("tasks.toggle", ("ctrl+t",), "Plan", "Show the agent's plan, or take it away.", _PANE, slash="plan"),
     Command("find", ("ctrl+f",), "Find", "Find text in the pane in focus; Enter goes on, ↑ back, Esc ends it.", _PANE,
-            hint="find"),
-    Command("answer.copy", (), "Copy the last answer", "What the agent said last, as it wrote it.", _PANE, leader="y"),
+            hint="find", slash="find"),
+    Command("answer.copy", (), "Copy the last answer", "What the agent said last, as it wrote it.", _PANE, leader="y",
+            slash="copy"),
     Command("ask.focus", (), "Answer the question", "Go to the card that waits for an answer.", _ASK, leader="a"),
     Command("approval.approve", ("y",), "Allow once", "Carry out this action.", _ASK, Scope.APPROVAL, hint="allow"),
     Command("approval.always", ("a",), "Allow and stop asking", "Carry it out and ask no more in this conversation.",
@@ -151,7 +163,24 @@ COMMANDS: tuple[Command, ...] = (
     Command("queue.drop", (), "Take back what is queued", "The last one goes back into the prompt.", _PROMPT,
             leader="Q"),
     Command("prompt.mode", ("shift+tab",), "When to ask", "Ask before every action, risky ones, or none.", _PROMPT,
-            Scope.PROMPT, hint="mode"),
+            Scope.PROMPT, hint="mode", slash="mode"),
+    Command("prompt.search", ("ctrl+r",), "Search what was sent",
+            "Typing narrows, ctrl+r goes further back, Enter takes it, Esc leaves the text as it was.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.editor", ("ctrl+g",), "Your editor", "Write the message in $VISUAL or $EDITOR.", _PROMPT,
+            Scope.PROMPT, slash="editor"),
+    Command("prompt.paste", ("ctrl+v",), "Paste", "Text, or the picture in the clipboard, which goes with the message.",
+            _PROMPT, Scope.PROMPT, native=True),
+    Command("prompt.file", ("at",), "File", "At the start of a word: choose a file of the workspace.", _PROMPT,
+            Scope.PROMPT, native=True),
+    Command("prompt.reference", ("number_sign",), "Event",
+            "At the start of a word: choose an event; the model reads what it was.", _PROMPT, Scope.PROMPT,
+            native=True),
+    Command("prompt.command", ("slash",), "Command",
+            "Handloom's commands, and your own from commands/*.md in its home; // sends a slash.", _PROMPT,
+            Scope.EMPTY_PROMPT, native=True),
+    Command("prompt.shell", ("exclamation_mark",), "Shell", "Run a command where the agent works; it reads the result.",
+            _PROMPT, Scope.EMPTY_PROMPT, native=True),
     Command("prompt.page_up", ("pageup",), "Scroll the chat up", "Read back without leaving the prompt.", _PROMPT,
             Scope.PROMPT, native=True),
     Command("prompt.page_down", ("pagedown",), "Scroll the chat down", "Read on without leaving the prompt.", _PROMPT,
@@ -232,7 +261,8 @@ def leader_commands() -> Iterator[Command]:
     return (command for command in COMMANDS if command.leader)
 
 
-_SHOWN = {"question_mark": "?", "slash": "/", "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
+_SHOWN = {"question_mark": "?", "at": "@", "number_sign": "#", "slash": "/", "exclamation_mark": "!",
+          "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
           "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
 
 
@@ -249,8 +279,14 @@ def all_keys(command: Command) -> list[str]:
     return [*keys, f"ctrl+x {command.leader}"] if command.leader else keys
 
 
-def hints(scope: Scope) -> list[tuple[str, str]]:
+WORKING = (("Enter", "says it now"), ("Tab", "queues it"), ("Esc", "stops"))
+"""What the prompt's keys do while the agent works: three things that must not be mistaken for one another."""
+
+
+def hints(scope: Scope, *, working: bool = False) -> list[tuple[str, str]]:
     """(key, word) for the footer, those of the scope first; at most seven, because nobody reads more."""
+    if working and scope is Scope.PROMPT:
+        return list(WORKING)
     scopes = {scope, Scope.LIST} if scope in (Scope.CHAT, Scope.EVENTS) else {scope}
     own = [c for c in COMMANDS if c.hint and c.scope in scopes and c.scope is not Scope.GLOBAL]
     shared = [c for c in COMMANDS if c.hint and c.scope is Scope.GLOBAL]

@@ -10,6 +10,7 @@ from textual.widgets import Input
 from tui.answers import Answers
 from tui.appearance import Appearance
 from tui.cards import ApprovalCard
+from tui.composing import Composing
 from tui.conversations import Conversations
 from tui.eventlog import EventLog
 from tui.footer import MODE_WORDS, MODES
@@ -36,7 +37,7 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appearance, Outside, _App):
+class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Split, Appearance, Outside, _App):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
@@ -54,7 +55,6 @@ class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appeara
         def show_tab(self, tab: ConversationTab | None) -> None: ...
         def wake(self, tab: ConversationTab) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
-        async def _send(self, tab: ConversationTab, text: str, *, queued: bool = False) -> None: ...
 
     _quit_armed_at = float("-inf")
 
@@ -73,9 +73,11 @@ class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appeara
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
+        elif self.workspace.prompt.leave_list():
+            pass
         elif self.workspace.prompt.text:
             self.workspace.prompt.put("")
-        elif tab is not None and tab.running:
+        elif tab is not None and (tab.running or tab.session.runs_command):
             self.attempt(tab.session.interrupt())
         elif self.clock() - self._quit_armed_at < QUIT_WITHIN_S:
             self.exit()
@@ -86,7 +88,7 @@ class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appeara
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.current
         card = workspace.card
-        if self.leave_copy_mode() or self.leave_find():
+        if self.leave_copy_mode() or workspace.prompt.leave_list() or self.leave_find():
             return
         if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
             card.stop_writing()
@@ -94,7 +96,7 @@ class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appeara
             workspace.notice.clear()
         elif self.leave_filter():
             pass
-        elif tab is not None and (tab.running or workspace.card is not None):
+        elif tab is not None and (tab.running or workspace.card is not None or tab.session.runs_command):
             self.attempt(tab.session.interrupt())
         elif not workspace.restore():
             workspace.prompt.focus()
@@ -142,6 +144,8 @@ class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appeara
         self.workspace.cycle(-1)
 
     def do_detail_toggle(self) -> None:
+        if self.focused is self.workspace.prompt and self.workspace.prompt.expand_chip():
+            return
         if self.current is None:
             return
         chat = self.current.chat
@@ -153,13 +157,6 @@ class Handlers(Answers, Panels, Conversations, EventLog, Reading, Split, Appeara
         for block in blocks:
             if block.folded == folded:
                 chat.toggle(block)
-
-    def do_prompt_queue(self) -> None:
-        tab, text = self.current, self.workspace.prompt.text
-        if tab is None or not text.strip():
-            return
-        self.workspace.prompt.take()
-        self.attempt(self._send(tab, text, queued=True))
 
     def do_queue_drop(self) -> None:
         tab = self.current

@@ -152,7 +152,8 @@ def _apply(s: State, env: Envelope) -> State:
 def _told(s: State, env: Envelope, message: MessageAction) -> State:
     """The user said something: now, or to be said once the agent rests."""
     if message.queued:
-        return replace(s, queued=(*s.queued, Queued(env.id, message.content)))
+        queued = Queued(env.id, message.content, tuple(message.image_urls or ()), message.context)
+        return replace(s, queued=(*s.queued, queued))
     if env.cause is not None:
         s = replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
     releasing = None if s.releasing == env.cause else s.releasing
@@ -368,8 +369,8 @@ def _announcements(before: State, after: State, env: Envelope) -> list[Effect]:
     if after.condensing and not before.condensing:
         found.append(Emit(CondensationRequestAction(), EventSource.ENVIRONMENT, None))
     if after.releasing is not None and after.releasing != before.releasing:
-        text = next(queued.text for queued in after.queued if queued.id == after.releasing)
-        found.append(Emit(MessageAction(content=text), EventSource.USER, after.releasing))
+        said = next(queued.said() for queued in after.queued if queued.id == after.releasing)
+        found.append(Emit(said, EventSource.USER, after.releasing))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from core.controller.halts import Halt
 from core.controller.stuck import Step
-from core.events import Action, AgentState, LLMMetrics
+from core.events import Action, AgentState, LLMMetrics, MessageAction
 
 _NOTHING_SPENT = LLMMetrics()
 
@@ -52,6 +52,12 @@ class Queued:
 
     id: int
     text: str
+    image_urls: tuple[str, ...] = ()
+    context: str = ""
+
+    def said(self) -> MessageAction:
+        """The message with which it is said."""
+        return MessageAction(content=self.text, image_urls=list(self.image_urls) or None, context=self.context)
 
 
 @dataclass(frozen=True, slots=True)

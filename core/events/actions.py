@@ -88,7 +88,7 @@ class MessageAction(Action):
 
     kind: ClassVar[str] = "message"
     pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
-    ours: ClassVar[frozenset[str]] = frozenset({"queued"})
+    ours: ClassVar[frozenset[str]] = frozenset({"queued", "context"})
 
     content: str
     file_urls: list[str] | None = None
@@ -97,6 +97,8 @@ class MessageAction(Action):
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     queued: bool = False
     """To be said once the agent rests, by a message whose cause this one is; a NullAction with that cause drops it."""
+    context: str = ""
+    """What the model reads behind the content, and the user did not write: what the message refers to."""
 
     @property
     def message(self) -> str:

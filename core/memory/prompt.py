@@ -153,7 +153,8 @@ class _Builder:
         self._say("user", text, seen_pictures(event))
 
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
-        self._say("assistant" if source is EventSource.AGENT else "user", event.content, event.image_urls or ())
+        text = f"{event.content}\n\n{event.context}" if event.context else event.content
+        self._say("assistant" if source is EventSource.AGENT else "user", text, event.image_urls or ())
 
     def _add_bare_action(self, source: EventSource, event: Action) -> None:
         """An action outside of any tool call: the user's own command, or one of an imported trajectory."""

@@ -38,6 +38,7 @@ from core.events import (
 )
 from core.live import Frames
 from core.llm.catalogue import KnownModel
+from core.llm.settings import LLMSettings
 from core.settings_book import Setting, SettingsBook
 from core.store import ConversationInfo, EventFilter
 from core.stream import EventStreamSubscriber
@@ -163,6 +164,7 @@ class SessionDouble:
         self.delegates: list[SessionDouble] = []
         self.attended = False
         self.asleep = False
+        self.runs_command = False
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)
@@ -170,12 +172,12 @@ class SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
 
-    async def send(self, text: str) -> None:
-        self._wish("send", text)
+    async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
+        self._wish("send", text, *image_urls, *([context] if context else []))
         await self.stream.append(MessageAction(content=text), EventSource.USER)
 
-    async def queue(self, text: str) -> None:
-        self._wish("queue", text)
+    async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
+        self._wish("queue", text, *image_urls, *([context] if context else []))
         await self.become(queued=(*self.state.queued, Queued(len(self.state.queued), text)))
 
     async def unqueue(self, message_id: int) -> None:
@@ -190,6 +192,10 @@ class SessionDouble:
                 yield await self.pages.get()
         finally:
             self.watchers -= 1
+
+    async def run_command(self, command: str) -> None:
+        self._wish("run_command", command)
+        await self.stream.append(CmdRunAction(command=command), EventSource.USER)
 
     async def left_behind(self) -> list[str]:
         return self.left
@@ -294,7 +300,12 @@ class ManagerDouble:
     closed: list[str] = field(default_factory=list)
     viewed: list[str] = field(default_factory=list)
     """Conversations that somebody looks at."""
-    settings: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings()))
+    settings: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings(), llm=LLMSettings())
+    )
+    store: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(home=Path("/nowhere")))
+    said_before: list[str] = field(default_factory=list)
+    """What earlier sessions sent, the newest first."""
     home: Path = Path("/nonexistent/handloom")
     """Where the settings are written."""
     environ: dict[str, str] = field(default_factory=dict)
@@ -323,6 +334,9 @@ class ManagerDouble:
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
         self.chosen.append((name, api_base))
+
+    async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
+        return self.said_before[:limit]
 
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]

@@ -22,7 +22,7 @@ from textual.widgets import TextArea
 
 from tui.arrangement import LOW, NARROW, PANES, TINY, arrange
 from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
-from tui.commands import Scope, hints
+from tui.commands import WORKING, Scope, hints
 from tui.find import FindInput
 from tui.footer import Footer, Hints
 from tui.leader import WhichKey
@@ -32,6 +32,7 @@ from tui.panes.events.bar import FilterBar
 from tui.panes.events.tree import EventTree
 from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
+from tui.panes.prompt.lists import ListOverlay
 from tui.panes.tasks.view import PlanLine, PlanPanel
 from tui.panes.terminal.view import TerminalView
 from tui.screens.chats import Chats
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 PLACEHOLDER = "Say what you want done. Enter sends."
 DETAIL_FROM = 120
 """Columns from which a log that fills the screen leaves room for an event beside it."""
+WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
+"""On the prompt's border where there is no line for hints."""
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
 
@@ -96,6 +99,7 @@ class Workspace(Screen[None]):
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
         &.-tiny #filter-bar { height: 1; }
+        &.-tiny #queue { max-height: 1; }
         &.-tiny #prompt { border: none; min-height: 1; height: 1; }
         &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
@@ -118,6 +122,7 @@ class Workspace(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Everything that there ever is but the cards."""
+        overlay = ListOverlay(id="list")
         yield TabStrip(id="tabs")
         with Horizontal(id="body"):
             yield Chats(id="chats")
@@ -132,10 +137,11 @@ class Workspace(Screen[None]):
             yield PlanLine(id="plan-line")
             yield Notice(id="notice")
             yield Queue(id="queue")
-            yield Prompt(id="prompt")
+            yield Prompt(id="prompt", overlay=overlay)
         yield Footer(id="footer")
         yield Hints(id="hints")
         yield WhichKey(id="which-key")
+        yield overlay
 
     def on_mount(self) -> None:
         """The prompt has the focus from the start."""
@@ -143,6 +149,7 @@ class Workspace(Screen[None]):
             self.pane(pane).border_title = title
         self.detail.border_subtitle = "Enter unfolds · c copies · r as JSON"
         self.prompt.cursor_blink = False  # an idle screen paints nothing
+        self.prompt.stands_in = self.query_one("#bottom")
         self.prompt.focus()
 
     # -- parts ---------------------------------------------------------------------------------------------------------
@@ -307,6 +314,7 @@ class Workspace(Screen[None]):
             self.chats.title()
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
+        self.show_hints()
         self.events_view.sync()
         self._sync_plan()
         return self.terminal.sync()
@@ -406,11 +414,21 @@ class Workspace(Screen[None]):
 
     def on_descendant_focus(self) -> None:
         """The hints follow the focus."""
-        self.hints.show(hints(self.scope))
+        self.show_hints()
 
     def on_descendant_blur(self) -> None:
         """The hints follow the focus."""
-        self.hints.show(hints(self.scope))
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Name the keys that answer here, and while the agent works what the prompt's do then."""
+        working = self._tab is not None and self._tab.running
+        self.hints.show(hints(self.scope, working=working))
+        self.prompt.border_subtitle = WORKING_HINT if working and self.has_class("-low") else ""
+
+    async def on_list_overlay_clicked(self) -> None:
+        """A click takes a row of the list over the transcript."""
+        await self.prompt.take_clicked()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Remember that the user is typing: a question must not take the next key."""

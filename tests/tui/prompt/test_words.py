@@ -1,0 +1,243 @@
+"""The parts of the prompt that are only text: triggers, the past, chips, slash commands, references."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from core.events import (
+    AgentStateChangedObservation,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    Event,
+    EventSource,
+    MessageAction,
+)
+from tui.commands import COMMANDS
+from tui.panes.prompt import references, slash
+from tui.panes.prompt.chips import Chips, Picture, is_long
+from tui.panes.prompt.past import joined, narrowed
+from tui.panes.prompt.triggers import Kind, Trigger, trigger_at
+
+# -- triggers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("@", Trigger(Kind.FILE, "", 0, 0)),
+        ("see @src/ma", Trigger(Kind.FILE, "src/ma", 0, 4)),
+        ('see @"a fi', Trigger(Kind.FILE, "a fi", 0, 4)),
+        ("me@home", None),
+        ("see @done ", None),
+        ("#", Trigger(Kind.EVENT, "", 0, 0)),
+        ("as in (#12", Trigger(Kind.EVENT, "12", 0, 7)),
+        ("c#", None),
+        ("## Title", None),
+        ("/", Trigger(Kind.COMMAND, "", 0, 0)),
+        ("/he", Trigger(Kind.COMMAND, "he", 0, 0)),
+        ("//", None),
+        ("/etc/passwd", None),
+        ("say /he", None),
+        ("!cat @fi", Trigger(Kind.FILE, "fi", 0, 5)),
+        ("!ls # all", None),
+        ("!ls #", None),
+    ],
+)
+def test_what_the_word_at_the_cursor_asks_for(text: str, expected: Trigger | None) -> None:
+    assert trigger_at(text, text, 0, len(text)) == expected
+
+
+def test_only_the_text_before_the_cursor_counts_and_a_command_stands_in_the_first_line() -> None:
+    assert trigger_at("@one two", "@one two", 0, 4) == Trigger(Kind.FILE, "one", 0, 0)
+    assert trigger_at("first", "/he", 1, 3) is None
+    assert trigger_at("x", "x" * 5000 + " @f", 1, 5003) == Trigger(Kind.FILE, "f", 1, 5001)
+
+
+# -- the past ----------------------------------------------------------------------------------------------------------
+
+
+def test_earlier_sessions_come_before_this_one_and_nothing_comes_twice() -> None:
+    assert joined(["new", "here", "old", "new", " "], ["here", "now"]) == ["old", "new", "here", "now"]
+
+
+def test_the_search_narrows_the_newest_first_and_minds_case_only_where_there_is_a_capital() -> None:
+    sent = ["Fix it", "run the tests", "fix the Parser", "run the tests"]
+    assert narrowed(sent, "") == ["run the tests", "fix the Parser", "Fix it"]
+    assert narrowed(sent, "fix") == ["fix the Parser", "Fix it"]
+    assert narrowed(sent, "Fix") == ["Fix it"]
+
+
+# -- chips -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_paste_is_long_by_lines_or_by_characters() -> None:
+    assert not is_long("x\n" * 9)
+    assert is_long("x\n" * 10)
+    assert not is_long("x" * 1000)
+    assert is_long("x" * 1001)
+
+
+def test_a_token_stands_for_its_text_and_expands_to_it() -> None:
+    chips = Chips()
+    one, two = chips.paste("a\nb\n"), chips.paste("x" * 1200)
+    assert (one, two) == ("[pasted 2 lines #1]", "[pasted 1,200 characters #2]")
+    assert chips.expanded(f"see {one} and {two}") == "see a\nb\n and " + "x" * 1200
+    assert chips.expanded("[pasted 2 lines #9]") == "[pasted 2 lines #9]", "nobody knows this one"
+    assert chips.spans(f"é {one}!") == [(2, 2 + len(one))]
+    assert chips.typed(f"#3 {one}") == "#3 "
+
+
+def test_a_text_that_was_pasted_is_not_looked_through_for_tokens() -> None:
+    chips = Chips()
+    inner = chips.paste("secret\nlines")
+    outer = chips.paste(f"{inner}\nmore")
+    assert chips.expanded(outer) == f"{inner}\nmore"
+
+
+def test_pictures_go_along_in_their_order_once_and_are_given_up_when_sent() -> None:
+    chips = Chips()
+    one, two = Picture("data:1", 3, 2), Picture("data:2", 4, 4)
+    first, second = chips.attach(one), chips.attach(two)
+    text = f"{second} then {first} then {second}"
+    assert first == "[image 3x2 #1]"
+    assert chips.pictures(text) == [two, one]
+    assert chips.expanded(text) == text
+    chips.give_up_pictures(text)
+    assert chips.pictures(text) == []
+
+
+def test_what_is_kept_has_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.panes.prompt.chips.HELD_CHARS", 100)
+    chips = Chips()
+    old, new = chips.paste("a\n" * 30), chips.paste("b\n" * 30)
+    assert chips.expanded(old) == old
+    assert chips.expanded(new) == "b\n" * 30
+
+
+# -- slash commands ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/help", slash.Line("help", "")),
+        ("/review a.py  b.py", slash.Line("review", "a.py  b.py")),
+        ("/review\na.py", slash.Line("review", "a.py")),
+        ("/", slash.Line("", "")),
+        ("//help", None),
+        ("/etc/passwd is odd", None),
+        ("help", None),
+        (" /help", None),
+        ("/ help", None),
+    ],
+)
+def test_what_a_text_commands(text: str, expected: slash.Line | None) -> None:
+    assert slash.parse(text) == expected
+
+
+def test_names_behind_a_slash_are_given_once_and_can_be_typed() -> None:
+    names = [command.slash for command in COMMANDS if command.slash]
+    assert len(names) == len(set(names)) == len(slash.BUILT_IN)
+    assert all(name.isascii() and name.islower() and name.isalpha() for name in names)
+    assert {"help", "model", "theme", "new", "sessions", "quit"} <= set(names)
+
+
+def write(home: Path, name: str, text: str) -> None:
+    (home / "commands").mkdir(exist_ok=True)
+    (home / "commands" / name).write_text(text)
+
+
+def test_the_users_own_commands_are_files_with_front_matter_or_without(tmp_path: Path) -> None:
+    write(tmp_path, "review.md", "---\ndescription: Look at it\nargument-hint: FILE\n---\nReview $1.\n")
+    write(tmp_path, "ship.md", "Ship it.")
+    write(tmp_path, "notes.txt", "no command")
+    found, problems = slash.load(tmp_path)
+    assert problems == []
+    assert found == {
+        "review": slash.UserCommand("review", "Review $1.", "Look at it", "FILE"),
+        "ship": slash.UserCommand("ship", "Ship it."),
+    }
+    assert slash.load(tmp_path / "nowhere") == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("Review.md", "x", "small letters"),
+        ("help.md", "x", "/help is a command of Handloom's"),
+        ("empty.md", "---\ndescription: d\n---\n", "says nothing"),
+        ("broken.md", "---\n: [\n---\nx", "not YAML"),
+        ("odd.md", "---\n- a\n---\nx", "no list of names"),
+        ("large.md", "x" * (slash.MAX_BYTES + 1), "larger than"),
+    ],
+)
+def test_a_file_that_is_no_command_is_named_and_the_others_stay(tmp_path: Path, name: str, text: str, why: str) -> None:
+    write(tmp_path, name, text)
+    write(tmp_path, "good.md", "Good.")
+    found, problems = slash.load(tmp_path)
+    assert list(found) == ["good"]
+    assert name in problems[0]
+    assert why in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "message"),
+    [
+        ("Review $1 like $2.", "a.py 'the boss'", "Review a.py like the boss."),
+        ("Do: $ARGUMENTS", "this and that", "Do: this and that"),
+        ("$1 and $3", "one", "one and "),
+        ("No place.", "words", "No place.\n\nwords"),
+        ("No place.", "", "No place."),
+        ("$10 and $1", "x", "$10 and x"),
+        ("$1", "it's", "it's"),
+        ("$1", "$ARGUMENTS", "$ARGUMENTS"),
+    ],
+)
+def test_words_go_to_their_places(body: str, words: str, message: str) -> None:
+    assert slash.UserCommand("c", body).message(words) == message
+
+
+# -- references --------------------------------------------------------------------------------------------------------
+
+
+def envelope(number: int, event: Event, source: EventSource = EventSource.AGENT) -> Envelope:
+    return Envelope(
+        conversation_id="c", id=number, timestamp=datetime(2026, 1, 1, tzinfo=UTC), source=source, cause=None,
+        event=event,
+    )  # fmt: skip
+
+
+def test_numbers_that_a_text_refers_to() -> None:
+    assert references.referred("like #3, not (#12) or #3; c#4 #5x ##6 a#7") == [3, 12]
+    assert len(references.referred(" ".join(f"#{n}" for n in range(50)))) == references.MAX_REFERENCES
+
+
+def test_what_the_model_reads_of_an_event_is_quoted_and_bounded() -> None:
+    run = envelope(7, CmdRunAction(command="make all"))
+    assert references.excerpt(run) == "Event #7 (run, by the agent):\n> Running command: make all"
+    result = envelope(8, CmdOutputObservation(command="make", content="line\n" * 5000))
+    text = references.context([run, result])
+    assert text.startswith(references.INTRODUCTION)
+    assert "Event #8 (result of run, by the agent):\n> line\n" in text
+    assert len(text) < 4 * references.EXCERPT_CHARS
+    assert references.context([]) == ""
+
+
+def test_the_newest_come_first_and_what_the_controller_says_to_itself_not_at_all() -> None:
+    page = [
+        envelope(0, MessageAction(content="hello")),
+        envelope(1, AgentStateChangedObservation(agent_state="running")),
+        envelope(2, CmdRunAction(command="ls", hidden=True)),
+        envelope(3, CmdRunAction(command="ls")),
+    ]
+    assert [e.id for e in references.recent(page)] == [3, 0]
+
+
+@pytest.mark.parametrize(("query", "is_meant"), [("", True), ("1", True), ("12", True), ("2", False), ("RUN", True),
+                                                 ("make", True), ("cake", False)])  # fmt: skip
+def test_which_events_a_word_means(query: str, is_meant: bool) -> None:
+    assert references.matches(envelope(12, CmdRunAction(command="make all")), query) is is_meant

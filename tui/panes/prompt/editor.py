@@ -1,0 +1,59 @@
+"""The user's editor on the prompt's text: a private file, the program of $VISUAL or $EDITOR, the text that comes back.
+
+Nothing is lost: whatever goes wrong raises before the prompt has been touched, and the file is gone in the end either
+way. Blocks while the user edits, which is meant: the program has the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+MAX_BYTES = 4 * 1024 * 1024
+_DEFAULT = "vi"
+
+
+class EditorError(Exception):
+    """The text could not be edited; the message says why and what to do."""
+
+
+def editor_of(environ: Mapping[str, str]) -> list[str]:
+    """The user's editor and its arguments. Raises EditorError."""
+    name = environ.get("VISUAL") or environ.get("EDITOR") or _DEFAULT
+    try:
+        command = shlex.split(name)
+    except ValueError as error:
+        raise EditorError(f"$EDITOR cannot be read as a command: {name}. Set it to one, such as vi.") from error
+    if not command:
+        raise EditorError("$EDITOR is empty. Set it to your editor, such as vi.")
+    return command
+
+
+def edited(text: str, environ: Mapping[str, str]) -> str:
+    """The text as the user leaves it. Raises EditorError."""
+    command = editor_of(environ)
+    with tempfile.TemporaryDirectory(prefix="handloom-edit-") as folder:  # 0700
+        file = Path(folder, "message.md")
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
+            written.write(text)
+        try:
+            done = subprocess.run([*command, str(file)], check=False)
+        except OSError as error:
+            raise EditorError(
+                f"The editor {command[0]} cannot be started: {error.strerror or error}. Set $VISUAL or $EDITOR to one "
+                "that is there; your text is as it was."
+            ) from error
+        if done.returncode != 0:
+            raise EditorError(f"{command[0]} ended with status {done.returncode}, so your text is as it was.")
+        try:
+            if file.stat().st_size > MAX_BYTES:
+                raise EditorError(f"The edited text is larger than {MAX_BYTES // 2**20} MB; your text is as it was.")
+            changed = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise EditorError("The edited text cannot be read; your text is as it was.") from error
+    changed = changed.replace("\r\n", "\n")
+    return changed if text.endswith("\n") else changed.removesuffix("\n")  # editors add one at the end

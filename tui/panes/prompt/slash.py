@@ -1,0 +1,132 @@
+"""Slash commands: rows of the command table by name, and messages that the user keeps as Markdown files.
+
+`/name words` at the start of the prompt. The user's own lie in `commands/` of Handloom's home: `name.md`, with
+`description` and `argument-hint` in front matter where wanted; the body becomes the message, `$ARGUMENTS` and `$1` to
+`$9` replaced. Files of the same kind in a workspace belong to whoever wrote that workspace, and are not read. No
+Textual; `load` blocks and is for a thread.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tui.commands import COMMANDS, Command
+
+FOLDER = "commands"
+"""Below the home."""
+MAX_BYTES = 256 * 1024
+MAX_FILES = 500
+
+BUILT_IN: Mapping[str, Command] = {command.slash: command for command in COMMANDS if command.slash}
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+_FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
+
+
+@dataclass(frozen=True, slots=True)
+class UserCommand:
+    """A message that the user keeps under a name."""
+
+    name: str
+    body: str
+    description: str = ""
+    hint: str = ""
+    """What is to be written behind the name."""
+
+    def message(self, words: str) -> str:
+        """The body with the words in their places; behind it where it has none."""
+        given = _split(words)
+
+        def put(place: re.Match[str]) -> str:
+            number = place[1]
+            if number is None:
+                return words
+            return given[int(number) - 1] if int(number) <= len(given) else ""
+
+        if words and not _PLACE.search(self.body):
+            return f"{self.body}\n\n{words}"
+        return _PLACE.sub(put, self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A first word that begins with a slash, and the words behind it."""
+
+    name: str
+    words: str
+
+
+def parse(text: str) -> Line | None:
+    """What a text commands; None where it is none: no slash, two of them, or the path of something."""
+    if not text.startswith("/") or text.startswith("//"):
+        return None
+    first, *rest = text[1:].split(maxsplit=1)[:2] or [""]
+    if text[1:2].isspace() or "/" in first:
+        return None
+    return Line(first, rest[0].strip() if rest else "")
+
+
+def load(home: Path) -> tuple[dict[str, UserCommand], list[str]]:
+    """The user's own commands by name, and what is wrong with the files that are none."""
+    found: dict[str, UserCommand] = {}
+    problems: list[str] = []
+    try:
+        files = sorted((home / FOLDER).glob("*.md"))[:MAX_FILES]
+    except OSError:
+        return found, problems
+    for file in files:
+        name = file.stem
+        if not _NAME.fullmatch(name):
+            problems.append(f"{file.name} is left out: name it with small letters, digits, - and _.")
+        elif name in BUILT_IN:
+            problems.append(f"{file.name} is left out: /{name} is a command of Handloom's.")
+        else:
+            try:
+                found[name] = _read(file)
+            except (OSError, ValueError) as error:
+                problems.append(f"{file.name} is left out: {error}")
+    return found, problems
+
+
+def _read(file: Path) -> UserCommand:
+    """One file. Raises OSError, ValueError."""
+    if not file.is_file():
+        raise ValueError("it is no file.")
+    if file.stat().st_size > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES // 1024} KB.")
+    text = file.read_text("utf-8").replace("\r\n", "\n")
+    told: object = {}
+    if front := _FRONT.match(text):
+        text = text[front.end() :]
+        told = _front_matter(front[1])
+    if not isinstance(told, dict):
+        raise ValueError("its front matter is no list of names and values.")
+    if not (body := text.strip()):
+        raise ValueError("it says nothing.")
+    return UserCommand(file.stem, body, _one_line(told.get("description")), _one_line(told.get("argument-hint")))
+
+
+def _front_matter(text: str) -> object:
+    import yaml  # with the first command of the user's own, not with the first frame
+
+    try:
+        return yaml.safe_load(text) or {}
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError("its front matter is not YAML.") from error
+
+
+def _one_line(value: object) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float | list) else ""
+
+
+def _split(words: str) -> list[str]:
+    """As a shell would part them; as spaces do where a quote is left open."""
+    try:
+        return shlex.split(words)
+    except ValueError:
+        return words.split()
