@@ -1,7 +1,7 @@
 """HandloomApp: the frame. Opens, holds the tabs, lets the panes draw, and closes everything behind itself.
 
 The first frame needs Textual and the views; whatever knows events, sessions or models is imported after it, in a
-thread. One pump, at most `FRAMES_PER_S` times a second and only while something changed, brings what the shown tab's
+thread. One pump, at its pace (`tui.pace`) and only while something changed, brings what the shown tab's
 models hold to the panes; hidden tabs cost nothing. What goes wrong in the background is told in one message, and the
 app stays usable.
 """
@@ -31,6 +31,7 @@ from tui.handlers import Handlers
 from tui.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
 from tui.outside import SURROUNDINGS_CSS
+from tui.pace import Pace
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
 from tui.screens.workspace import Workspace
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FRAMES_PER_S = 30
 FLASH_S = 3.0
 AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.conversation", "tui.questions")
 """Imported in a thread, so that the first frame neither waits for pydantic nor stalls over it."""
@@ -88,7 +88,7 @@ class HandloomApp(Handlers, App[None]):
         self.connected = asyncio.Event()
         """Set once there is a manager."""
         self._pump_timer: Timer | None = None
-        self._pumped_at = float("-inf")
+        self._pace = Pace()
         self._elapsed_timer: Timer | None = None
         self._leader_timers: list[Timer] = []
         self._flash_timer: Timer | None = None
@@ -217,8 +217,12 @@ class HandloomApp(Handlers, App[None]):
     def wake(self, tab: ConversationTab) -> None:
         """Something changed in this tab: see to it in the next frame."""
         if self._pump_timer is None and self.is_running:
-            delay = max(0.0, self._pumped_at + 1 / FRAMES_PER_S - time.monotonic())
+            delay = self._pace.wait_s(self.clock(), self.workspace.typed_at)
             self._pump_timer = self.set_timer(delay or 0.001, self._pump)
+
+    def period_s(self) -> float:
+        """The time between two frames now."""
+        return self._pace.period_s(self.clock(), self.workspace.typed_at)
 
     def _wake_current(self) -> None:
         if self.current is not None:
@@ -231,7 +235,7 @@ class HandloomApp(Handlers, App[None]):
             self._pump_timer = None
         if not self.is_running:  # the parts go one by one at the end
             return
-        self._pumped_at = time.monotonic()
+        self._pace.drawn(self.clock(), time.thread_time())
         tab = self.current
         self.follow_delegates()
         beside = self.workspace.beside

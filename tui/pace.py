@@ -37,7 +37,10 @@ class Pace:
         else:
             self._period_s = max(PERIOD_S, self._period_s / 1.5)
 
+    def period_s(self, now: float, typed_at: float) -> float:
+        """The time between two frames, at `now`; the last key came at `typed_at`."""
+        return max(self._period_s, TYPING_S) if now - typed_at < TYPED_WITHIN_S else self._period_s
+
     def wait_s(self, now: float, typed_at: float) -> float:
-        """How long to wait for the next frame, at `now`; the last key came at `typed_at`."""
-        period_s = max(self._period_s, TYPING_S) if now - typed_at < TYPED_WITHIN_S else self._period_s
-        return max(0.0, self._drawn_at + period_s - now)
+        """How long to wait for the next frame."""
+        return max(0.0, self._drawn_at + self.period_s(now, typed_at) - now)

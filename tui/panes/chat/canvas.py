@@ -153,7 +153,8 @@ class Canvas(ScrollView, can_focus=True):
         if self._flush_wanted:
             return
         self._flush_wanted = True
-        wait_s = self._flushed_at + 1 / FRAMES_PER_S - monotonic()
+        period_s = max(getattr(self.app, "period_s", float)(), 1 / FRAMES_PER_S)  # the app's, where it has a pace
+        wait_s = self._flushed_at + period_s - monotonic()
         if wait_s > 0:
             self.set_timer(wait_s, self.flush)
         else:
