@@ -74,7 +74,7 @@ class ConversationManager:
     ) -> None:
         self.settings = settings
         self._book = SettingsBook(home, environ, options)
-        self._known_models: list[KnownModel] | None = None
+        self._facts: Sequence[Sequence[Any]] = ()
         self.store = EventStore(home)
         self._host = ModelHost()
         self._make_runtime = make_runtime
@@ -138,14 +138,11 @@ class ConversationManager:
 
     async def known_models(self) -> list[KnownModel]:
         """What is known of which models; nothing where it cannot be had. Takes seconds while the model host loads."""
-        if self._known_models is None:
-            try:
-                facts = await self._host.models()
-            except ModelError as error:
-                log.warning("what is known of models cannot be had: %s", error)
-                return []
-            self._known_models = await asyncio.to_thread(models_of, facts, self._environ)
-        return self._known_models
+        try:
+            self._facts = self._facts or await self._host.models()
+        except ModelError as error:
+            log.warning("what is known of models cannot be had: %s", error)
+        return await asyncio.to_thread(models_of, self._facts, self._environ)
 
     async def read_settings(self) -> list[Setting]:
         """Every setting as it stands. Raises ConfigurationError."""
