@@ -58,7 +58,8 @@ MakeRuntime = Callable[[str], Runtime]
 class ConversationManager:
     """All open conversations of one process.
 
-    `environ` is read for names of models and values of secrets; `clock` tells how long a conversation has rested.
+    `environ` is read for names of models and values of secrets, `options` are those that the settings were loaded with,
+    `clock` tells how long a conversation has rested.
     """
 
     def __init__(
@@ -71,10 +72,9 @@ class ConversationManager:
         options: Mapping[str, Any] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`options` are those of the command line that `core.config.load` was given."""
         self.settings = settings
         self._book = SettingsBook(home, environ, options)
-        self._known_models: list[KnownModel] | None = None
+        self._facts: Sequence[Sequence[Any]] = ()
         self.store = EventStore(home)
         self._host = ModelHost()
         self._make_runtime = make_runtime
@@ -137,33 +137,26 @@ class ConversationManager:
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
     async def known_models(self) -> list[KnownModel]:
-        """What is known of which models, from the model host, which loads for seconds the first time.
-
-        Empty where it cannot be had.
-        """
-        if self._known_models is None:
-            try:
-                facts = await self._host.models()
-            except ModelError as error:
-                log.warning("what is known of models cannot be had: %s", error)
-                return []
-            self._known_models = await asyncio.to_thread(models_of, facts, self._environ)
-        return self._known_models
+        """What is known of which models; nothing where it cannot be had. Takes seconds while the model host loads."""
+        try:
+            self._facts = self._facts or await self._host.models()
+        except ModelError as error:
+            log.warning("what is known of models cannot be had: %s", error)
+        return await asyncio.to_thread(models_of, self._facts, self._environ)
 
     async def read_settings(self) -> list[Setting]:
         """Every setting as it stands. Raises ConfigurationError."""
-        return self._use(*await asyncio.to_thread(self._book.read))
+        self.settings, listed = await asyncio.to_thread(self._book.read)
+        return listed
 
     async def change_setting(self, name: str, value: str | bool) -> list[Setting]:
         """Write a setting down and use it from now on. Raises ConfigurationError; then nothing has changed."""
-        return self._use(*await asyncio.to_thread(self._book.change, name, value))
+        self.settings, listed = await asyncio.to_thread(self._book.change, name, value)
+        return listed
 
     async def reset_setting(self, name: str) -> list[Setting]:
         """Have a setting be what it is by default. Raises ConfigurationError."""
-        return self._use(*await asyncio.to_thread(self._book.reset, name))
-
-    def _use(self, settings: Settings, listed: list[Setting]) -> list[Setting]:
-        self.settings = settings
+        self.settings, listed = await asyncio.to_thread(self._book.reset, name)
         return listed
 
     async def list(self, *, all: bool = True) -> list[ConversationInfo]:

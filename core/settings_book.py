@@ -117,9 +117,7 @@ class SettingsBook:
 
         Raises ConfigurationError with what is wrong with the value; then nothing is changed.
         """
-        info = dict(fields(Settings))[name]
-        kind, (_, optional) = kind_of(info), _alternatives(info.annotation)
-        if text == "" and kind is not Kind.LIST and (optional or kind is not Kind.TEXT):
+        if text == "" and empty_is_default(name):
             return self.reset(name)
         value = checked(name, text)
         save_settings(self._home, {name: value})
@@ -151,6 +149,13 @@ def sections() -> dict[str, str]:
         if isinstance(below, type) and issubclass(below, BaseModel):
             about[name] = (below.__doc__ or "").strip().partition("\n")[0]
     return about
+
+
+def empty_is_default(name: str) -> bool:
+    """Whether an empty text stands for the default of a field; else it is a text or a list like any other."""
+    info = dict(fields(Settings))[name]
+    kind, (_, optional) = kind_of(info), _alternatives(info.annotation)
+    return kind is not Kind.LIST and (optional or kind is not Kind.TEXT)
 
 
 def checked(name: str, value: str | bool) -> Any:

@@ -144,7 +144,7 @@ class Panels(_App):
             self.flash("Handloom is still starting.")
             return
         from core.errors import ConfigurationError
-        from core.settings_book import checked, sections
+        from core.settings_book import checked, empty_is_default, sections
         from tui.screens.settings import SettingsScreen, Ways
 
         manager = self.manager
@@ -161,7 +161,8 @@ class Panels(_App):
 
         def check(name: str, value: str) -> str:
             try:
-                checked(name, value)
+                if value or not empty_is_default(name):
+                    checked(name, value)
             except ConfigurationError as error:
                 return str(error)
             return ""

@@ -10,7 +10,19 @@ from pydantic.fields import FieldInfo
 
 from core.config import Origin, Settings, load, remember_model, save_settings
 from core.errors import ConfigurationError
-from core.settings_book import EFFECTS, Effect, Kind, Setting, SettingsBook, as_text, checked, fields, kind_of, sections
+from core.settings_book import (
+    EFFECTS,
+    Effect,
+    Kind,
+    Setting,
+    SettingsBook,
+    as_text,
+    checked,
+    empty_is_default,
+    fields,
+    kind_of,
+    sections,
+)
 
 FIELDS = fields(Settings)
 CONFIG = """\
@@ -140,3 +152,11 @@ def test_the_model_and_its_address_are_remembered_together(tmp_path: Path) -> No
     remember_model(tmp_path, "openai/x", "http://localhost:1/v1")
     settings = load(tmp_path, {})
     assert (settings.model, settings.llm.api_base) == ("openai/x", "http://localhost:1/v1")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_default"),
+    [("agent.max_iterations", True), ("llm.api_base", True), ("model", False), ("sandbox.plugins", False)],
+)
+def test_an_empty_text_is_the_default_only_where_it_is_no_value(name: str, is_default: bool) -> None:
+    assert empty_is_default(name) is is_default

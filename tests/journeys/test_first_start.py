@@ -36,13 +36,15 @@ def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Han
     terminal.handloom("--model", "demo")
     terminal.wait_for("Say what you want done", "NO ISOLATION")
     terminal.press("C-x", ",")
-    terminal.wait_for("Settings", "agent")
+    terminal.wait_for("Settings", "What is needed most.")
     terminal.type("/max_iter")
-    terminal.wait_for("delegate_model", gone=True)
+    terminal.wait_for("What is needed most.", gone=True)
     terminal.press("Down", "Enter")
     terminal.wait_for("Enter writes it")
     terminal.press("C-u")
+    terminal.wait_for("empty: 500")  # what a binding does comes later than a letter that is typed behind it
     terminal.type("77")
+    terminal.wait_for(" 77 ")
     terminal.press("Enter")
     terminal.wait_for("agent.max_iterations is written down")
     assert (home / "config.toml").read_text() == "# mine\n\n[agent]\nmax_iterations = 77\n"

@@ -102,6 +102,8 @@ class SettingsScreen(ModalScreen[None]):
         self._settings, self._sections = list(settings), sections
         self._ways = ways
         self._at = at
+        self._told_of: Setting | None = None
+        """The field that the message is about; it goes when another one is looked at."""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -194,6 +196,7 @@ class SettingsScreen(ModalScreen[None]):
         about.update(Content.assemble(*parts))
 
     def _tell(self, text: str, wrong: bool = False) -> None:
+        self._told_of = self._setting
         told = self.query_one("#settings-told", Static)
         told.set_class(wrong, "-wrong")
         told.update(Content(sanitize(text)))
@@ -214,6 +217,8 @@ class SettingsScreen(ModalScreen[None]):
             self._go_to_group(str(event.option.id).removeprefix("group-"))
         else:
             self._describe()
+            if self._told_of is not None and self._setting is not None and self._setting.name != self._told_of.name:
+                self._tell("")
 
     def _go_to_group(self, section: str) -> None:
         """Highlight the first field of a group."""

@@ -154,3 +154,11 @@ async def test_at_every_size_the_highlighted_field_is_on_the_screen(size: tuple[
         option = found.highlighted_option
         assert option is not None
         assert str(option.id).rpartition(".")[2][:6] in it.screen_text()
+
+
+async def test_an_emptied_number_takes_its_default(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[agent]\nmax_iterations = 7\n")
+    async with settings_of(tmp_path) as it:
+        await go_to(it, "agent.max_iterations")
+        await it.press("enter", "ctrl+u", "enter")
+        assert load(tmp_path, {}).agent.max_iterations == 500
