@@ -11,6 +11,12 @@ LONG_S = 20.0
 """Work that ends sooner was watched to its end."""
 
 
+CALLS = frozenset({Mark.ASKING, Mark.WAITING, Mark.ERROR})
+"""Somebody is needed."""
+ENDS = frozenset({Mark.DONE, Mark.IDLE})
+"""Work has ended; what the user paused or what fell asleep is no news."""
+
+
 class Attention:
     """The states of the conversations as they were last seen."""
 
@@ -29,4 +35,6 @@ class Attention:
         since = self._working_since.pop(conversation_id, None)
         if before is None or before is mark:
             return False
-        return mark is not Mark.IDLE or (since is not None and now - since > LONG_S)
+        if mark in ENDS:
+            return since is not None and now - since > LONG_S
+        return mark in CALLS

@@ -23,8 +23,11 @@ _FOREIGN = (
     r"|\x1b[P_^X][^\x1b]{1,4096}\x1b\\"  # strings of all kinds
 )
 _WHOLE = re.compile(f"(?P<kept>{_PASTE}|{_MOUSE})|{_FOREIGN}", re.DOTALL)
-_BEGUN = re.compile(r"\x1b\[<[^\x1bMmu]{0,64}\Z|\x1b\]\d[^\x07\x1b]*\x1b?\Z|\x1b[P_^X][>$+|!\d=][^\x1b]*\x1b?\Z")
-"""A foreign sequence whose end has yet to come. None of these beginnings is a key's."""
+_BEGUN = re.compile(
+    r"\x1b\[20{0,2}\Z|\x1b\[<[^\x1bMmu]{0,64}\Z|\x1b\]\d[^\x07\x1b]*\x1b?\Z|\x1b[P_^X][>$+|!\d=][^\x1b]*\x1b?\Z"
+)
+"""A foreign sequence whose end has yet to come, or the beginning of a paste's. None of these is a key."""
+_END_BEGUN = re.compile(r"\x1b(?:\[(?:20?1?)?)?\Z")
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 HELD = 4096
 """Characters that are held back at most; what is longer is dropped, because no end will make it a key."""
@@ -42,17 +45,30 @@ class IncomingFilter:
         """What of this and of what was held back may be taken for input."""
         data, self._held = self._held + data, ""
         if self._is_pasting:
-            pasted, end, data = data.partition(_PASTE_END)
-            self._is_pasting = not end
-            return pasted + end + (self.passed(data) if data else "")
-        data = _WHOLE.sub(lambda match: match["kept"] or "", data)
+            return self._pasted(data)
         start = data.rfind(_PASTE_START)
         if start >= 0 and _PASTE_END not in data[start:]:
             self._is_pasting = True
-        elif begun := _BEGUN.search(data):
+            return _cleaned(data[:start]) + _PASTE_START + self._pasted(data[start + len(_PASTE_START) :])
+        data = _cleaned(data)
+        if begun := _BEGUN.search(data):
             self._held = begun[0] if len(begun[0]) <= HELD else ""
             data = data[: begun.start()]
         return data
+
+    def _pasted(self, data: str) -> str:
+        """What is pasted, up to its end, which may come in pieces; then what follows."""
+        pasted, end, rest = data.partition(_PASTE_END)
+        if not end:
+            begun = _END_BEGUN.search(pasted)
+            self._held = begun[0] if begun else ""
+            return pasted.removesuffix(self._held)
+        self._is_pasting = False
+        return pasted + end + (self.passed(rest) if rest else "")
+
+
+def _cleaned(data: str) -> str:
+    return _WHOLE.sub(lambda match: match["kept"] or "", data)
 
 
 def install() -> None:

@@ -424,7 +424,9 @@ class Workspace(Screen[None]):
         """Name the keys that answer here, and while the agent works what the prompt's do then."""
         working = self._tab is not None and self._tab.running
         self.hints.show(hints(self.scope, working=working))
-        self.prompt.border_subtitle = WORKING_HINT if working and self.has_class("-low") else ""
+        hint = WORKING_HINT if working and self.has_class("-low") else ""
+        if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again
+            self.prompt.border_subtitle = hint
 
     async def on_list_overlay_clicked(self) -> None:
         """A click takes a row of the list over the transcript."""

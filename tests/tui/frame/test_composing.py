@@ -15,7 +15,7 @@ from core.llm.settings import LLMSettings
 from tests.core.test_blobs import png
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until
-from tui.screens.dialogs import TextScreen
+from tui.screens.help import HelpScreen
 
 
 async def paste(it: Running, text: str) -> None:
@@ -69,7 +69,7 @@ async def test_escape_hides_the_list_before_it_stops_the_agent(workspace: Path) 
 async def test_a_command_of_the_table_is_given_by_its_name() -> None:
     async with running() as it:
         await it.press(*"/help", "enter")
-        assert isinstance(it.app.screen, TextScreen)
+        assert isinstance(it.app.screen, HelpScreen)
         await it.press("escape")
         assert it.app.workspace.prompt.text == ""
         assert it.session.wishes == []

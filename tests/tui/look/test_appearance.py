@@ -95,7 +95,7 @@ async def test_a_folder_that_is_new_is_found_by_the_command(tmp_path: Path) -> N
     async with running(themes_dir=str(folder)) as it:
         folder.mkdir()
         (folder / "mine.toml").write_text(MINE)
-        await it.press("ctrl+x", "T")
+        await it.press("ctrl+x", "C")
         assert "mine" in it.app.offered_themes
 
 

@@ -29,6 +29,10 @@ from tui.marks import Mark
         ([(Mark.RUNNING, 0), (Mark.ERROR, 1)], True),
         ([(Mark.RUNNING, 0), (Mark.ERROR, 1), (Mark.ERROR, 2)], False),
         ([(Mark.ERROR, 0)], False),
+        ([(Mark.RUNNING, 0), (Mark.DONE, 5)], False),
+        ([(Mark.RUNNING, 0), (Mark.DONE, 21)], True),
+        ([(Mark.RUNNING, 0), (Mark.PAUSED, 30)], False),
+        ([(Mark.DONE, 0), (Mark.ASLEEP, 30)], False),
         ([(Mark.RUNNING, 0), (Mark.IDLE, 30), (Mark.RUNNING, 31), (Mark.IDLE, 32)], False),
     ],
 )

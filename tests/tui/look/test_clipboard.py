@@ -136,7 +136,7 @@ async def test_copy_mode_leaves_one_pane_and_gives_the_mouse_away(monkeypatch: p
         await it.session.run("echo hi", "hi\n")
         await it.press("f4")
         sent = heard(it, monkeypatch)
-        await it.press("ctrl+x", "v")
+        await it.press("ctrl+x", "k")
         assert it.app.copying
         assert sent == [escapes.MOUSE_OFF]
         assert [it.app.workspace.pane(name).display for name in ("chat", "events", "terminal")] == [False, False, True]
@@ -154,14 +154,14 @@ async def test_in_copy_mode_the_chat_has_no_margin() -> None:
     async with running(size=(160, 48)) as it:
         await it.session.say("at the edge")
         await it.settle()
-        await it.press("ctrl+x", "v")
+        await it.press("ctrl+x", "k")
         assert any(line[:4].strip().startswith("at") for line in it.screen_text().split("\n"))
 
 
 async def test_a_question_ends_copy_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
         sent = heard(it, monkeypatch)
-        await it.press("ctrl+x", "v")
+        await it.press("ctrl+x", "k")
         await it.session.hold(CmdRunAction(command="make all"))
         await until(it.pilot, lambda: it.app.workspace.card is not None)
         await it.settle()
