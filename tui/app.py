@@ -389,7 +389,7 @@ class HandloomApp(Handlers, App[None]):
 
     def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
         """Load the page before."""
-        tab = self.workspace.chats.tab_of(message._sender)  # one of two chats
+        tab = self.workspace.chats.tab_of(message.view)
         if tab is not None:
             self.attempt(tab.read_back())
 

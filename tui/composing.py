@@ -61,6 +61,7 @@ class Composing(_App):
         def report(self, message: str) -> None: ...
         def flash(self, message: str) -> None: ...
         async def do(self, command_id: str, argument: str = "") -> None: ...
+        async def new_conversation(self) -> None: ...
 
     sends_when_open = False
     """Enter was pressed before there was a conversation: quick hands lose nothing."""
@@ -88,12 +89,10 @@ class Composing(_App):
         self.workspace.notice.clear()
         if tab is None and not slash.parse(message.text):
             self.workspace.prompt.put(message.text)
-            self.sends_when_open = self.is_starting
-            self.flash(
-                "It is sent as soon as the conversation is open."
-                if self.is_starting
-                else "No conversation is open yet. ctrl+n begins one."
-            )
+            self.sends_when_open = True
+            self.flash("It is sent as soon as the conversation is open.")
+            if not self.is_starting:
+                self.attempt(self.new_conversation())
             return
         self.attempt(self.submit(tab, message.text))
 

@@ -138,16 +138,17 @@ async def test_two_slashes_and_paths_are_messages(written: str, said: str) -> No
         assert it.session.wishes == [("send", said)]
 
 
-async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_is_kept() -> None:
+async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_begins_one() -> None:
     async with running() as it:
         await it.press("ctrl+x", "w")
         assert it.app.current is None
         await it.press(*"/own", "enter")
         assert it.app.workspace.prompt.text == "/own"
         await it.press("ctrl+u", *"!ls", "enter")
-        assert it.app.workspace.prompt.text == "!ls"
-        assert "No conversation is open yet." in it.screen_text()
-        await it.press("ctrl+u", *"/new", "enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        await it.settle()
+        assert it.session.wishes == [("run_command", "ls")]
+        await it.press("ctrl+x", "w", *"/new", "enter")
         assert it.app.current is not None
 
 

@@ -19,6 +19,7 @@ OURS = re.compile(
     r"|\x1b\[[<>][0-9]*u"  # the keyboard protocol
     r"|\x1b\[2[23];2t"  # the title, kept and given back
     r"|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x1b\\"  # the title
+    r"|\x1b\]52;c;(?!U0VDUkVU)[A-Za-z0-9+/=]*(?:\x07|\x1b\\)"  # what the user copies, but not what an event has of it
     r"|\x1b\]22;[a-z-]*\x07"  # the shape of the mouse pointer
     r"|\x1b\]8;id=[0-9-]*;(?:https?://[\x21-\x7e]*)?\x1b\\"  # links, and their end
     r"|\x1b\]8;;\x1b\\"

@@ -39,6 +39,11 @@ class Finder(Canvas):
     class OlderWanted(Message, namespace="chat_view"):
         """The reader is near the top, and the log has older events than the model."""
 
+        def __init__(self, view: object) -> None:
+            super().__init__()
+            self.view = view
+            """Which of two chats."""
+
     search: BlockSearch | None = None
     """What is looked for at the moment."""
     hit: Hit | None = None
@@ -125,7 +130,7 @@ class Finder(Canvas):
             self._go_to(search.beside(self.hit, -1))
         elif self._going_back and is_new:
             self._asked_from = first
-            self.post_message(self.OlderWanted())
+            self.post_message(self.OlderWanted(self))
 
     def _top_serial(self) -> int:
         assert self.place is not None

@@ -78,7 +78,7 @@ class ChatView(Finder):
             return
         if self.scroll_offset.y < self.size.height and not self.follows:
             self._asked_before = model.first_id
-            self.post_message(self.OlderWanted())
+            self.post_message(self.OlderWanted(self))
 
     # Moving
     def action_go(self, where: Where) -> None:
