@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tui.panes.prompt.view import Prompt
 
 HEADING = _("Sent before: {query}")
-"""The query ends it: what is typed goes there."""
-NOTHING = _("{heading} (nothing like it)")
+"""Ends with the query, so that the cursor stands where the next letter goes."""
+NOTHING = _("Sent before: {query} (nothing like it)")
 SHOWN = 200
 """Rows: whoever has not found it by then types another letter."""
 _STEPS = {"ctrl+r": 1, "down": 1, "up": -1}
@@ -88,6 +88,6 @@ class Search:
         found = narrowed(self._prompt.sent, self._query)[:SHOWN]
         rows = [Row(" ".join(text.split()), value=text) for text in found]
         heading = HEADING.format(query=self._query)
-        shown = heading if rows else NOTHING.format(heading=heading)
+        shown = heading if rows else NOTHING.format(query=self._query)
         self._prompt.list.show(rows, self._prompt.room_above, query=self._query, heading=shown)
         self._prompt.show_caret(self._prompt.list.caret(cell_len(heading)))
