@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from tui.commands import BY_ID, all_keys
+from tui.i18n import _
 
 if TYPE_CHECKING:
     from tui.questions import Question
@@ -77,12 +78,19 @@ class ApprovalCard(Card):
         self.question = question
 
     def compose(self) -> ComposeResult:
-        risk = f"   (risk: {self.question.risk})" if self.question.risk else ""
-        yield Static(Content(self.question.title + risk), classes="card--title")
+        title = self.question.title
+        if self.question.risk:
+            title += "   " + _("(risk: {risk})").format(risk=self.question.risk)
+        yield Static(Content(title), classes="card--title")
         with VerticalScroll(can_focus=False):
             yield Static(Content(self.question.body))
         yield Static(
-            _keys(("y", "once"), ("n", "deny"), ("e", "deny and say why"), ("a", "yes, and stop asking")),
+            _keys(
+                ("y", _("once")),
+                ("n", _("deny")),
+                ("e", _("deny and say why")),
+                ("a", _("yes, and stop asking")),
+            ),
             classes="card--keys",
         )
 
@@ -93,7 +101,7 @@ class ApprovalCard(Card):
     async def ask_reason(self) -> None:
         """Let the user write the reason; Enter sends it, Esc gives up writing."""
         if not self.query(Input):
-            await self.mount(Input(placeholder="Why not? Enter sends it, Esc goes back."))
+            await self.mount(Input(placeholder=_("Why not? Enter sends it, Esc goes back.")))
         self.query_one(Input).focus()
 
     def stop_writing(self) -> None:
@@ -108,10 +116,10 @@ class ApprovalCard(Card):
 
 
 _HALTED = {
-    "limit": "A limit is reached. How shall it go on?",
-    "model": "The model did not answer. How shall it go on?",
-    "sandbox": "The sandbox is gone. How shall it go on?",
-    "stuck": "The agent goes round in a circle. How shall it go on?",
+    "limit": _("A limit is reached. How shall it go on?"),
+    "model": _("The model did not answer. How shall it go on?"),
+    "sandbox": _("The sandbox is gone. How shall it go on?"),
+    "stuck": _("The agent goes round in a circle. How shall it go on?"),
 }
 
 
@@ -127,7 +135,7 @@ class HaltCard(Card):
         self._detail = detail
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(_HALTED.get(self.kind, "How shall it go on?")), classes="card--title")
+        yield Static(Content(_HALTED.get(self.kind, _("How shall it go on?"))), classes="card--title")
         with VerticalScroll(can_focus=False):
             yield Static(Content(self._detail))
         commands = [BY_ID[f"halt.{way}"] for way in self.ways]
@@ -157,9 +165,10 @@ class Queue(Static):
         self.display = bool(texts)
         parts: list[tuple[str, str]] = []
         for text in texts:
-            parts += [("\n" * bool(parts) + "queued: ", "bold $text-secondary"), (text, "$foreground")]
-        remedy = f"   {all_keys(BY_ID['queue.drop'])[0]} takes it back"
-        self.update(Content.assemble(*parts, (remedy, "$text-muted")))
+            queued = "\n" * bool(parts) + _("queued:") + " "
+            parts += [(queued, "bold $text-secondary"), (text, "$foreground")]
+        remedy = _("{key} takes it back").format(key=all_keys(BY_ID["queue.drop"])[0])
+        self.update(Content.assemble(*parts, (f"   {remedy}", "$text-muted")))
 
 
 class Notice(Static):

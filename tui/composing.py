@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import SuspendNotSupported
 
+from tui.i18n import _
 from tui.panes.prompt import Prompt, references, slash
 from tui.panes.prompt.editor import EditorError, edited
 from tui.panes.prompt.files import FileIndex, list_files
@@ -90,7 +91,7 @@ class Composing(_App):
         if tab is None and not slash.parse(message.text):
             self.workspace.prompt.put(message.text)
             self.sends_when_open = True
-            self.flash("It is sent as soon as the conversation is open.")
+            self.flash(_("It is sent as soon as the conversation is open."))
             if not self.is_starting:
                 self.attempt(self.new_conversation())
             return
@@ -139,7 +140,7 @@ class Composing(_App):
         command = self.workspace.prompt.chips.expanded(written)[len(SHELL) :].strip()
         if not command:
             self._put_back(tab, written)
-            self.flash("Write the command behind the exclamation mark.")
+            self.flash(_("Write the command behind the exclamation mark."))
             return
         self.workspace.chat.go("end")
         await tab.session.run_command(command)
@@ -150,7 +151,7 @@ class Composing(_App):
             return
         line = slash.parse(prompt.text)
         if prompt.text.startswith(SHELL) or (line is not None and line.name in slash.BUILT_IN):
-            self.flash("Only messages can be queued. Enter carries this out.")
+            self.flash(_("Only messages can be queued. Enter carries this out."))
             return
         self.attempt(self.submit(tab, prompt.take(), queued=True))
 
@@ -161,7 +162,7 @@ class Composing(_App):
     def on_prompt_picture_attached(self) -> None:
         """Say so where the model will not be shown it."""
         if self.manager is not None and self.manager.settings.llm.vision == "no":
-            self.flash("The model is shown no pictures: llm.vision is “no” in config.toml.")
+            self.flash(_("The model is shown no pictures: llm.vision is “no” in config.toml."))
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
@@ -172,21 +173,22 @@ class Composing(_App):
             return
         if built_in is not None:
             self._put_back(tab, written)
-            self.report(f"/{line.name} takes nothing behind it. // at the start sends the text as a message.")
+            told = _("/{name} takes nothing behind it. // at the start sends the text as a message.")
+            self.report(told.format(name=line.name))
             return
         if tab is None:
             self._put_back(tab, written)
-            self.flash("No conversation is open yet. ctrl+n begins one.")
+            self.flash(_("No conversation is open yet. ctrl+n begins one."))
             return
-        own, _ = await self._own_commands()
+        own, _problems = await self._own_commands()
         if (command := own.get(line.name)) is not None:
             await self._send(tab, command.message(line.words), queued=queued)
         elif await asyncio.to_thread(_is_path, line.name):
             await self._send(tab, written, queued=queued)  # a path, said first
         else:
             self._put_back(tab, written)
-            name = sanitize_line(line.name, 40)
-            self.report(f"There is no command /{name}. / shows those that there are; // sends a text with a slash.")
+            told = _("There is no command /{name}. / shows those that there are; // sends a text with a slash.")
+            self.report(told.format(name=sanitize_line(line.name, 40)))
 
     async def _own_commands(self) -> tuple[dict[str, slash.UserCommand], list[str]]:
         if self.manager is None:
@@ -247,7 +249,7 @@ class Composing(_App):
             with self.batch_update(), self.suspend(), _deaf_to_ctrl_c():
                 left = await _left_by_editor(prompt.text)
         except SuspendNotSupported:
-            self.report("This terminal cannot be handed to an editor. Write here: ctrl+j begins a new line.")
+            self.report(_("This terminal cannot be handed to an editor. Write here: ctrl+j begins a new line."))
         else:
             if isinstance(left, EditorError):
                 self.report(str(left))
@@ -275,13 +277,15 @@ def _is_path(name: str) -> bool:
 
 def _event_row(envelope: Envelope) -> Row:
     text = sanitize_line(" ".join(references.said(envelope)[:LABEL_CELLS].split()), LABEL_CELLS)
-    return Row(f"#{envelope.id} {references.what(envelope)}  {text}", str(envelope.source), str(envelope.id))
+    kind = envelope.event.kind
+    what = _("result of {kind}").format(kind=kind) if references.is_result(envelope) else kind
+    return Row(f"#{envelope.id} {what}  {text}", str(envelope.source), str(envelope.id))
 
 
 @contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
     """ctrl+c is the editor's, which is in the same group of processes. The editor itself hears it."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    before = signal.signal(signal.SIGINT, lambda *_unused: None)
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
+from tui.i18n import _
 from tui.panes.events.bar import FilterBar
 from tui.panes.events.filter import Filter
 from tui.panes.events.tree import EventTree
@@ -57,7 +58,7 @@ class EventLog(_App):
         if tab is None:
             return
         if message.event_id is None:
-            self.flash("There is no event yet.")
+            self.flash(_("There is no event yet."))
         elif message.wish == "open":
             self.attempt(self.show_event(tab, message.event_id))
         elif message.wish == "jump":
@@ -122,7 +123,7 @@ class EventLog(_App):
             return
         latest = tab.session.stream.latest_id
         if latest < 0:
-            self.flash("There is no event yet.")
+            self.flash(_("There is no event yet."))
             return
 
         def chosen(text: str | None) -> None:
@@ -130,9 +131,9 @@ class EventLog(_App):
             if number.isascii() and number.isdigit() and int(number[:18]) <= latest:
                 self.attempt(self.go_to_event(tab, int(number)))
             elif number:
-                self.flash(f"There are the events 0 to {latest}.")
+                self.flash(_("There are the events 0 to {latest}.").format(latest=latest))
 
-        self.push_screen(LineScreen("Go to event", f"0 to {latest}"), chosen)
+        self.push_screen(LineScreen(_("Go to event"), _("0 to {latest}").format(latest=latest)), chosen)
 
     async def go_to_event(self, tab: ConversationTab, event_id: int) -> None:
         """Have the cursor on an event, reading back as far as that takes; one that is too far back is opened."""
@@ -150,9 +151,10 @@ class EventLog(_App):
         row = tab.events.lines.row(event_id)
         other = tab.events.all.counterpart(row) if row is not None else None
         if row is None or other is None:
-            self.flash("Nothing has come of it yet." if row and row.is_action else "It has no cause in the log.")
+            is_cause = row is not None and row.is_action
+            self.flash(_("Nothing has come of it yet.") if is_cause else _("It has no cause in the log."))
         elif tab.events.filter is not None and tab.events.lines.index(other) is None and other >= tab.events.searched:
-            self.flash(f"The filter hides event {other}. Esc shows every event.")
+            self.flash(_("The filter hides event {id}. Esc shows every event.").format(id=other))
         else:
             self.attempt(self.go_to_event(tab, other))
 
@@ -161,7 +163,7 @@ class EventLog(_App):
 
         envelope = await tab.event(event_id)
         if envelope is not None:
-            self.copy_to_clipboard(whole(envelope), f"Copied event {event_id} as JSON")
+            self.copy_to_clipboard(whole(envelope), _("Copied event {id} as JSON").format(id=event_id))
 
     async def show_event(self, tab: ConversationTab, event_id: int) -> None:
         """An event in full, as a tree: beside the log where there is a place for it, else over the workspace."""
@@ -173,9 +175,9 @@ class EventLog(_App):
             return
         envelope = await tab.event(event_id)
         if envelope is None:
-            self.flash(f"There is no event {event_id}.")
+            self.flash(_("There is no event {id}.").format(id=event_id))
             return
-        title = sanitize_line(f"Event {event_id} · {envelope.source}", 60)
+        title = sanitize_line(f"{_('Event {id}').format(id=event_id)} · {envelope.source}", 60)
         await self.push_screen(EventScreen(title, event_id, envelope_to_dict(envelope)))
 
     def on_events_view_moved(self, message: EventsView.Moved) -> None:
@@ -213,4 +215,4 @@ class EventLog(_App):
 
         envelope = await tab.event(event_id)
         if envelope is not None:
-            await self.push_screen(TextScreen(f"Event {event_id}", Content(details(envelope))))
+            await self.push_screen(TextScreen(_("Event {id}").format(id=event_id), Content(details(envelope))))

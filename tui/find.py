@@ -27,6 +27,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from tui.commands import BY_ID
+from tui.i18n import _
 
 SLICE_S = 0.006
 """How long a search works at a stretch; a frame and a key fit between two stretches."""
@@ -71,9 +72,11 @@ class Tally(NamedTuple):
     """What has not been searched, and how it will be."""
 
     def __str__(self) -> str:
-        found = f"{self.here:,}/{self.total:,}" if self.here else f"{self.total:,} found" if self.total else "no hit"
+        found = _("{n} found").format(n=f"{self.total:,}") if self.total else _("no hit")
+        if self.here:
+            found = f"{self.here:,}/{self.total:,}"
         if self.searching:
-            found = f"{found}, searching" if self.total else "searching"
+            found = _("{found}, searching").format(found=found) if self.total else _("searching")
         return f"{found} · {self.note}" if self.note else found
 
 
@@ -156,7 +159,7 @@ class FindBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         """A word, the input, and how far the search is."""
-        yield Static("Find", classes="find--word", markup=False)
+        yield Static(_("Find"), classes="find--word", markup=False)
         yield FindInput(self._text, compact=True, select_on_focus=True)
         yield Static("", classes="find--tally", markup=False)
 
@@ -166,7 +169,7 @@ class FindBar(Horizontal):
         self.view.styles.padding = (padding.top, padding.right, 1, padding.left)
         self.input.cursor_blink = False  # an idle screen paints nothing
         self.input.focus()
-        self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self._place())
+        self.screen.screen_layout_refresh_signal.subscribe(self, lambda _screen: self._place())
         self._place()
 
     def on_unmount(self) -> None:

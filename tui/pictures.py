@@ -18,6 +18,8 @@ from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 
+from tui.i18n import _
+
 if TYPE_CHECKING:
     from core.blobs import Blob, BlobRef
 
@@ -55,15 +57,16 @@ def decoded(data: bytes) -> Pixels:
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise PictureError(f"{image.width} x {image.height} pixels are too many to be shown")
+                size = {"width": image.width, "height": image.height}
+                raise PictureError(_("{width} x {height} pixels are too many to be shown").format(**size))
             image.draft("RGB", (KEPT_SIDE, KEPT_SIDE))
             whole = image.convert("RGBA")
     except UnidentifiedImageError:
-        raise PictureError("it is no picture of a kind that is known") from None
+        raise PictureError(_("it is no picture of a kind that is known")) from None
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         if isinstance(error, PictureError):
             raise
-        raise PictureError("it is broken") from None
+        raise PictureError(_("it is broken")) from None
     whole.thumbnail((KEPT_SIDE, KEPT_SIDE), Image.Resampling.BOX)
     ground = Image.new("RGBA", whole.size, "white")  # what is transparent was made for paper
     small = Image.alpha_composite(ground, whole).convert("RGB")
@@ -83,7 +86,7 @@ def size_in_cells(width: int, height: int, columns: int, rows: int, *, enlarge: 
 
 def size_told(width: int, height: int) -> str:
     """What is said of a picture that cannot be drawn here."""
-    return f"A picture of {width} x {height} pixels."
+    return _("A picture of {width} x {height} pixels.").format(width=width, height=height)
 
 
 def quadrants(pixels: Pixels, columns: int, rows: int) -> list[list[Segment]]:
@@ -170,7 +173,7 @@ class Pictures:
     async def _load(self, ref: BlobRef) -> Pixels | str:
         blob = await self._read(ref)
         if blob is None:
-            return "it is not in the log"
+            return _("it is not in the log")
         try:
             return await asyncio.to_thread(decoded, blob.data)
         except PictureError as error:

@@ -22,8 +22,10 @@ from core.events import (
     MCPAction,
     event_to_dict,
 )
+from tui.i18n import _
 from tui.text import sanitize, sanitize_line
 
+RISKS = {"low": _("low"), "medium": _("medium"), "high": _("high")}
 _ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
 
 
@@ -35,7 +37,7 @@ class Question:
     title: str
     body: str
     risk: str
-    """`low`, `medium`, `high`, or empty where nobody knows."""
+    """One of RISKS in words, or empty where nobody knows."""
 
 
 def ask_about(envelope: Envelope) -> Question:
@@ -43,36 +45,39 @@ def ask_about(envelope: Envelope) -> Question:
     event = envelope.event
     match event:
         case CmdRunAction(command=command, is_input=True):
-            title, body = "Send input to the running command?", command
+            title, body = _("Send input to the running command?"), command
         case CmdRunAction(command=command):
-            title, body = "Run this command?", command
+            title, body = _("Run this command?"), command
         case IPythonRunCellAction(code=code):
-            title, body = "Run this Python?", code
+            title, body = _("Run this Python?"), code
         case FileWriteAction(path=path, content=content):
-            title, body = "Write this file?", f"{path}\n{_diff('', content)}"
+            title, body = _("Write this file?"), f"{path}\n{_diff('', content)}"
         case FileEditAction(command="create", path=path, file_text=text):
-            title, body = "Create this file?", f"{path}\n{_diff('', text or '')}"
+            title, body = _("Create this file?"), f"{path}\n{_diff('', text or '')}"
         case FileEditAction(command=command, path=path) if command:
-            title = "Edit this file?"
-            place = f" after line {event.insert_line}" if event.insert_line is not None else ""
-            body = f"{command} {path}{place}\n{_diff(event.old_str or '', event.new_str or '')}"
+            title = _("Edit this file?")
+            head = f"{command} {path}"
+            if (line := event.insert_line) is not None:
+                head = _("{command} {path} after line {line}").format(command=command, path=path, line=line)
+            body = f"{head}\n{_diff(event.old_str or '', event.new_str or '')}"
         case FileEditAction(path=path, content=content):
-            title, body = "Edit this file?", f"{path} from line {event.start} to {event.end}\n{content}"
+            head = _("{path} from line {first} to {last}").format(path=path, first=event.start, last=event.end)
+            title, body = _("Edit this file?"), f"{head}\n{content}"
         case AgentDelegateAction(agent=agent, inputs={"task": str(task)}) if len(event.inputs) == 1:
-            title, body = f"Give this task to {sanitize_line(agent, 60)}?", task
+            title, body = _("Give this task to {agent}?").format(agent=sanitize_line(agent, 60)), task
         case BrowseURLAction(url=url):
-            title, body = "Open this page?", url
+            title, body = _("Open this page?"), url
         case BrowseInteractiveAction(browser_actions=code):
-            title, body = "Do this in the browser?", code
+            title, body = _("Do this in the browser?"), code
         case MCPAction(name=name, arguments=arguments):
-            title, body = f"Call the tool {sanitize_line(name, 60)}?", _json(arguments)
+            title, body = _("Call the tool {name}?").format(name=sanitize_line(name, 60)), _json(arguments)
         case _:
-            title = f"Carry out “{sanitize(type(event).kind)}”?"
+            title = _("Carry out “{kind}”?").format(kind=sanitize(type(event).kind))
             arguments = event_to_dict(event).get("args", {})
             body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
     risk = getattr(event, "security_risk", None)
     name = risk.name.lower() if isinstance(event, Action) and risk is not None else ""
-    return Question(envelope.id, title, sanitize(body).strip("\n"), "" if name == "unknown" else name)
+    return Question(envelope.id, title, sanitize(body).strip("\n"), RISKS.get(name, ""))
 
 
 def _json(value: object) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from textual.scroll_view import ScrollView
 
 from tui.find import Findable, FindBar, TallyChanged
+from tui.i18n import _
 
 if TYPE_CHECKING:
     from tui.conversation import ConversationTab
@@ -63,6 +64,6 @@ class Reading:
         blocks = self.current.chat.blocks if self.current is not None else []
         answer = next((block for block in reversed(blocks) if block.is_answer), None)
         if answer is None:
-            self.flash("The agent has not answered yet.")
+            self.flash(_("The agent has not answered yet."))
         else:
             self.workspace.chat.copy(answer.text)

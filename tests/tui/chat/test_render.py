@@ -41,6 +41,7 @@ def drawn(piece: Piece, width: int = 60) -> list[list[tuple[str, str]]]:
         st.booleans(),
         st.sampled_from(["", "python"]),
         texts,
+        st.none() | st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 7)),
     ),
     width=st.integers(1, 130),
 )

@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from tui.commands import BY_ID
 from tui.glyphs import GLYPHS
+from tui.i18n import _
 from tui.panes.copied import Copied
 from tui.pictures import Pixels, quadrants, size_in_cells, size_told
 from tui.text import sanitize_line
@@ -21,8 +22,8 @@ from tui.text import sanitize_line
 if TYPE_CHECKING:
     from tui.panes.browser.model import BrowserModel, LivePage, PageSeen
 
-EMPTY = "Pages that the agent opens will stand here as pictures."
-LIVE = "live"
+EMPTY = _("Pages that the agent opens will stand here as pictures.")
+LIVE = _("live")
 TITLE_MARK = "  "
 TITLE_FROM = 8
 """Columns that a title has to have, to be worth it."""
@@ -38,7 +39,7 @@ ACTIONS = {
 class BrowserView(Widget, can_focus=True):
     """The pages of the attached model, one at a time."""
 
-    HELP = "The pages that the agent saw. Left and right go from one to the next; u copies the address."
+    HELP = _("The pages that the agent saw. Left and right go from one to the next; u copies the address.")
     COMPONENT_CLASSES = {"browser--muted", "browser--failed", "browser--url"}
     DEFAULT_CSS = """
     BrowserView {
@@ -112,11 +113,11 @@ class BrowserView(Widget, can_focus=True):
 
     def _head(self, url: str, title: str, place: str, width: int) -> Strip:
         """Address and title on the left as far as they fit, the place among the steps on the right."""
-        room = max(4, width - len(place) - 3)
+        room = max(4, width - cell_len(place) - 3)
         address = sanitize_line(url, room)
         left = room - cell_len(address) - len(TITLE_MARK)
         named = f"{TITLE_MARK}{sanitize_line(title, left)}" if title and left >= TITLE_FROM else ""
-        gap = " " * max(1, width - cell_len(address) - cell_len(named) - len(place) - 2)
+        gap = " " * max(1, width - cell_len(address) - cell_len(named) - cell_len(place) - 2)
         muted = self._style("browser--muted")
         parts = [Segment(f" {address}", self._style("browser--url")), Segment(named, muted)]
         return Strip([*parts, Segment(f"{gap}{place} ", muted)]).adjust_cell_length(width, self.rich_style)
@@ -132,7 +133,7 @@ class BrowserView(Widget, can_focus=True):
         assert self._model is not None
         ref, pictures = BlobRef.parse(page.picture), self._model.pictures
         if ref is None or pictures is None:
-            return [self._line("No picture was taken.", "browser--muted", width)]
+            return [self._line(_("No picture was taken."), "browser--muted", width)]
         return self._pixels(pictures.get(ref), ref.width, ref.height, width, rows)
 
     def _pixels(self, found: Pixels | str | None, wide: int, high: int, width: int, rows: int) -> list[Strip]:
@@ -140,7 +141,7 @@ class BrowserView(Widget, can_focus=True):
         if not GLYPHS.pictures_are_drawn:
             return [self._line(size_told(wide, high), "browser--muted", width)]
         if not isinstance(found, Pixels):
-            said = f"The picture cannot be shown: {found}." if found else "…"
+            said = _("The picture cannot be shown: {why}.").format(why=found) if found else "…"
             return [self._line(said, "browser--muted", width)]
         columns, lines = size_in_cells(wide, high, width, rows, enlarge=True)
         left = (width - columns) // 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tui.i18n import counted
 from tui.panes.chat import diffs
 from tui.panes.chat.pieces import BLANK, MarkdownSplitter, Piece, PieceKind, literal, markdown
 
@@ -151,7 +152,8 @@ class Block:
             return found + body
         if self.body is PieceKind.PLAN:
             return found  # its title says how far it came
-        say = Piece(PieceKind.HIDDEN, f"… {hidden:,} more line{'s' if hidden > 1 else ''}", self.kind, wide=is_diff)
+        said = counted(hidden, "… {n} more line", "… {n} more lines")
+        say = Piece(PieceKind.HIDDEN, said, self.kind, wide=is_diff)
         return [*found, say, *body] if self.body is PieceKind.OUTPUT else [*found, *body, say]
 
     def _literal(self, lines: list[str]) -> list[Piece]:

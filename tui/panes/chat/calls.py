@@ -34,6 +34,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.plugins import PluginRequirement, load
+from tui.i18n import _, counted
 from tui.panes.chat import diffs
 from tui.panes.chat.blocks import Mark
 from tui.panes.chat.pieces import PieceKind
@@ -55,7 +56,10 @@ INTERRUPTED_EXIT = 130
 STILL_RUNNING_EXIT = -1
 LANGUAGES = {"makefile": "make", "dockerfile": "docker"}
 """Of files whose names have no ending."""
-PLAN = "Plan"
+PLAN = _("Plan")
+EDIT = _("edit {path}")
+EDITS = {"view": _("view {path}"), "create": _("create {path}"), "undo_edit": _("undo_edit {path}")}
+"""What the editor does with a file, where that is no edit."""
 TASK_GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
 
 
@@ -80,7 +84,8 @@ def clean(text: str, limit: int = TEXT_LIMIT) -> str:
     """Text for a block: bounded, with the middle left out, and sanitised."""
     if len(text) > limit:
         half = limit // 2
-        text = f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
+        left_out = _("[… {n} characters left out …]").format(n=f"{len(text) - 2 * half:,}")
+        text = f"{text[:half]}\n{left_out}\n{text[-half:]}"
     return sanitize(text)
 
 
@@ -116,21 +121,20 @@ def _title(action: Action) -> str:
         case IPythonRunCellAction():
             return f"python {action.code}"
         case FileReadAction():
-            return f"view {action.path}"
+            return _("view {path}").format(path=action.path)
         case FileWriteAction():
-            return f"write {action.path}"
+            return _("write {path}").format(path=action.path)
         case FileEditAction():
-            verb = action.command if action.command in ("view", "create", "undo_edit") else "edit"
-            return f"{verb} {action.path}"
+            return EDITS.get(action.command, EDIT).format(path=action.path)
         case BrowseURLAction():
-            return f"browse {action.url}"
+            return _("browse {url}").format(url=action.url)
         case BrowseInteractiveAction():
-            return f"browser {action.browser_actions}"
+            return _("browser {actions}").format(actions=action.browser_actions)
         case MCPAction():
             arguments = ", ".join(f"{key}={value!r}" for key, value in action.arguments.items())
             return f"{action.name}({arguments})"
         case AgentDelegateAction(agent=agent, inputs=inputs):
-            return f"delegate to {agent}: {inputs.get('task', inputs)}"
+            return _("delegate to {agent}: {task}").format(agent=agent, task=inputs.get("task", inputs))
         case TaskTrackingAction(task_list=[]):
             return action.message
         case TaskTrackingAction():
@@ -145,13 +149,13 @@ def orphan_title(observation: Observation) -> str:
         case CmdOutputObservation():
             title = f"$ {observation.command}"
         case FileReadObservation():
-            title = f"view {observation.path}"
+            title = _("view {path}").format(path=observation.path)
         case FileEditObservation():
-            title = f"edit {observation.path}"
+            title = EDIT.format(path=observation.path)
         case TaskTrackingObservation(task_list=[_, *_]):
             title = PLAN
         case BrowserOutputObservation():
-            title = f"browse {observation.url}"
+            title = _("browse {url}").format(url=observation.url)
         case _:
             title = kind_of(observation)
     return clean(title, TITLE_LIMIT).strip()
@@ -167,11 +171,11 @@ def result_of(observation: Observation) -> Result:
         case FileReadObservation():
             text = output(observation.content)
             count = text.count("\n") + 1
-            return Result(Mark.OK, text, meta=f"{count:,} line{'s' * (count != 1)}", shown=0)
+            return Result(Mark.OK, text, meta=counted(count, "{n} line", "{n} lines"), shown=0)
         case ErrorObservation() if observation.error_id == NOT_EXECUTED_STOPPED:
-            return Result(Mark.INTERRUPTED, meta="not executed")
+            return Result(Mark.INTERRUPTED, meta=_("not executed"))
         case UserRejectObservation():
-            return Result(Mark.REJECTED, output(observation.content), meta="rejected", shown=FAILED_LINES)
+            return Result(Mark.REJECTED, output(observation.content), meta=_("rejected"), shown=FAILED_LINES)
         case TaskTrackingObservation() if observation.task_list:
             return plan_of(observation, Mark.OK)
         case BrowserOutputObservation():
@@ -210,11 +214,11 @@ def _command_result(observation: CmdOutputObservation) -> Result:
         case 0:
             return Result(Mark.OK, text)
         case code if code == STILL_RUNNING_EXIT:
-            return Result(Mark.RUNNING, text, meta="still running", shown=FAILED_LINES)
+            return Result(Mark.RUNNING, text, meta=_("still running"), shown=FAILED_LINES)
         case code if code == INTERRUPTED_EXIT:
-            return Result(Mark.INTERRUPTED, text, meta="interrupted", shown=FAILED_LINES)
+            return Result(Mark.INTERRUPTED, text, meta=_("interrupted"), shown=FAILED_LINES)
         case code:
-            return _failed(text, f"exit {code}")
+            return _failed(text, _("exit {code}").format(code=code))
 
 
 def _edit_result(observation: FileEditObservation) -> Result:
@@ -257,7 +261,7 @@ def plan_of(event: TaskTrackingAction | TaskTrackingObservation, mark: Mark) -> 
     """A plan as a check list."""
     done = sum(task.get("status") == "done" for task in event.task_list)
     text = "\n".join(_task_line(task) for task in event.task_list)
-    meta = f"{done} of {len(event.task_list)} done"
+    meta = _("{done} of {all} done").format(done=done, all=len(event.task_list))
     return Result(mark, clean(text), meta, PieceKind.PLAN, shown=0, folded=False)
 
 

@@ -13,12 +13,14 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.geometry import Region
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.find import with_marks
+from tui.i18n import _
 from tui.panes.chat.column import Anchor, Column, Row
 from tui.panes.chat.overlays import selected, side_at, with_chip, with_cursor
 from tui.panes.chat.render import COLUMN, Renderer
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from tui.panes.chat.model import ChatModel
 
 FRAMES_PER_S = 20
-EMPTY = "Say below what you want done. What is said and done will stand here."
+EMPTY = _("Say below what you want done. What is said and done will stand here.")
 SELECTED_ROWS = 10_000
 """Rows that one selection can copy; a larger one is a matter for export."""
 
@@ -122,7 +124,7 @@ class Canvas(ScrollView, can_focus=True):
 
     def on_mount(self) -> None:
         """A theme's component styles may come after `notify_style_update`: those of 16 colours do."""
-        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._restyle))
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self.call_after_refresh(self._restyle))
 
     def on_resize(self) -> None:
         self._restyle()
@@ -247,7 +249,8 @@ class Canvas(ScrollView, can_focus=True):
         if y == height - 1:
             self._chip_shown = self.unseen
             if self._chip_shown:
-                strip = with_chip(strip, f" ↓ {self._chip_shown} new ", self.styles_used["chip"])
+                new = _("↓ {n} new").format(n=self._chip_shown)
+                strip = with_chip(strip, f" {new} ", self.styles_used["chip"])
         return strip
 
     def overlaid(self, found: Row, row: int) -> Strip:
@@ -263,7 +266,7 @@ class Canvas(ScrollView, can_focus=True):
     def _empty_line(self, y: int, width: int, height: int) -> Strip:
         if y != height // 2 or not self.styles_used:
             return Strip.blank(width, self.styles_used.get("text"))
-        text = EMPTY.center(width)
+        text = EMPTY.center(width - cell_len(EMPTY) + len(EMPTY))
         return Strip([Segment(text, self.styles_used["muted"])]).adjust_cell_length(width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:

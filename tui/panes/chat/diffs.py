@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from tui.i18n import counted
 from tui.panes.chat.pieces import LITERAL_LIMIT, Piece, PieceKind, shorten
 
 CONTEXT_LINES = 3
@@ -179,7 +180,7 @@ class _Cutter:
         left_out = old - max(1, self._old) if old else 0
         self._old, self._new = old, new
         if left_out > 0 or hunk[5]:
-            words = [f"{left_out:,} unchanged line{'s' * (left_out != 1)}"] if left_out > 0 else []
+            words = [counted(left_out, "{n} unchanged line", "{n} unchanged lines")] if left_out > 0 else []
             text = "  ".join(["⋯", *words, *([hunk[5]] if hunk[5] else [])])
             self.pieces.append(Piece(PieceKind.DIFF_GAP, text, wide=True))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, ground_of, show_hit_map, with_marks
+from tui.i18n import _
 from tui.panes.chat.canvas import Canvas
 from tui.panes.chat.column import Anchor
 from tui.panes.chat.pieces import PieceKind
@@ -68,7 +69,8 @@ class Finder(Canvas):
         if search is None or model is None:
             return Tally()
         here = search.number(self.hit) if self.hit is not None else 0
-        note = "older events are not loaded, ↑ loads them" if model.first_id and not self._going_back else ""
+        loads = bool(model.first_id) and not self._going_back
+        note = _("older events are not loaded, ↑ loads them") if loads else ""
         return Tally(here, search.total, not search.complete or self._going_back, note)
 
     def find(self, query: Query | None) -> None:
@@ -196,7 +198,7 @@ class Finder(Canvas):
         """Bring a row into sight, a third down the screen."""
         assert self.place is not None
         column, height = self.place.column, self.scrollable_content_region.height
-        for _ in range(TRIES):
+        for _try in range(TRIES):
             row = column.row(anchor)
             if self.scroll_offset.y <= row < self.scroll_offset.y + height:
                 break

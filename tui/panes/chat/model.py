@@ -49,6 +49,7 @@ from core.events import (
     UnknownAction,
     UnknownObservation,
 )
+from tui.i18n import _, counted
 from tui.panes.chat.blocks import Block, Kind, Mark
 from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
 from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
@@ -73,12 +74,12 @@ HIDDEN = (
     AgentCondensationObservation,
 )
 STATE_NOTES = {
-    AgentState.STOPPED: "Interrupted",
-    AgentState.PAUSED: "Paused",
-    AgentState.ERROR: "Stopped by an error",
-    AgentState.RATE_LIMITED: "Waiting for the model's rate limit",
-    AgentState.FINISHED: "Finished",
-    AgentState.REJECTED: "Rejected by the agent",
+    AgentState.STOPPED: _("Interrupted"),
+    AgentState.PAUSED: _("Paused"),
+    AgentState.ERROR: _("Stopped by an error"),
+    AgentState.RATE_LIMITED: _("Waiting for the model's rate limit"),
+    AgentState.FINISHED: _("Finished"),
+    AgentState.REJECTED: _("Rejected by the agent"),
 }
 
 
@@ -226,7 +227,7 @@ class ChatModel(PaneModel):
         attached = len(event.file_urls or ())
         text = clean(event.content)
         if attached:
-            text += f"\n[{attached} attachment{'s' * (attached > 1)}]"
+            text += "\n" + counted(attached, "[{n} attachment]", "[{n} attachments]")
         self._statuses.clear()
         self._add(Block(Kind.USER, text=text.strip("\n"), folded=False, pictures=pictures))
 
@@ -243,8 +244,12 @@ class ChatModel(PaneModel):
                 self._say(event.thought_text)
                 self._add(Block(Kind.ERROR, clean(event.message), mark=Mark.REJECTED))
             case CondensationAction():
-                count = len(event.forgotten)
-                self._detail(f"The model no longer sees {count} older event{'s' * (count != 1)}")
+                told = counted(
+                    len(event.forgotten),
+                    "The model no longer sees {n} older event",
+                    "The model no longer sees {n} older events",
+                )
+                self._detail(told)
             case UnknownAction():
                 self._detail(f"{kind_of(event)} {event.message}")
             case _ if event.runnable or isinstance(event, AgentDelegateAction):
@@ -268,7 +273,7 @@ class ChatModel(PaneModel):
         text = clean(event.final_thought)
         if said is not None and said.text.strip() == text.strip():
             text = ""
-        self._add(Block(Kind.FINISH, "Finished", text, Mark.OK, folded=False))
+        self._add(Block(Kind.FINISH, _("Finished"), text, Mark.OK, folded=False))
 
     def _call(self, event: Action, event_id: int) -> None:
         self._say(event.thought_text)
@@ -307,7 +312,8 @@ class ChatModel(PaneModel):
             case ErrorObservation():
                 self._error(event.content)
             case LoopDetectionObservation():
-                self._add(Block(Kind.ERROR, "The agent runs in a circle", output(event.content), Mark.INTERRUPTED))
+                title = _("The agent runs in a circle")
+                self._add(Block(Kind.ERROR, title, output(event.content), Mark.INTERRUPTED))
             case FileDownloadObservation():
                 self._detail(event.message)
             case UnknownObservation():
@@ -343,14 +349,14 @@ class ChatModel(PaneModel):
         if block.mark is Mark.RUNNING:
             self._left_running = block
         elif (left := self._left_running) is not None:
-            left.mark, left.meta = Mark.NONE, "ran on"
+            left.mark, left.meta = Mark.NONE, _("ran on")
             self._left_running = None
             self._touch(left)
 
     def _error(self, content: str) -> None:
         """What happened in the first line, what to do about it below."""
         self._drop_stream()
-        title, _, remedy = output(content).partition("\n")
+        title, _newline, remedy = output(content).partition("\n")
         self._add(Block(Kind.ERROR, title, remedy.strip(), Mark.FAILED, body=PieceKind.TEXT, folded=False))
 
     def _fold_state(self, event: AgentStateChangedObservation) -> None:

@@ -13,6 +13,7 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
+from tui.i18n import _
 from tui.text import sanitize
 
 LINE_LIMIT = 4096
@@ -282,4 +283,6 @@ def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "
 def shorten(line: str) -> str:
     """A line that can be laid out: what it has beyond LINE_LIMIT is counted and left out."""
     left_out = len(line) - LINE_LIMIT
-    return line if left_out <= 0 else f"{line[:LINE_LIMIT]}… {left_out:,} more characters"
+    if left_out <= 0:
+        return line
+    return f"{line[:LINE_LIMIT]}… {_('{n} more characters').format(n=f'{left_out:,}')}"

@@ -21,6 +21,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from tui.glyphs import GLYPHS
+from tui.i18n import _
 from tui.panes.chat.diff_lines import DiffLines, folded
 from tui.panes.chat.overlays import GUTTER
 from tui.panes.chat.pieces import Piece, PieceKind
@@ -142,7 +143,7 @@ class Renderer:
         return rows
 
     def _title(self, piece: Piece) -> Iterable[Line]:
-        head, _, rest = piece.text.partition("\n")
+        head, _newline, rest = piece.text.partition("\n")
         room = self.column - 2 - (cell_len(piece.meta) + 2 if piece.meta else 0)
         title = sanitize_line(head + " …" if rest and piece.tone != "thought" else head, max(4, room))
         yield self._headline(piece, title)
@@ -220,7 +221,7 @@ class Renderer:
         room = max(1, self.column - 4)
         for line in lines:
             parts = [(self._styles[role] + ground.background_style, text) for role, text in line if text]
-            if sum(cell_len(text) for _, text in parts) <= room:
+            if sum(cell_len(text) for _style, text in parts) <= room:
                 rows = [[Segment(text, style) for style, text in parts]]
             else:
                 whole = Text.assemble(*((text, style) for style, text in parts), end="")
@@ -270,9 +271,9 @@ class Renderer:
             for line in quadrants(found, columns, rows):
                 yield [Segment("  "), *line]
             return
-        said = f"The picture cannot be shown: {found}." if found else "…"
+        said = _("The picture cannot be shown: {why}.").format(why=found) if found else "…"
         yield [Segment("  " + sanitize_line(said, self.column - 2), self._styles["muted"])]
-        yield from ([] for _ in range(rows - 1))
+        yield from ([] for _row in range(rows - 1))
 
     def _cells(self, piece: Piece) -> tuple[int, int]:
         ref = _ref(piece)
@@ -283,7 +284,7 @@ class Renderer:
     def _pixels(self, piece: Piece) -> Pixels | str | None:
         ref = _ref(piece)
         if ref is None:
-            return "it is not kept here"
+            return _("it is not kept here")
         return self.pictures.get(ref) if self.pictures is not None else None
 
 

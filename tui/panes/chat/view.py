@@ -13,6 +13,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from tui.commands import BY_ID
+from tui.i18n import _
 from tui.panes.chat.blocks import Kind
 from tui.panes.chat.finder import Finder
 from tui.panes.chat.overlays import word_at
@@ -49,11 +50,11 @@ ACTIONS = {
 class ChatView(Finder):
     """The transcript of the attached model."""
 
-    HELP = (
+    HELP = _(
         "The conversation. Arrow keys move from block to block; space unfolds one, c copies it, y its code; "
         "d sets differences side by side; ctrl+f finds."
     )
-    BORDER_TITLE = "Chat"
+    BORDER_TITLE = _("Chat")
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"chat--{role}" for role in ROLES}
     DEFAULT_CSS = CHAT_CSS
@@ -186,11 +187,11 @@ class ChatView(Finder):
         """Copy the code of the block under the cursor that is in sight; again, the next one of the block."""
         cursor = self.cursor
         if cursor is not None and cursor.kind is Kind.TOOL and cursor.text:
-            self.copy(cursor.text, "Copied the output, without its title")
+            self.copy(cursor.text, _("Copied the output, without its title"))
             return
         found = self._code_in_sight()
         if found is None:
-            self.post_message(Copied("", "There is no code to copy here."))
+            self.post_message(Copied("", _("There is no code to copy here.")))
             return
         block, nth = found
         codes = fences(block.text)
@@ -198,8 +199,8 @@ class ChatView(Finder):
             nth = self._copied_code[1] + 1
         nth %= len(codes)
         self._copied_code = (block, nth)
-        again = f"Copied code {nth + 1} of {len(codes)}; y copies the next one"
-        self.copy(codes[nth], again if len(codes) > 1 else "Copied the code")
+        again = _("Copied code {number} of {all}; y copies the next one").format(number=nth + 1, all=len(codes))
+        self.copy(codes[nth], again if len(codes) > 1 else _("Copied the code"))
 
     def _code_in_sight(self) -> tuple[Block, int] | None:
         """The block under the cursor and its first code in sight; without a cursor, the lowest code in sight."""

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from tui.i18n import _
 from tui.panes.events.completion import complete
 from tui.panes.events.filter import Filter, parse
 from tui.panes.events.language import FIELDS, FilterError
@@ -121,7 +122,7 @@ class FilterBar(Vertical):
 
     def _help(self) -> None:
         line = self._input.value
-        options, ready = complete(line, self.kinds).options, "Enter filters  "
+        options, ready = complete(line, self.kinds).options, f"{_('Enter filters')}  "
         try:
             parse(line)
         except FilterError as error:
@@ -141,5 +142,5 @@ class FilterBar(Vertical):
         self.query_one(Static).update(Content.assemble(*parts))
 
     def _show_error(self, error: FilterError) -> None:
-        said = sanitize_line(f"Column {error.column + 1}: {error}", 200)
+        said = sanitize_line(_("Column {column}: {error}").format(column=error.column + 1, error=error), 200)
         self.query_one(Static).update(Content.styled(said, "$text-error"))

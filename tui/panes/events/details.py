@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from core.events import envelope_to_dict
+from tui.i18n import _
 from tui.text import sanitize
 
 if TYPE_CHECKING:
@@ -24,5 +25,6 @@ def details(envelope: Envelope) -> str:
     """What to show of an event; clean."""
     text = whole(envelope)
     if len(text) > MAX_CHARS:
-        text = f"{text[:MAX_CHARS]}\n[... {len(text) - MAX_CHARS:,} more characters; `handloom export` has them ...]"
+        more = _("[... {n} more characters; `handloom export` has them ...]").format(n=f"{len(text) - MAX_CHARS:,}")
+        text = f"{text[:MAX_CHARS]}\n{more}"
     return sanitize(text)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from tui.i18n import _
+
 
 class FilterError(ValueError):
     """A line that is no filter. Says where, and what would be right there."""
@@ -67,13 +69,13 @@ class Field(NamedTuple):
 
 
 FIELDS: dict[str, Field] = {
-    "type": Field((*EQUAL, *FIND), "type:", "kind of event, such as run or message"),
-    "source": Field((*EQUAL, *FIND), "source:", "agent, user or environment"),
-    "text": Field(FIND, "text~", "what it says, anywhere in the event"),
-    "exit": Field(tuple(COMPARE), "exit!=", "exit code of a command"),
-    "id": Field(tuple(COMPARE), "id>", "number of the event"),
-    "cause": Field(tuple(COMPARE), "cause:", "number of the event that led to it"),
-    "time": Field(tuple(COMPARE), "time>=", "time of day 14:30, day 2026-01-31, or both with a T"),
+    "type": Field((*EQUAL, *FIND), "type:", _("kind of event, such as run or message")),
+    "source": Field((*EQUAL, *FIND), "source:", _("agent, user or environment")),
+    "text": Field(FIND, "text~", _("what it says, anywhere in the event")),
+    "exit": Field(tuple(COMPARE), "exit!=", _("exit code of a command")),
+    "id": Field(tuple(COMPARE), "id>", _("number of the event")),
+    "cause": Field(tuple(COMPARE), "cause:", _("number of the event that led to it")),
+    "time": Field(tuple(COMPARE), "time>=", _("time of day 14:30, day 2026-01-31, or both with a T")),
 }
 ALIASES = {"kind": "type", "message": "text"}
 SOURCES = ("agent", "user", "environment")

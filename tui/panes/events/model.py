@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tui.i18n import _
 from tui.panes.events.filter import Filter
 from tui.panes.events.lines import Lines, Row
 from tui.panes.pane import PaneModel
@@ -205,7 +206,9 @@ def summarize(event: object) -> str:
     metadata = getattr(event, "metadata", None)
     if isinstance(command, str) and metadata is not None:
         code = metadata.exit_code
-        return f"exit {code}  {_first_line(getattr(event, 'content', ''))}" if code != -1 else "still running"
+        if code == -1:
+            return _("still running")
+        return f"{_('exit {code}').format(code=code)}  {_first_line(getattr(event, 'content', ''))}"
     if isinstance(command, str) and not hasattr(event, "path"):
         return _first_line(command)
     return _first_line(str(getattr(event, "message", "") or getattr(event, "content", "")))

@@ -10,6 +10,7 @@ import json
 import re
 from typing import NamedTuple
 
+from tui.i18n import _, counted
 from tui.text import sanitize, sanitize_line
 
 MANY = 200
@@ -52,9 +53,9 @@ def describe(part: Part) -> Said:
         return Said(key, sanitize_line(shown, PREVIEW_CELLS), "", True)
     match value:
         case dict():
-            return Said(key, "", _count(len(value), "key"), bool(value))
+            return Said(key, "", counted(len(value), "{n} key", "{n} keys"), bool(value))
         case list():
-            return Said(key, "", _count(len(value), "element"), bool(value))
+            return Said(key, "", counted(len(value), "{n} element", "{n} elements"), bool(value))
         case str():
             return _describe_text(key, value)
         case None:
@@ -66,23 +67,25 @@ def _describe_text(key: str, text: str) -> Said:
     picture = _REFERENCE.fullmatch(text[:200])
     if picture is not None:
         kind, width, height, size, digest = picture.groups()
-        note = f"picture kept beside the event: {kind}, {width}×{height}, {int(size):,} bytes"
+        note = _("picture kept beside the event: {kind}, {width}×{height}, {bytes} bytes").format(
+            kind=kind, width=width, height=height, bytes=f"{int(size):,}"
+        )
         return Said(key, f"{digest[:12]}…", note, False)
     encoded = _BASE64.match(text[:400])
     if encoded is not None and " " not in text[:400]:
-        return Said(
-            key, f"{sanitize_line(text[:40], 40)}…", f"{encoded[1] or 'base64'}, {len(text):,} characters", True
-        )
+        return Said(key, f"{sanitize_line(text[:40], 40)}…", f"{encoded[1] or 'base64'}, {_characters(text)}", True)
     if len(text) <= SHORT_CHARS and "\n" not in text:
         return Said(key, sanitize_line(text, PREVIEW_CELLS) if text else '""', "", False)
     lines = text.count("\n") + 1
     first = text[:2_000].lstrip().split("\n", 1)[0]
-    note = f"{len(text):,} characters" if lines == 1 else f"{lines:,} lines, {len(text):,} characters"
+    note = _characters(text)
+    if lines > 1:
+        note = _("{lines} lines, {characters}").format(lines=f"{lines:,}", characters=note)
     return Said(key, sanitize_line(first, PREVIEW_CELLS), note, True)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _characters(text: str) -> str:
+    return _("{n} characters").format(n=f"{len(text):,}")
 
 
 def parts_of(part: Part, width: int = SHORT_CHARS) -> list[Part]:
@@ -106,7 +109,8 @@ def _grouped(values: list[object], first: int, end: int) -> list[Part]:
     while (end - first) > size * MANY:
         size *= MANY
     starts = range(first, end, size)
-    return [Part(f"{at} to {min(at + size, end) - 1}", values, at, min(at + size, end)) for at in starts]
+    groups = [(at, min(at + size, end)) for at in starts]
+    return [Part(_("{first} to {last}").format(first=at, last=to - 1), values, at, to) for at, to in groups]
 
 
 def _text_parts(part: Part, text: str, width: int) -> list[Part]:
@@ -120,7 +124,7 @@ def _text_parts(part: Part, text: str, width: int) -> list[Part]:
         found.append(Part("", text[at:line_end], 0))
         at = line_end + (line_end < end and text[line_end] == "\n")
     if at < end:
-        found.append(Part(f"{end - at:,} more characters", text, at, end))
+        found.append(Part(_("{n} more characters").format(n=f"{end - at:,}"), text, at, end))
     return found
 
 

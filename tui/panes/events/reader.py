@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from tui.i18n import _
 from tui.panes.events.language import (
     ALIASES,
     EQUAL,
@@ -45,7 +46,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}")
 def read(line: str) -> Node:
     """What a line says. Raises FilterError."""
     if len(line) > MAX_CHARS:
-        raise FilterError(MAX_CHARS, f"A filter has at most {MAX_CHARS} characters.")
+        raise FilterError(MAX_CHARS, _("A filter has at most {n} characters.").format(n=MAX_CHARS))
     return _Parser(line).parse()
 
 
@@ -59,10 +60,10 @@ class _Parser:
 
     def parse(self) -> Node:
         if not self._line.strip():
-            raise FilterError(0, "Say what to look for, such as type:run or failed.")
+            raise FilterError(0, _("Say what to look for, such as type:run or failed."))
         node = self._either()
         if self._skip() < len(self._line):
-            raise FilterError(self._at, "There is a ) too many.")
+            raise FilterError(self._at, _("There is a ) too many."))
         return node
 
     def _skip(self) -> int:
@@ -100,10 +101,10 @@ class _Parser:
 
     def _unary(self) -> Node:
         if self._ends():
-            raise FilterError(self._at, "Here something to look for is missing, such as type:run.")
+            raise FilterError(self._at, _("Here something to look for is missing, such as type:run."))
         self._nesting += 1
         if self._nesting > MAX_NESTING:
-            raise FilterError(self._at, f"This is nested more than {MAX_NESTING} times.")
+            raise FilterError(self._at, _("This is nested more than {n} times.").format(n=MAX_NESTING))
         try:
             return self._nested()
         finally:
@@ -120,7 +121,7 @@ class _Parser:
             self._at += 1
             node = self._either()
             if self._skip() >= len(self._line):
-                raise FilterError(start, "This ( is never closed.")
+                raise FilterError(start, _("This ( is never closed."))
             self._at += 1
             return node
         return self._term()
@@ -131,18 +132,20 @@ class _Parser:
             return Term("text", "~", self._quoted())
         found = _NAME.match(self._line, start)
         if found is None:
-            raise FilterError(start, f"A field belongs before {self._line[start]}: {_names()}.")
+            told = _("A field belongs before {sign}: {names}.")
+            raise FilterError(start, told.format(sign=self._line[start], names=_names()))
         name = found[0].lower()
         self._at = found.end()
         sign = _OPERATOR.match(self._line, self._skip())
         if sign is None:
             self._at = found.end()
             if name in ("and", "or"):
-                raise FilterError(start, f"Before {name} something to look for is missing.")
+                raise FilterError(start, _("Before {word} something to look for is missing.").format(word=name))
             return Flag(name) if name in FLAGS else Term("text", "~", found[0])
         field = ALIASES.get(name, name)
         if field not in FIELDS:
-            raise FilterError(start, f"There is no field {found[0]}. There are {_names()}; text goes in quotes.")
+            told = _("There is no field {field}. There are {names}; text goes in quotes.")
+            raise FilterError(start, told.format(field=found[0], names=_names()))
         self._at = sign.end()
         return _checked(field, sign[0], self._value(field), sign.start(), self._value_at)
 
@@ -152,7 +155,8 @@ class _Parser:
             return self._quoted()
         found = PLAIN.match(self._line, self._at)
         if found is None:
-            raise FilterError(self._at, f"Here a value is missing: {FIELDS[field].meaning}.")
+            told = _("Here a value is missing: {meaning}.").format(meaning=FIELDS[field].meaning)
+            raise FilterError(self._at, told)
         self._at = found.end()
         return found[0]
 
@@ -166,7 +170,7 @@ class _Parser:
             taken.append(self._line[at])
             at += 1
         if at >= len(self._line):
-            raise FilterError(start, "This quotation mark is never closed.")
+            raise FilterError(start, _("This quotation mark is never closed."))
         self._at = at + 1
         return "".join(taken)
 
@@ -193,13 +197,16 @@ def _checked(field: str, sign: str, value: str, sign_at: int, value_at: int) -> 
     elif field == "text" and sign in EQUAL:
         sign = FIND[EQUAL.index(sign)]
     if sign not in FIELDS[field].operators:
-        raise FilterError(sign_at, f"{field} goes with {' '.join(FIELDS[field].operators)}.")
+        told = _("{field} goes with {operators}.")
+        raise FilterError(sign_at, told.format(field=field, operators=" ".join(FIELDS[field].operators)))
     if field in NUMBERS and not _INTEGER.fullmatch(value):
-        raise FilterError(value_at, f"{field} is a number, such as {field}{sign}1.")
+        told = _("{field} is a number, such as {example}.")
+        raise FilterError(value_at, told.format(field=field, example=f"{field}{sign}1"))
     if field == "time" and moment(value) is None:
-        raise FilterError(value_at, "A time is 14:30, 14:30:05, 2026-01-31 or 2026-01-31T14:30.")
+        raise FilterError(value_at, _("A time is 14:30, 14:30:05, 2026-01-31 or 2026-01-31T14:30."))
     if field == "source":
         value = SOURCE_ALIASES.get(value, value)
         if sign in EQUAL and value not in SOURCES:
-            raise FilterError(value_at, f"A source is {', '.join(SOURCES[:-1])} or {SOURCES[-1]}.")
+            told = _("A source is {others} or {last}.")
+            raise FilterError(value_at, told.format(others=", ".join(SOURCES[:-1]), last=SOURCES[-1]))
     return Term(field, sign, value)

@@ -14,6 +14,7 @@ from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.commands import BY_ID
+from tui.i18n import _
 from tui.panes.copied import Copied
 from tui.panes.events.parts import Part, copied, describe, line_of, parts_of
 
@@ -25,7 +26,7 @@ _INDENT = 4
 class EventTree(Tree[Part]):
     """The parts of one event."""
 
-    HELP = "The parts of an event. Enter opens and folds one, c copies it, r shows the event as it is stored."
+    HELP = _("The parts of an event. Enter opens and folds one, c copies it, r shows the event as it is stored.")
     COMPONENT_CLASSES = {"event-tree--key", "event-tree--note", "event-tree--text"}
     DEFAULT_CSS = """
     EventTree {
@@ -71,7 +72,7 @@ class EventTree(Tree[Part]):
     def show(self, event_id: int, event: dict[str, object]) -> None:
         """Show an event in its stored form."""
         self.event_id = event_id
-        self.border_title = f"Event {event_id}"
+        self.border_title = _("Event {id}").format(id=event_id)
         self.root.remove_children()
         self.root.data = Part("", event)
         self._fill(self.root)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual import events
 from textual.binding import Binding
 from textual.content import Content
@@ -23,6 +24,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.commands import BY_ID
+from tui.i18n import _
 from tui.panes.growing import set_lines
 from tui.text import sanitize_line
 
@@ -59,7 +61,7 @@ class _Place(NamedTuple):
 class EventsView(ScrollView, can_focus=True):
     """The event log."""
 
-    HELP = "Every event of the conversation. Enter opens one, / filters, o goes from an action to what came of it."
+    HELP = _("Every event of the conversation. Enter opens one, / filters, o goes from an action to what came of it.")
     COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
     DEFAULT_CSS = """
     EventsView {
@@ -75,10 +77,10 @@ class EventsView(ScrollView, can_focus=True):
         Binding(",".join(BY_ID[id].keys), action, show=False, id=f"events.{id.partition('.')[2]}")
         for id, action in ACTIONS.items()
     ]
-    TITLE = "Events"
-    EMPTY = "Every event of this conversation will stand here, one line each. Enter opens one."
-    NOTHING_FOUND = "No event matches. Press / to change the filter and Esc to see every event."
-    SEARCHING = "No event matches so far; older ones are being looked through."
+    TITLE = _("Events")
+    EMPTY = _("Every event of this conversation will stand here, one line each. Enter opens one.")
+    NOTHING_FOUND = _("No event matches. Press / to change the filter and Esc to see every event.")
+    SEARCHING = _("No event matches so far; older ones are being looked through.")
 
     class OlderWanted(Message):
         """The first loaded line is on the screen, and there is more before it."""
@@ -193,8 +195,10 @@ class EventsView(ScrollView, can_focus=True):
         """Say in the title how many events there are; of a filter, which it is, how many it found and how far back."""
         model, title = self._model, Content(f"{self.TITLE} {count}")
         if model is not None and model.filter is not None:
-            far = f", back to {model.searched}…" if model.is_searching else ""
-            chip = f" {sanitize_line(str(model.filter), 40)} · {len(model.rows)}{far} "
+            found = str(len(model.rows))
+            if model.is_searching:
+                found = _("{n}, back to {id}…").format(n=found, id=model.searched)
+            chip = f" {sanitize_line(str(model.filter), 40)} · {found} "
             title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
         if title != self._told:
             self._told = title
@@ -294,13 +298,10 @@ class EventsView(ScrollView, can_focus=True):
         text = self.EMPTY
         if self._model is not None and self._model.filter is not None:
             text = self.SEARCHING if self._model.is_searching else self.NOTHING_FOUND
-        words, lines = text.split(), [" "]
-        for word in words:
-            if len(lines[-1]) + len(word) >= max(width, 12):
-                lines.append(" ")
-            lines[-1] += word + " "
+        lines = Text(text, end="").wrap(self.app.console, max(width, 12) - 2, overflow="fold")
         muted = base + self._style("events--muted")
-        return Strip([Segment(lines[y] if y < len(lines) else "", muted)]).adjust_cell_length(width, base)
+        line = f" {lines[y].plain}" if y < len(lines) else ""
+        return Strip([Segment(line, muted)]).adjust_cell_length(width, base)
 
     def _segments(self, index: int, base: Style) -> list[Segment]:
         assert self._lines is not None

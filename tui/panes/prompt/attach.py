@@ -13,6 +13,7 @@ import stat
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from tui.i18n import _
 from tui.panes.prompt.chips import Picture
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -53,16 +54,20 @@ def read_picture(path: Path) -> Picture:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(str(path)) from error
     except OSError as error:
-        raise RefusedError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+        raise RefusedError(_unreadable(path, error)) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise RefusedError(f"{path.name} is no file.")
+            raise RefusedError(_("{name} is no file.").format(name=path.name))
         with open(descriptor, "rb", closefd=False) as file:
             return picture_of(file.read(MAX_BYTES + 1), path.name)
     except OSError as error:
-        raise RefusedError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+        raise RefusedError(_unreadable(path, error)) from error
     finally:
         os.close(descriptor)
+
+
+def _unreadable(path: Path, error: OSError) -> str:
+    return _("{name} cannot be read: {why}.").format(name=path.name, why=error.strerror or error)
 
 
 def picture_of(data: bytes, name: str) -> Picture:
@@ -70,11 +75,14 @@ def picture_of(data: bytes, name: str) -> Picture:
     from core.images import HEAD_BYTES, measured  # not before the first frame
 
     if len(data) > MAX_BYTES:
-        raise RefusedError(f"{name} is larger than {MAX_BYTES // 2**20} MB. Make it smaller, then attach it.")
+        told = _("{name} is larger than {n} MB. Make it smaller, then attach it.")
+        raise RefusedError(told.format(name=name, n=MAX_BYTES // 2**20))
     found = measured(data[:HEAD_BYTES])
     if found is None or found[0] not in _TYPES:
-        raise RefusedError(f"{name} is no PNG, JPEG, WebP or GIF picture, so it was not attached.")
+        told = _("{name} is no PNG, JPEG, WebP or GIF picture, so it was not attached.")
+        raise RefusedError(told.format(name=name))
     kind, width, height = found
     if not 0 < width * height <= MAX_PIXELS:
-        raise RefusedError(f"{name} has {width} x {height} pixels; at most {MAX_PIXELS // 10**6} million can be sent.")
+        told = _("{name} has {width} x {height} pixels; at most {n} million can be sent.")
+        raise RefusedError(told.format(name=name, width=width, height=height, n=MAX_PIXELS // 10**6))
     return Picture(f"data:{_TYPES[kind]};base64,{base64.b64encode(data).decode('ascii')}", width, height)

@@ -10,13 +10,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tui.i18n import _
+
 LONG_LINES = 10
 LONG_CHARS = 1000
 """A paste with more lines or characters than this would push out of sight what the user writes around it."""
 HELD_CHARS = 64 * 1024 * 1024
 """Of all that is kept: some pictures. Beyond it the oldest are given up, and their tokens are only text."""
 
-_TOKEN = re.compile(r"\[(?:pasted [\d,]+ (?:lines|characters)|image \d+x\d+) #\d+\]")
+LINES, CHARACTERS, IMAGE = _("pasted {n} lines"), _("pasted {n} characters"), _("image {size}")
+_KINDS = "|".join(re.sub(r"\\\{\w+\\\}", r"[\\d,x]+", re.escape(kind)) for kind in (LINES, CHARACTERS, IMAGE))
+_TOKEN = re.compile(rf"\[(?:{_KINDS}) #\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,12 @@ class Chips:
     def paste(self, text: str) -> str:
         """The token for a pasted text."""
         lines = text.removesuffix("\n").count("\n") + 1
-        return self._hold(f"pasted {lines:,} lines" if lines > 1 else f"pasted {len(text):,} characters", text)
+        what = LINES.format(n=f"{lines:,}") if lines > 1 else CHARACTERS.format(n=f"{len(text):,}")
+        return self._hold(what, text)
 
     def attach(self, picture: Picture) -> str:
         """The token for a picture."""
-        return self._hold(f"image {picture.width}x{picture.height}", picture)
+        return self._hold(IMAGE.format(size=f"{picture.width}x{picture.height}"), picture)
 
     def _hold(self, what: str, content: str | Picture) -> str:
         self._given += 1

@@ -11,13 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
+from tui.i18n import _
 from tui.panes.prompt.attach import MAX_BYTES, RefusedError, picture_of
 from tui.panes.prompt.chips import Picture
 
 TIMEOUT_S = 3.0
 """Who owns the clipboard answers in milliseconds, or not at all."""
 TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-NAME = "The picture in the clipboard"
+NAME = _("The picture in the clipboard")
 
 Run = Callable[[list[str]], bytes | None]
 """What a program prints; None where it failed."""
@@ -37,11 +38,11 @@ def read_clipboard(
         xclip = ["xclip", "-selection", "clipboard", "-o", "-t"]
         listed, taken = [*xclip, "TARGETS"], xclip
     elif environ.get("WAYLAND_DISPLAY"):
-        raise RefusedError("The clipboard cannot be read: install wl-clipboard, or paste the path of the picture.")
+        raise RefusedError(_("The clipboard cannot be read: install wl-clipboard, or paste the path of the picture."))
     elif environ.get("DISPLAY"):
-        raise RefusedError("The clipboard cannot be read: install xclip, or paste the path of the picture.")
+        raise RefusedError(_("The clipboard cannot be read: install xclip, or paste the path of the picture."))
     else:
-        raise RefusedError("This machine has no clipboard here. Paste with your terminal, or the path of a picture.")
+        raise RefusedError(_("This machine has no clipboard here. Paste with your terminal, or the path of a picture."))
     types = (run(listed) or b"").decode("utf-8", "replace").split()
     if wanted := next((kind for kind in TYPES if kind in types), None):
         return picture_of(run([*taken, wanted]) or b"", NAME)

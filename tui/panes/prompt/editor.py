@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from tui.i18n import _
+
 MAX_BYTES = 4 * 1024 * 1024
 _DEFAULT = "vi"
 
@@ -27,9 +29,10 @@ def editor_of(environ: Mapping[str, str]) -> list[str]:
     try:
         command = shlex.split(name)
     except ValueError as error:
-        raise EditorError(f"$EDITOR cannot be read as a command: {name}. Set it to one, such as vi.") from error
+        told = _("$EDITOR cannot be read as a command: {command}. Set it to one, such as vi.")
+        raise EditorError(told.format(command=name)) from error
     if not command:
-        raise EditorError("$EDITOR is empty. Set it to your editor, such as vi.")
+        raise EditorError(_("$EDITOR is empty. Set it to your editor, such as vi."))
     return command
 
 
@@ -43,17 +46,20 @@ def edited(text: str, environ: Mapping[str, str]) -> str:
         try:
             done = subprocess.run([*command, str(file)], check=False)
         except OSError as error:
-            raise EditorError(
-                f"The editor {command[0]} cannot be started: {error.strerror or error}. Set $VISUAL or $EDITOR to one "
-                "that is there; your text is as it was."
-            ) from error
+            told = _(
+                "The editor {editor} cannot be started: {why}. Set $VISUAL or $EDITOR to one that is there; "
+                "your text is as it was."
+            )
+            raise EditorError(told.format(editor=command[0], why=error.strerror or error)) from error
         if done.returncode != 0:
-            raise EditorError(f"{command[0]} ended with status {done.returncode}, so your text is as it was.")
+            told = _("{editor} ended with status {status}, so your text is as it was.")
+            raise EditorError(told.format(editor=command[0], status=done.returncode))
         try:
             if file.stat().st_size > MAX_BYTES:
-                raise EditorError(f"The edited text is larger than {MAX_BYTES // 2**20} MB; your text is as it was.")
+                told = _("The edited text is larger than {n} MB; your text is as it was.")
+                raise EditorError(told.format(n=MAX_BYTES // 2**20))
             changed = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise EditorError("The edited text cannot be read; your text is as it was.") from error
+            raise EditorError(_("The edited text cannot be read; your text is as it was.")) from error
     changed = changed.replace("\r\n", "\n")
     return changed if text.endswith("\n") else changed.removesuffix("\n")  # editors add one at the end

@@ -44,9 +44,13 @@ def excerpt(envelope: Envelope) -> str:
 
 
 def what(envelope: Envelope) -> str:
-    """Its kind, and whether it is what came of an action of that kind."""
-    is_result = not hasattr(envelope.event, "acts")
-    return f"result of {envelope.event.kind}" if is_result else envelope.event.kind
+    """Its kind, and whether it is what came of an action of that kind; in English, for the model."""
+    return f"result of {envelope.event.kind}" if is_result(envelope) else envelope.event.kind
+
+
+def is_result(envelope: Envelope) -> bool:
+    """Whether it is what came of an action."""
+    return not hasattr(envelope.event, "acts")
 
 
 def said(envelope: Envelope) -> str:

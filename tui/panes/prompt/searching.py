@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from tui.i18n import _
 from tui.panes.prompt.lists import Row
 from tui.panes.prompt.past import narrowed
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
     from tui.panes.prompt.view import Prompt
 
-HEADING = "Sent before: "
-NOTHING = " (nothing like it)"
+HEADING = _("Sent before: {query}")
+"""Ends with the query, so that the cursor stands where the next letter goes."""
+NOTHING = _("Sent before: {query} (nothing like it)")
 SHOWN = 200
 """Rows: whoever has not found it by then types another letter."""
 _STEPS = {"ctrl+r": 1, "down": 1, "up": -1}
@@ -85,8 +87,7 @@ class Search:
     def _show(self) -> None:
         found = narrowed(self._prompt.sent, self._query)[:SHOWN]
         rows = [Row(" ".join(text.split()), value=text) for text in found]
-        heading = HEADING + self._query
-        self._prompt.list.show(
-            rows, self._prompt.room_above, query=self._query, heading=heading if rows else heading + NOTHING
-        )
+        heading = HEADING.format(query=self._query)
+        shown = heading if rows else NOTHING.format(query=self._query)
+        self._prompt.list.show(rows, self._prompt.room_above, query=self._query, heading=shown)
         self._prompt.show_caret(self._prompt.list.caret(cell_len(heading)))

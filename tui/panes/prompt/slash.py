@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.commands import COMMANDS, Command
+from tui.i18n import _
 
 FOLDER = "commands"
 """Below the home."""
@@ -82,32 +83,34 @@ def load(home: Path) -> tuple[dict[str, UserCommand], list[str]]:
     for file in files:
         name = file.stem
         if not _NAME.fullmatch(name):
-            problems.append(f"{file.name} is left out: name it with small letters, digits, - and _.")
+            told = _("{file} is left out: name it with small letters, digits, - and _.")
+            problems.append(told.format(file=file.name))
         elif name in BUILT_IN:
-            problems.append(f"{file.name} is left out: /{name} is a command of Handloom's.")
+            told = _("{file} is left out: /{name} is a command of Handloom's.")
+            problems.append(told.format(file=file.name, name=name))
         else:
             try:
                 found[name] = _read(file)
             except (OSError, ValueError) as error:
-                problems.append(f"{file.name} is left out: {error}")
+                problems.append(_("{file} is left out: {why}").format(file=file.name, why=error))
     return found, problems
 
 
 def _read(file: Path) -> UserCommand:
     """One file. Raises OSError, ValueError."""
     if not file.is_file():
-        raise ValueError("it is no file.")
+        raise ValueError(_("it is no file."))
     if file.stat().st_size > MAX_BYTES:
-        raise ValueError(f"it is larger than {MAX_BYTES // 1024} KB.")
+        raise ValueError(_("it is larger than {n} KB.").format(n=MAX_BYTES // 1024))
     text = file.read_text("utf-8").replace("\r\n", "\n")
     told: object = {}
     if front := _FRONT.match(text):
         text = text[front.end() :]
         told = _front_matter(front[1])
     if not isinstance(told, dict):
-        raise ValueError("its front matter is no list of names and values.")
+        raise ValueError(_("its front matter is no list of names and values."))
     if not (body := text.strip()):
-        raise ValueError("it says nothing.")
+        raise ValueError(_("it says nothing."))
     return UserCommand(file.stem, body, _one_line(told.get("description")), _one_line(told.get("argument-hint")))
 
 
@@ -117,7 +120,7 @@ def _front_matter(text: str) -> object:
     try:
         return yaml.safe_load(text) or {}
     except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError("its front matter is not YAML.") from error
+        raise ValueError(_("its front matter is not YAML.")) from error
 
 
 def _one_line(value: object) -> str:

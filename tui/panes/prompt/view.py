@@ -22,6 +22,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.commands import BY_ID
+from tui.i18n import _
 from tui.panes.prompt.attach import RefusedError, picture_path, read_picture
 from tui.panes.prompt.chips import Chips, Picture, is_long
 from tui.panes.prompt.clipboard import read_clipboard
@@ -44,7 +45,7 @@ _UNPRINTABLE = {code: None for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) 
 class Prompt(ChipText):
     """The message that is being written."""
 
-    HELP = "Enter sends, ctrl+j starts a new line, ↑ and ↓ at the edges bring back what was sent before."
+    HELP = _("Enter sends, ctrl+j starts a new line, ↑ and ↓ at the edges bring back what was sent before.")
     DEFAULT_CSS = """
     Prompt {
         height: auto;
@@ -160,7 +161,7 @@ class Prompt(ChipText):
         is_shell = self.document[0].startswith(SHELL)
         if is_shell is not self.has_class("-shell"):
             self.set_class(is_shell, "-shell")
-            self.border_title = "shell: Enter runs it where the agent works" if is_shell else ""
+            self.border_title = _("shell: Enter runs it where the agent works") if is_shell else ""
         self.completer.look()
 
     # -- the list over the transcript --------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ class Prompt(ChipText):
         finally:
             steps, self._steps_when_read = self._steps_when_read or 0, None
         self.sent[:] = joined(earlier, self.sent)
-        for _ in range(abs(steps) if self.text == text else 0):
+        for _step in range(abs(steps) if self.text == text else 0):
             self._recall(-1 if steps < 0 else 1)
         self.search.refresh()
 

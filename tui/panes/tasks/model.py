@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tui.i18n import _
 from tui.panes.pane import PaneModel
 from tui.text import sanitize_line
 
@@ -110,7 +111,7 @@ def _told(envelope: Envelope) -> Sequence[Any] | None:
 
 
 def _task(raw: dict[str, Any], before: dict[str, Task], at: datetime) -> Task:
-    title = sanitize_line(str(raw.get("title") or "Untitled"), TITLE_CELLS)
+    title = sanitize_line(str(raw.get("title") or _("Untitled")), TITLE_CELLS)
     state = str(raw.get("status"))
     state = state if state in STATES else "todo"
     notes = sanitize_line(str(raw.get("notes") or ""), TITLE_CELLS)

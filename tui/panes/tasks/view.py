@@ -15,13 +15,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from tui.footer import duration
+from tui.i18n import _
 from tui.panes.tasks.model import PlanModel, Task
 from tui.screens.finder import elided
 
 GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
-WORDS = {"done": "done", "in_progress": "doing", "todo": "to do"}
+WORDS = {"done": _("done"), "in_progress": _("doing"), "todo": _("to do")}
 COLOURS = {"done": "$text-success", "in_progress": "$text-primary", "todo": "$text-muted"}
-EMPTY = "The agent's plan will stand here once it makes one: what is done, what it does, what comes next."
+EMPTY = _("The agent's plan will stand here once it makes one: what is done, what it does, what comes next.")
 
 
 class PlanPanel(VerticalScroll, can_focus=True):
@@ -36,7 +37,7 @@ class PlanPanel(VerticalScroll, can_focus=True):
         &:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
     }
     """
-    HELP = "The agent's plan. It changes as the agent works; ↑ ↓ scroll, ctrl+t takes it away."
+    HELP = _("The agent's plan. It changes as the agent works; ↑ ↓ scroll, ctrl+t takes it away.")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -74,9 +75,10 @@ class PlanLine(Static):
 def heading(plan: PlanModel | None, now: datetime | None) -> str:
     """`Plan 3/7, 4m10s`."""
     if plan is None or not plan.tasks:
-        return "Plan"
+        return _("Plan")
     took = _took(plan.began, plan.ended or now)
-    return f"Plan {plan.done}/{len(plan.tasks)}{f', {took}' if took else ''}"
+    far = _("Plan {done}/{all}").format(done=plan.done, all=len(plan.tasks))
+    return f"{far}, {took}" if took else far
 
 
 def panel(plan: PlanModel | None, now: datetime | None, width: int) -> Content:
@@ -89,7 +91,7 @@ def panel(plan: PlanModel | None, now: datetime | None, width: int) -> Content:
         if task.state == "in_progress" and task.notes:
             parts.append((f"\n  {elided(task.notes, width - 2)}", "$text-muted"))
     if plan.left_out:
-        parts.append((f"\n… and {plan.left_out:,} more", "$text-muted"))
+        parts.append(("\n" + _("… and {n} more").format(n=f"{plan.left_out:,}"), "$text-muted"))
     return Content.assemble(*parts)
 
 
@@ -100,7 +102,7 @@ def folded(plan: PlanModel | None, now: datetime | None, width: int) -> Content:
     count = f"{heading(plan, now)}  "
     task = plan.current
     if task is None:
-        return Content.assemble((count, "bold"), (elided("✓ all done", width - cell_len(count)), "$text-success"))
+        return Content.assemble((count, "bold"), (elided(_("✓ all done"), width - cell_len(count)), "$text-success"))
     return Content.assemble((count, "bold"), *_line(task, now, width - cell_len(count)))
 
 

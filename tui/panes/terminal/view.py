@@ -18,6 +18,7 @@ from textual.strip import Strip
 
 from tui.commands import BY_ID
 from tui.find_rows import RowFinder
+from tui.i18n import _
 from tui.panes.growing import set_lines
 from tui.text import sanitize_line
 
@@ -55,7 +56,7 @@ class TerminalView(RowFinder, can_focus=True):
         Binding(",".join(BY_ID[f"list.{name}"].keys), action, show=False, id=f"terminal.{name}")
         for name, action in ACTIONS.items()
     ]
-    EMPTY = "What commands print will stand here while they run."
+    EMPTY = _("What commands print will stand here while they run.")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
