@@ -29,7 +29,7 @@ else:
     _App = object
 
 DEMO = "demo"
-DEMO_TASK = "Show me what you can do."
+DEMO_TASK = _("Show me what you can do.")
 """Stands in the prompt of the demo, so that Enter is all it takes."""
 TITLE_CHARS = 120
 """A longer name is no name."""

@@ -44,7 +44,9 @@ class ModelPicker(Finder):
         super().__init__()
         self._recent = list(dict.fromkeys(name for name in recent if name))[:RECENT]
         self._load, self._current = load, current
-        self._usable = [Row(offer.name, _name(offer.name), _name(_(offer.label))) for offer in offers if offer.is_complete]
+        self._usable = [
+            Row(offer.name, _name(offer.name), _name(_(offer.label))) for offer in offers if offer.is_complete
+        ]
         self._known: dict[str, Row] = {}
         self._compact: dict[str, str] = {}
         """The figures for screens on which the names leave little room."""
