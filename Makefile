@@ -27,7 +27,8 @@ run: setup ## the workspace in the current folder
 	@$(BIN)/handloom
 
 test: setup ## all tests; the last lines name each skip with its reason (HANDLOOM_REQUIRE=docker,browser makes skips failures)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest tests/tui --numprocesses 3 --dist loadfile
+	@$(BIN)/python -m pytest --ignore tests/tui
 
 check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff check .

@@ -25,7 +25,18 @@ settings.load_profile("untimed")
 ENDING_S = 20
 """A run whose tests are done has ended by then."""
 SEED = pytest.StashKey[int]()
-SKIPPED = pytest.StashKey[defaultdict[str, list[str]]]()
+SKIPPED = pytest.StashKey["Skipped"]()
+
+
+class Skipped:
+    """Which tests were skipped, by the reason; with several workers, in the process that they report to."""
+
+    def __init__(self) -> None:
+        self.by_reason: defaultdict[str, list[str]] = defaultdict(list)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self.by_reason[str(report.longrepr[2])].append(report.nodeid)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,14 +44,15 @@ def pytest_configure(config: pytest.Config) -> None:
         required(os.environ)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[SEED] = int(os.environ.get("HANDLOOM_SEED") or random.SystemRandom().randrange(10**9))
-    skipped: defaultdict[str, list[str]] = defaultdict(list)
-    config.stash[SKIPPED] = skipped
+    config.stash[SEED] = int(os.environ.setdefault("HANDLOOM_SEED", str(random.SystemRandom().randrange(10**9))))
+    config.stash[SKIPPED] = Skipped()
+    config.pluginmanager.register(config.stash[SKIPPED])
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """A thread that a failed test left behind ends the run with a failure and its stack, not never."""
-    faulthandler.dump_traceback_later(ENDING_S, exit=True)
+    if not hasattr(config, "workerinput"):  # a worker waits for the others, and is ended with the run
+        faulthandler.dump_traceback_later(ENDING_S, exit=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -52,16 +64,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"{name}: {why}")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.skipped and isinstance(report.longrepr, tuple):
-        item.config.stash[SKIPPED][str(report.longrepr[2])].append(item.nodeid)
-    return report
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
@@ -70,7 +72,7 @@ def pytest_terminal_summary(
     yield
     terminalreporter.section("what this run was")
     terminalreporter.line(f"The random tests had HANDLOOM_SEED={config.stash[SEED]}; set it to have them again.")
-    skipped = config.stash[SKIPPED]
+    skipped = config.stash[SKIPPED].by_reason
     for reason, tests in sorted(skipped.items()):
         terminalreporter.line(f"{reason.removeprefix('Skipped: ')}. Not run:")
         for test in tests:
