@@ -55,6 +55,10 @@ EFFECTS = {
 """By field, else by section; whatever is not here counts for the conversations that are opened from then on."""
 
 
+BY_ENVIRONMENT = "The environment sets it ({name}) and wins over the file. Unset that, and start anew."
+BY_OPTION = "The command line sets it ({name}) and wins over the file. Start without that option."
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One field with what is known of it."""
@@ -91,13 +95,19 @@ class Setting:
     @property
     def fixed(self) -> str:
         """Why it cannot be changed in the file with any effect; empty where it can."""
+        said, name = self.fixed_by
+        return said.format(name=name)
+
+    @property
+    def fixed_by(self) -> tuple[str, str]:
+        """The sentence of `fixed` with a place for the name, and the name of what sets it."""
         if self.origin is Origin.ENVIRONMENT:
             short = f" or HANDLOOM_{self.name.upper()}" if self.name in ("model", "runtime") else ""
             variable = PREFIX + self.name.upper().replace(".", "__")
-            return f"The environment sets it ({variable}{short}) and wins over the file. Unset that, and start anew."
+            return BY_ENVIRONMENT, variable + short
         if self.origin is Origin.COMMAND_LINE:
-            return f"The command line sets it (--{self.field}) and wins over the file. Start without that option."
-        return ""
+            return BY_OPTION, f"--{self.field}"
+        return "", ""
 
 
 class SettingsBook:

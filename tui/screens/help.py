@@ -151,14 +151,13 @@ def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterab
         title = command.title
         if where and command.scope is not Scope.GLOBAL:
             title = _("{title} ({place})").format(title=title, place=command.scope.words)
-        title = _("{title}.").format(title=title)
-        first, *more = _wrapped(f"{title} {command.help}", max(16, width - left - 1))
+        first, *more = _wrapped(_("{title}. {help}").format(title=title, help=command.help), max(16, width - left - 1))
         if cell_len(shown) > left - 2:
             yield (f" {shown}\n", "bold")
             shown = ""
         yield (f" {shown}{' ' * (left - cell_len(shown))}", "bold")
-        yield (first[: len(title)], "")
-        yield (f"{first[len(title) :]}\n", "$text-muted")
+        yield (first[: len(title) + 1], "")
+        yield (f"{first[len(title) + 1 :]}\n", "$text-muted")
         for line in more:
             yield (f"{' ' * (left + 1)}{line}\n", "$text-muted")
 

@@ -195,7 +195,7 @@ class SettingsScreen(ModalScreen[None]):
         if setting.origin != "default":
             may.append(_("from {place}").format(place=_(setting.origin)))
         parts.append((f"{' · '.join(may)}\n", "$text-muted"))
-        fixed, counts = setting.fixed, _("A change counts {when}.").format(when=_(setting.effect))
+        fixed, counts = _fixed(setting), _("A change counts {when}.").format(when=_(setting.effect))
         parts.append((fixed or counts, "$text-warning" if fixed else "$text-muted"))
         about.update(Content.assemble(*parts))
 
@@ -257,7 +257,7 @@ class SettingsScreen(ModalScreen[None]):
 
     def _refuse(self, setting: Setting) -> bool:
         """Whether a field cannot be changed from here; then why is told."""
-        why = setting.fixed
+        why = _fixed(setting)
         if not why and setting.kind == "list" and any("," in str(part) for part in setting.value or ()):
             why = _("A part of this list has a comma, which cannot be told apart here. Change it in config.toml.")
         if why:
@@ -368,6 +368,12 @@ def _default(setting: Setting) -> str:
     if setting.kind == "yes or no":
         return _("yes") if setting.default else _("no")
     return as_text(setting.default) or _("empty")
+
+
+def _fixed(setting: Setting) -> str:
+    """Why a field cannot be changed here, in the language of the screen; empty where it can."""
+    said, name = setting.fixed_by
+    return _(said).format(name=name)
 
 
 def _bounds(setting: Setting) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from core.config import Origin, Settings
 from core.llm.registry import offers
-from core.settings_book import _BOUNDS, Effect, Kind, fields, sections
+from core.settings_book import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
 from tui.commands import COMMANDS, Scope
 
 TUI = Path(__file__).parents[3] / "tui"
@@ -58,7 +58,7 @@ def from_tables() -> set[str]:
     found |= {str(member) for kind in (Scope, Kind, Effect, Origin) for member in kind}
     found |= {words for name, words in _BOUNDS}
     found |= set(sections().values()) | {" ".join((info.description or "").split()) for name, info in fields(Settings)}
-    found |= {offer.label for offer in offers({})}
+    found |= {offer.label for offer in offers({})} | {BY_ENVIRONMENT, BY_OPTION}
     return found - {""}
 
 
