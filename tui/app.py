@@ -21,7 +21,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tui import incoming, strips
+from tui import incoming, strips, vanishing
 from tui.arrangement import PANES
 from tui.cards import ApprovalCard, HaltCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
@@ -75,6 +75,7 @@ class HandloomApp(Handlers, App[None]):
     ) -> None:
         strips.install()  # before anything can be drawn
         incoming.install()
+        vanishing.install()
         super().__init__()
         self.options = options
         self.prepare_look()

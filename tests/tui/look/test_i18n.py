@@ -9,10 +9,12 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 from rich.cells import cell_len
 
+from core.screen_settings import ScreenSettings
 from tests.doubles import FINISH, write_script
 from tests.journeys.terminal import Terminal
 from tests.program import HANDLOOM, ROOT, Handloom
@@ -94,6 +96,10 @@ def test_english_is_a_language_without_a_catalogue() -> None:
     assert i18n.languages()[0] == "en"
     assert "zh" in i18n.languages()
     assert not (i18n.LOCALES / "en").exists()
+
+
+def test_the_setting_offers_every_language() -> None:
+    assert set(get_args(get_type_hints(ScreenSettings)["language"])) == {"auto", *i18n.languages()}
 
 
 def test_a_language_is_spoken_from_its_choice_on(in_english: None) -> None:
