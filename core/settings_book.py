@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import Enum, StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic.fields import FieldInfo
 
 from core.config import PREFIX, Origin, Settings, layers, load, save_settings
@@ -48,9 +50,13 @@ EFFECTS = {
     "conversations.cleanup_interval_s": Effect.NEXT_START,
     "conversations.close_delay_s": Effect.NEXT_START,
     "sandbox.plugins": Effect.NEXT_START,
-    "screen": Effect.AT_ONCE,
+    "screen": Effect.NEXT_START,
 }
 """By field, else by section; whatever is not here counts for the conversations that are opened from then on."""
+
+
+BY_ENVIRONMENT = "The environment sets it ({name}) and wins over the file. Unset that, and start anew."
+BY_OPTION = "The command line sets it ({name}) and wins over the file. Start without that option."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +95,19 @@ class Setting:
     @property
     def fixed(self) -> str:
         """Why it cannot be changed in the file with any effect; empty where it can."""
+        said, name = self.fixed_by
+        return said.format(name=name)
+
+    @property
+    def fixed_by(self) -> tuple[str, str]:
+        """The sentence of `fixed` with a place for the name, and the name of what sets it."""
         if self.origin is Origin.ENVIRONMENT:
             short = f" or HANDLOOM_{self.name.upper()}" if self.name in ("model", "runtime") else ""
             variable = PREFIX + self.name.upper().replace(".", "__")
-            return f"The environment sets it ({variable}{short}) and wins over the file. Unset that, and start anew."
+            return BY_ENVIRONMENT, variable + short
         if self.origin is Origin.COMMAND_LINE:
-            return f"The command line sets it (--{self.field}) and wins over the file. Start without that option."
-        return ""
+            return BY_OPTION, f"--{self.field}"
+        return "", ""
 
 
 class SettingsBook:
@@ -131,23 +143,47 @@ class SettingsBook:
 
 def fields(model: type[BaseModel], above: str = "") -> list[tuple[str, FieldInfo]]:
     """Every field that holds a value, by its full name, in the model's order."""
+    return _fields(model.model_fields, above)
+
+
+def _fields(infos: Mapping[str, FieldInfo], above: str) -> list[tuple[str, FieldInfo]]:
     found = []
-    for name, info in model.model_fields.items():
-        below = info.annotation
-        if isinstance(below, type) and issubclass(below, BaseModel):
-            found += fields(below, f"{above}{name}.")
+    for name, info in infos.items():
+        below = _section_of(info)
+        if below is not None:
+            found += _fields(below, f"{above}{name}.")
         else:
             found.append((above + name, info))
     return found
+
+
+def _section_of(info: FieldInfo) -> Mapping[str, FieldInfo] | None:
+    """The fields of a section; None for a field that holds a value. The screen's section is a plain dataclass."""
+    below = info.annotation
+    if isinstance(below, type) and issubclass(below, BaseModel):
+        return below.model_fields
+    if isinstance(below, type) and is_dataclass(below):
+        return _of_dataclass(below)
+    return None
+
+
+@cache
+def _of_dataclass(below: type) -> Mapping[str, FieldInfo]:
+    """What pydantic makes of a dataclass of the standard library, with the help that stands under its fields."""
+    made: Any = checked_dataclass(below, frozen=True)
+    fields: Mapping[str, FieldInfo] = made.__pydantic_fields__
+    said = TypeAdapter(below).json_schema()["properties"]
+    for name, info in fields.items():
+        info.description = said[name].get("description")
+    return fields
 
 
 def sections() -> dict[str, str]:
     """What each section is about, by its name; the fields on top have the empty one."""
     about = {"": "What is needed most."}
     for name, info in Settings.model_fields.items():
-        below = info.annotation
-        if isinstance(below, type) and issubclass(below, BaseModel):
-            about[name] = (below.__doc__ or "").strip().partition("\n")[0]
+        if _section_of(info) is not None:
+            about[name] = (info.annotation.__doc__ or "").strip().partition("\n")[0]
     return about
 
 

@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tui import i18n
 from tui.command_line import parser
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _workspace(options: argparse.Namespace) -> int:
     from tui.options import StartOptions
 
     start = StartOptions.from_arguments(options)
+    speak(start.screen.language)
     by_lines = options.screen_reader or start.screen.screen_reader
     if not by_lines and (wrong := _wrong_terminal()):
         sys.stderr.write(f"handloom: {wrong}\n")
@@ -117,6 +119,16 @@ def _workspace(options: argparse.Namespace) -> int:
     app.run()
     sys.stdout.write(app.last_words)
     return app.return_code or 0
+
+
+def speak(setting: str) -> None:
+    """Choose the language of the screen; English where the terminal has no letters for another.
+
+    Called before anything of the screen is imported, because texts of modules are made once.
+    """
+    from tui.glyphs import speaks_utf8
+
+    i18n.use(i18n.wanted(setting, os.environ) if speaks_utf8(os.environ) else "en")
 
 
 def _wrong_terminal() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tui.cards import ApprovalCard, Card, HaltCard
+from tui.i18n import _
 
 if TYPE_CHECKING:
     from core.session import AgentSession
@@ -45,7 +46,7 @@ class Answers:
         if self.workspace.card is not None:
             self.workspace.card.focus()
         else:
-            self.flash("Nothing is asked.")
+            self.flash(_("Nothing is asked."))
 
     def _answer(self, kind: type[Card], answer: Callable[[AgentSession], Coroutine[Any, Any, None]]) -> None:
         card = self.workspace.card

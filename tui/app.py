@@ -21,13 +21,14 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tui import incoming, strips
+from tui import incoming, strips, vanishing
 from tui.arrangement import PANES
 from tui.cards import ApprovalCard, HaltCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
 from tui.delegates import place_behind
 from tui.footer import Facts
 from tui.handlers import Handlers
+from tui.i18n import _
 from tui.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.options import StartOptions
 from tui.outside import SURROUNDINGS_CSS
@@ -74,6 +75,7 @@ class HandloomApp(Handlers, App[None]):
     ) -> None:
         strips.install()  # before anything can be drawn
         incoming.install()
+        vanishing.install()
         super().__init__()
         self.options = options
         self.prepare_look()
@@ -164,10 +166,8 @@ class HandloomApp(Handlers, App[None]):
                 self.report(str(error))
             else:
                 log.exception("a command failed")
-                self.report(
-                    f"Handloom made a mistake ({type(error).__name__}: {error}). What was stored is safe; "
-                    f"try again, or restart."
-                )
+                told = _("Handloom made a mistake ({error}). What was stored is safe; try again, or restart.")
+                self.report(told.format(error=f"{type(error).__name__}: {error}"))
 
     def report(self, message: str) -> None:
         """Tell what went wrong and what to do next, until Esc."""
@@ -242,7 +242,7 @@ class HandloomApp(Handlers, App[None]):
         items = tuple(TabItem("└ " * bool(t.level) + t.title, t.mark, t.unread, t is beside) for t in self.open_tabs)
         self.workspace.tabs.show(items, self.open_tabs.index(tab) if tab else -1)
         if tab is None:
-            self.workspace.footer.show(Facts(state="no conversation", workspace=sanitize(self.options.workspace)))
+            self.workspace.footer.show(Facts(state=_("no conversation"), workspace=sanitize(self.options.workspace)))
             return
         for shown in filter(None, (tab, beside)):
             shown.note_state()
@@ -295,11 +295,11 @@ class HandloomApp(Handlers, App[None]):
         match asked:
             case None:
                 self.workspace.ask(None)
-            case ("halt", _) if state.halt is not None:
+            case ("halt", _halt) if state.halt is not None:
                 detail = sanitize(f"{state.reason}\n{_spent(state)}" if state.halt.kind == "limit" else state.reason)
                 ways = [str(way) for way in state.halt.ways]
                 self.workspace.ask(HaltCard(str(state.halt.kind), detail, ways, self.clock))
-            case (_, int(action_id)):
+            case (_kind, int(action_id)):
                 self.attempt(self._ask_about(tab, action_id))
 
     async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
@@ -373,7 +373,8 @@ class HandloomApp(Handlers, App[None]):
             if found is not None:
                 await self.do(found[0].id, found[1])
             elif event.key not in ("escape", "ctrl+x"):
-                self.flash(f"ctrl+x {event.character or event.key} is no command; ctrl+x ? shows which there are.")
+                told = _("ctrl+x {key} is no command; ctrl+x ? shows which there are.")
+                self.flash(told.format(key=event.character or event.key))
             return
         await super().on_event(event)
 
@@ -412,5 +413,6 @@ class HandloomApp(Handlers, App[None]):
 def _spent(state: State) -> str:
     """What the agent has used so far, in one line."""
     cost = state.metrics.accumulated_cost
-    spent = "an unknown amount" if cost is None else f"${cost:.4f}"
-    return f"Used so far: {state.iteration} answers of the model, {state.tokens:,} tokens, {spent}."
+    spent = _("an unknown amount") if cost is None else f"${cost:.4f}"
+    told = _("Used so far: {answers} answers of the model, {tokens} tokens, {spent}.")
+    return told.format(answers=state.iteration, tokens=f"{state.tokens:,}", spent=spent)

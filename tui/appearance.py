@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from textual.filter import ANSIToTruecolor, DimFilter, LineFilter
 
 from tui import glyphs, look, themes
+from tui.i18n import _
 from tui.screens.dialogs import Choice
 from tui.screens.themes import ThemeScreen
 from tui.watch import Watch, watch
@@ -73,7 +74,7 @@ class Appearance(_App):
             few = self.console.color_system == "standard" and not self.is_headless
             wanted = themes.DEFAULT_ANSI if few else themes.DEFAULT_DARK
         if wanted not in self.offered_themes:
-            problems.append(f"There is no theme {wanted}. ctrl+x t shows which there are.")
+            problems.append(_("There is no theme {name}. ctrl+x t shows which there are.").format(name=wanted))
             wanted = themes.DEFAULT_DARK
         self.theme = wanted
         return problems
@@ -118,13 +119,13 @@ class Appearance(_App):
         if problems:
             self.report("\n".join(problems))
         else:
-            self.flash(f"{len(self.offered_themes)} themes are loaded.")
+            self.flash(_("{count} themes are loaded.").format(count=len(self.offered_themes)))
         if self._theme_watch is None:
             self.watch_themes()  # the folder may be new
 
     def do_app_theme(self) -> None:
         if not glyphs.GLYPHS.coloured:
-            self.flash("NO_COLOR is set in the environment, so there are no colours to choose.")
+            self.flash(_("NO_COLOR is set in the environment, so there are no colours to choose."))
             return
         self._themes_changed()
         names = sorted(self.offered_themes, key=lambda name: (name != self.theme, name))
@@ -147,12 +148,12 @@ class Appearance(_App):
         from core.config import save_settings
 
         await asyncio.to_thread(save_settings, self.options.home, {"screen.theme": name})
-        self.flash(f"{name} is the theme from now on.")
+        self.flash(_("{name} is the theme from now on.").format(name=name))
 
 
 def _kind(theme: Theme) -> str:
-    shade = "dark" if theme.dark else "light"
-    return f"{shade}, the terminal's 16 colours" if theme.ansi else shade
+    shade = _("dark") if theme.dark else _("light")
+    return _("{shade}, the terminal's 16 colours").format(shade=shade) if theme.ansi else shade
 
 
 def _stamps(folder: Path | None) -> object:

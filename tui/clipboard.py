@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from tui.i18n import _
+
 TIMEOUT_S = 3.0
 """For a program that sets the clipboard; they need milliseconds, unless their display is gone."""
 
@@ -87,9 +89,9 @@ def set_by_tools(text: str, environ: Mapping[str, str], tools: Sequence[Tool] | 
 def how(worked: Sequence[str], sent: bool, environ: Mapping[str, str]) -> str:
     """The way that the text went, for people; empty where it went nowhere. `sent` is about the terminal."""
     if worked:
-        return " and ".join(worked)
+        return _(" and ").join(worked)
     if not sent:
         return ""
     if environ.get("TMUX"):
-        return "terminal, OSC 52 through tmux: needs set-clipboard on"
-    return "terminal, OSC 52: if nothing arrived, allow it in the terminal's settings"
+        return _("terminal, OSC 52 through tmux: needs set-clipboard on")
+    return _("terminal, OSC 52: if nothing arrived, allow it in the terminal's settings")

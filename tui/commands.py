@@ -2,8 +2,9 @@
 
 Bindings, leader keys, palette, help, footer hints and the README's table are made from it, so none of them can promise
 a key that another does not know. A command is carried out by `HandloomApp.do_<id with _ for .>`. `NATIVE` rows are
-keys that a widget answers to by itself; they are listed for help and bound by nobody. Imports nothing but the standard
-library. Invariants, held by tests: no key twice where both would answer, none of `NEVER`, no id twice.
+keys that a widget answers to by itself; they are listed for help and bound by nobody. The rows are English, `COMMANDS`
+has them in the language of the screen. Imports no more than that. Invariants, held by tests: no key twice where both
+would answer, none of `NEVER`, no id twice.
 
 `python -m tui.commands` prints the table in Markdown.
 """
@@ -11,8 +12,10 @@ library. Invariants, held by tests: no key twice where both would answer, none o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from tui.i18n import _
 
 
 class Scope(StrEnum):
@@ -28,6 +31,11 @@ class Scope(StrEnum):
     APPROVAL = "question"
     HALT = "halt"
     FIND = "find"
+
+    @property
+    def words(self) -> str:
+        """For people, in the language of the screen."""
+        return _(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,8 @@ class Command:
     """Its name behind a slash at the start of the prompt; empty where it is none."""
     native: bool = False
     """The widget in focus answers by itself; the app binds nothing."""
+    also: str = ""
+    """What else it is found by: its English words, where the screen speaks another language."""
 
     @property
     def method(self) -> str:
@@ -59,6 +69,12 @@ class Command:
     def in_palette(self) -> bool:
         """Whether it makes sense to choose it from a list."""
         return self.scope is Scope.GLOBAL and self.id not in UNLISTED
+
+    def translated(self) -> Command:
+        """The command in the language of the screen."""
+        title, help = _(self.title), _(self.help)
+        also = "" if title == self.title else f"{self.title} {self.help}"
+        return replace(self, title=title, help=help, group=_(self.group), hint=_(self.hint), also=also)
 
 
 UNLISTED = frozenset({"app.palette", "app.leader", "app.back", "conv.goto"})
@@ -74,7 +90,7 @@ NEVER = frozenset(
 _APP, _CONV, _PANE = "Workspace", "Conversations", "Panes"
 _PROMPT, _LIST, _ASK = "Prompt", "Reading", "Questions"
 
-COMMANDS: tuple[Command, ...] = (
+_ROWS: tuple[Command, ...] = (
     Command("app.palette", ("ctrl+p",), "Command palette", "Find a command by its name.", _APP, hint="commands"),
     Command("app.leader", ("ctrl+x",), "Leader", "Wait for a second key; shows which there are.", _APP),
     Command("app.help", ("f1",), "Help", "Show every key.", _APP, leader="?", hint="help", slash="help"),
@@ -244,6 +260,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("list.help", ("question_mark",), "Help", "Show every key.", _LIST, Scope.LIST),
 )  # fmt: skip
 
+COMMANDS = tuple(row.translated() for row in _ROWS)
 BY_ID = {command.id: command for command in COMMANDS}
 
 
@@ -280,7 +297,7 @@ def all_keys(command: Command) -> list[str]:
     return [*keys, f"ctrl+x {command.leader}"] if command.leader else keys
 
 
-WORKING = (("Enter", "says it now"), ("Tab", "queues it"), ("Esc", "stops"))
+WORKING = (("Enter", _("says it now")), ("Tab", _("queues it")), ("Esc", _("stops")))
 """What the prompt's keys do while the agent works: three things that must not be mistaken for one another."""
 
 
@@ -299,7 +316,7 @@ def markdown() -> str:
     rows = ["| Keys | What | Where |", "|---|---|---|"]
     for command in COMMANDS:
         keys = " · ".join(f"`{key}`" for key in all_keys(command)).replace("|", "\\|")
-        rows.append(f"| {keys} | **{command.title}.** {command.help} | {command.scope} |")
+        rows.append(f"| {keys} | **{command.title}.** {command.help} | {command.scope.words} |")
     return "\n".join(rows)
 
 

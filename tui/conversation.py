@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from core.errors import UsageError
 from core.events import Envelope, EventSource, Frame, MessageAction
 from core.stream import EventStreamSubscriber
+from tui.i18n import _
 from tui.marks import Mark, mark_of
 from tui.mcp import ToolsModel
 from tui.panes.browser.model import BrowserModel
@@ -82,7 +83,7 @@ class ConversationTab:
     def title(self) -> str:
         """Its title, else the first words of its task; clean, one line."""
         title = self.session.info.title or self._first_said
-        return sanitize_line(title.strip(), TITLE_CELLS) or "new conversation"
+        return sanitize_line(title.strip(), TITLE_CELLS) or _("new conversation")
 
     @property
     def oldest(self) -> int | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 
 from tui.delegates import Delegates, as_tree, moved
+from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.line import LineScreen
 from tui.screens.start import StartScreen
@@ -28,7 +29,7 @@ else:
     _App = object
 
 DEMO = "demo"
-DEMO_TASK = "Show me what you can do."
+DEMO_TASK = _("Show me what you can do.")
 """Stands in the prompt of the demo, so that Enter is all it takes."""
 TITLE_CHARS = 120
 """A longer name is no name."""
@@ -80,7 +81,7 @@ class Conversations(Delegates, _App):
         if int(digit) <= len(self.open_tabs):
             self.show_tab(self.open_tabs[int(digit) - 1])
         else:
-            self.flash(f"There is no tab {digit}.")
+            self.flash(_("There is no tab {digit}.").format(digit=digit))
 
     def do_conv_next(self) -> None:
         self._step(1)
@@ -116,16 +117,16 @@ class Conversations(Delegates, _App):
             if title:
                 self.attempt(tab.session.set_title(title))
             elif text is not None:
-                self.flash("A conversation needs a name; it keeps the one it has.")
+                self.flash(_("A conversation needs a name; it keeps the one it has."))
 
-        self.push_screen(LineScreen("Name of this conversation", "A few words", tab.title), chosen)
+        self.push_screen(LineScreen(_("Name of this conversation"), _("A few words"), tab.title), chosen)
 
     def do_conv_reopen(self) -> None:
         self.attempt(self._reopen())
 
     async def _reopen(self) -> None:
         if self.manager is None or not self._closed_ids:
-            self.flash("No tab was closed.")
+            self.flash(_("No tab was closed."))
             return
         await self.add_tab(await self.manager.open(self._closed_ids.pop()))
 
@@ -143,8 +144,9 @@ class Conversations(Delegates, _App):
             if yes:
                 self.attempt(self._close(tab))
 
-        question = f"The agent is still working in “{tab.title}”. It will be stopped; what it did is kept."
-        self.push_screen(SureScreen(question, "close"), chosen)
+        question = _("The agent is still working in {names}. It will be stopped; what it did is kept.")
+        names = _("“{title}”").format(title=tab.title)
+        self.push_screen(SureScreen(question.format(names=names), _("close")), chosen)
 
     async def _close(self, tab: ConversationTab) -> None:
         if tab not in self.open_tabs:
@@ -174,7 +176,7 @@ class Conversations(Delegates, _App):
 
     async def _set_model(self, tab: ConversationTab, name: str) -> None:
         await tab.session.set_model(name)
-        self.flash(f"{name} answers from now on.")
+        self.flash(_("{name} answers from now on.").format(name=name))
         self.wake(tab)
 
     def do_conv_pause(self) -> None:
@@ -193,7 +195,7 @@ class Conversations(Delegates, _App):
         session, settings = tab.session, self.manager.settings.sandbox
         used, left = await session.usage(), await session.left_behind()
         text = sandbox_text(session.isolation, session.why_open, settings, used, left)
-        await self.push_screen(TextScreen("Sandbox", Content(text)))
+        await self.push_screen(TextScreen(_("Sandbox"), Content(text)))
 
     def do_conv_jobs(self) -> None:
         if self.current is not None:
@@ -204,14 +206,15 @@ class Conversations(Delegates, _App):
 
         jobs = await tab.session.jobs()
         choices = [Choice(str(job.pid), *lines) for job, lines in zip(jobs, job_lines(jobs), strict=True)]
-        dialog = ChoiceScreen("Background jobs: Enter ends one", choices, empty="Nothing runs.")
+        dialog = ChoiceScreen(_("Background jobs: Enter ends one"), choices, empty=_("Nothing runs."))
         chosen = await self.push_screen_wait(dialog)
         if chosen is None:
             return
         named = next(choice.title for choice in choices if choice.key == chosen)
-        if await self.push_screen_wait(SureScreen(f"End “{named}” and everything that it started?", "end it")):
+        question = _("End “{job}” and everything that it started?").format(job=named)
+        if await self.push_screen_wait(SureScreen(question, _("end it"))):
             await tab.session.end_job(int(chosen))
-            self.flash(f"Ended: {named}")
+            self.flash(_("Ended: {job}").format(job=named))
 
     # -- opening conversations -----------------------------------------------------------------------------------------
 
@@ -225,7 +228,7 @@ class Conversations(Delegates, _App):
             here = [c for c in await self.manager.list() if c.workspace == self.options.workspace and not c.parent]
             wanted = here[0].id if here else ""
             if not here and self.options.resume == "":
-                self.flash("There is no conversation of this folder yet; this is a new one.")
+                self.flash(_("There is no conversation of this folder yet; this is a new one."))
         if wanted:
             try:
                 await self.add_tab(await self.manager.open(wanted))
@@ -240,14 +243,15 @@ class Conversations(Delegates, _App):
     async def new_conversation(self) -> None:
         """Begin one in a new tab, with the model of the options, the settings or the start screen."""
         if self.manager is None:
-            self.flash("Handloom is still starting.")
+            self.flash(_("Handloom is still starting."))
             return
         model = self.options.model or self.manager.settings.model
         if not model:
             chosen = await self._choose_model()
             if chosen is None:
                 self._sends_when_open = False
-                self.report("No model was chosen, so nobody can answer yet. ctrl+n asks again; F1 shows every key.")
+                told = _("No model was chosen, so nobody can answer yet. ctrl+n asks again; F1 shows every key.")
+                self.report(told)
                 self.show_tab(self.current)
                 return
             model = chosen
@@ -270,18 +274,21 @@ class Conversations(Delegates, _App):
 
     async def _list_conversations(self) -> None:
         if self.manager is None:
-            self.flash("Handloom is still starting.")
+            self.flash(_("Handloom is still starting."))
             return
         choices = [
             Choice(
                 info.id,
-                "  " * level + ("└ " if level else "") + sanitize_line(info.title or "Untitled", 60),
-                f"{info.updated_at.astimezone():%d %b %H:%M} · {info.event_count} events · "
-                + sanitize_line(f"{info.model} · {info.workspace}", 120),
+                "  " * level + ("└ " if level else "") + sanitize_line(info.title or _("Untitled"), 60),
+                f"{info.updated_at.astimezone().strftime(_('%d %b %H:%M'))} · "
+                + _("{count} events").format(count=info.event_count)
+                + sanitize_line(f" · {info.model} · {info.workspace}", 123),
             )
             for level, info in as_tree(await self.manager.list())
         ]
-        chosen = await self.push_screen_wait(ChoiceScreen("Conversations", choices, empty="No conversation matches."))
+        chosen = await self.push_screen_wait(
+            ChoiceScreen(_("Conversations"), choices, empty=_("No conversation matches."))
+        )
         if chosen is not None:
             await self.show_conversation(chosen)
 

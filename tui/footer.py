@@ -14,11 +14,12 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
+from tui.i18n import _
 from tui.marks import Mark
 
 MODES = ("always", "risky", "never")
 """When the agent asks before it acts, in the order in which shift+tab walks through them."""
-MODE_WORDS = {"always": "asks always", "risky": "asks if risky", "never": "never asks"}
+MODE_WORDS = {"always": _("asks always"), "risky": _("asks if risky"), "never": _("never asks")}
 UNKNOWN = "—"
 _BETWEEN = " · "
 _GAP = len(_BETWEEN)
@@ -29,7 +30,7 @@ class Facts:
     """What the line tells. Texts are clean."""
 
     mark: Mark = Mark.IDLE
-    state: str = "starting"
+    state: str = _("starting")
     elapsed_s: int | None = None
     """Seconds that the agent has been working; None when it does not."""
     model: str = ""
@@ -67,20 +68,28 @@ def tokens(count: int) -> str:
 
 def context(used: int, window: int) -> str:
     """How full the context is: `38% of 200k`. Above the window it says so, and is never rounded to what fits."""
+    share = _share(used, window)
+    if not used or not window:
+        return share
+    told = _("{share} of {window}, too full") if used > window else _("{share} of {window}")
+    return told.format(share=share, window=tokens(window))
+
+
+def _share(used: int, window: int) -> str:
+    """The part of the window that is used, else what is used of one that is not known."""
     if not used:
         return UNKNOWN
     if not window:
         return tokens(used)
     if used > window:
-        return f"{max(101, 100 * used // window)}% of {tokens(window)}, too full"
-    share = 100 * used // window
-    return f"{share if share else '<1'}% of {tokens(window)}"
+        return f"{max(101, 100 * used // window)}%"
+    return f"{100 * used // window or '<1'}%"
 
 
 def dollars(cost: float | None) -> str:
     """US dollars for people; a cost that is not known is said to be that."""
     if cost is None:
-        return f"cost {UNKNOWN}"
+        return _("cost {cost}").format(cost=UNKNOWN)
     return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:,.2f}"
 
 
@@ -108,16 +117,18 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     left = [Piece(f"{facts.mark.glyph} {facts.state}", f"bold {facts.mark.colour}", 0)]
     if facts.elapsed_s is not None:
         left.append(Piece(duration(facts.elapsed_s), "$text-muted", 3))
-        left.append(Piece("esc to stop", "$text-muted", 7))
+        left.append(Piece(_("esc to stop"), "$text-muted", 7))
     if facts.model:
         left.append(Piece(facts.model, "", 8, short=facts.model.rpartition("/")[2]))
         over = facts.context_used > facts.context_window > 0
-        share = context(facts.context_used, facts.context_window)
-        shorter = f"ctx {share.partition(' of ')[0]}{' too full' * over}"
-        left.append(Piece(f"context {share}", "$text-warning" if over else "$text-muted", 4, short=shorter))
+        full = _("context {share}").format(share=context(facts.context_used, facts.context_window))
+        shorter = _("ctx {share} too full") if over else _("ctx {share}")
+        shorter = shorter.format(share=_share(facts.context_used, facts.context_window))
+        left.append(Piece(full, "$text-warning" if over else "$text-muted", 4, short=shorter))
         left.append(Piece(dollars(facts.cost), "$text-muted", 5))
         if facts.tokens_in or facts.tokens_out:
-            spent = f"{tokens(facts.tokens_in)} in / {tokens(facts.tokens_out)} out"
+            spent = _("{prompt} in / {answer} out")
+            spent = spent.format(prompt=tokens(facts.tokens_in), answer=tokens(facts.tokens_out))
             left.append(Piece(spent, "$text-muted", 11))
         if facts.max_iterations:
             left.append(Piece(f"{facts.iteration}/{facts.max_iterations}", "$text-muted", 9))
@@ -125,7 +136,7 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     if facts.confirm_mode:
         right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))
     if not facts.isolated:
-        right.append(Piece("NO ISOLATION", "bold $text-error", 1))
+        right.append(Piece(_("NO ISOLATION"), "bold $text-error", 1))
     while _width(left) + _width(right) > width:
         last = max([*left, *right], key=lambda piece: piece.rank)
         if last.rank <= 1:
@@ -174,7 +185,7 @@ class Footer(Widget):
         parts: list[tuple[str, str]] = []
         for index, piece in enumerate(left):
             parts += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]
-        used = sum(cell_len(text) for text, _ in parts) + sum(cell_len(p.text) for p in right)
+        used = sum(cell_len(text) for text, style in parts) + sum(cell_len(p.text) for p in right)
         parts.append((" " * max(0, width - used - _GAP * max(0, len(right) - 1)), ""))
         for index, piece in enumerate(right):
             parts += [(_BETWEEN if index else "", "$text-muted"), (piece.text, piece.style)]

@@ -13,7 +13,8 @@ from tui.cards import ApprovalCard
 from tui.composing import Composing
 from tui.conversations import Conversations
 from tui.eventlog import EventLog
-from tui.footer import MODE_WORDS, MODES
+from tui.footer import MODES
+from tui.i18n import _
 from tui.outside import Outside
 from tui.panels import Panels
 from tui.reading import Reading
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 else:
     _App = object
 
+MODE_TOLD = {
+    "always": _("The agent asks always before it acts."),
+    "risky": _("The agent asks if risky before it acts."),
+    "never": _("The agent never asks before it acts."),
+}
 QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
@@ -83,7 +89,7 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
             self.exit()
         else:
             self._quit_armed_at = self.clock()
-            self.flash("Press ctrl+c again to quit.")
+            self.flash(_("Press ctrl+c again to quit."))
 
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.current
@@ -117,9 +123,9 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
             if yes:
                 self.exit()
 
-        names = ", ".join(f"“{tab.title}”" for tab in busy)
-        question = f"The agent is still working in {names}. It will be stopped; what it did is kept."
-        self.push_screen(SureScreen(question, "quit"), chosen)
+        names = _(", ").join(_("“{title}”").format(title=tab.title) for tab in busy)
+        question = _("The agent is still working in {names}. It will be stopped; what it did is kept.")
+        self.push_screen(SureScreen(question.format(names=names), _("quit")), chosen)
 
     do_prompt_quit = do_app_quit
 
@@ -161,7 +167,7 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
     def do_queue_drop(self) -> None:
         tab = self.current
         if tab is None or not tab.session.state.queued:
-            self.flash("Nothing is queued.")
+            self.flash(_("Nothing is queued."))
             return
         last = tab.session.state.queued[-1]
         if not self.workspace.prompt.text:
@@ -174,5 +180,5 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
             return
         mode = MODES[(MODES.index(str(tab.session.confirm_mode)) + 1) % len(MODES)]
         tab.session.set_confirm_mode(mode)
-        self.flash(f"The agent {MODE_WORDS[mode]} before it acts.")
+        self.flash(MODE_TOLD[mode])
         self.wake(tab)

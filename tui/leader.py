@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widgets import Static
 
 from tui.commands import Command, leader_commands
+from tui.i18n import _
 
 STRIP_AFTER_S = 0.3
 """Who knows the second key has typed it by then, and sees no strip."""
@@ -72,9 +73,14 @@ def pages(commands: Sequence[Command], width: int, height: int) -> list[Content]
     if height == 1:
         return [_joined(part) for part in parts]
     return [
-        _joined([*part, [(f"Space: more ({number} of {len(parts)})"[:width], "$text-muted")]])
-        for number, part in enumerate(parts, 1)
+        _joined([*part, [(_more(number, len(parts), width), "$text-muted")]]) for number, part in enumerate(parts, 1)
     ]
+
+
+def _more(page: int, pages: int, width: int) -> str:
+    """What stands below a page that is not the only one."""
+    text = _("Space: more ({page} of {pages})").format(page=page, pages=pages)
+    return text if cell_len(text) <= width else set_cell_size(text, width)
 
 
 def _lines(commands: Sequence[Command], width: int) -> Iterable[Line]:
@@ -89,10 +95,11 @@ def _lines(commands: Sequence[Command], width: int) -> Iterable[Line]:
         if not beside and width >= 2 * cell:
             yield [(group, "$text-muted")]
         for start in range(0, len(members), columns):
-            line: Line = [((group if start == 0 else "").ljust(left), "$text-muted")] if beside else []
+            line: Line = [(set_cell_size(group if start == 0 else "", left), "$text-muted")] if beside else []
             for command in members[start : start + columns]:
                 room = cell - cell_len(command.leader) - 1
-                line += [(command.leader, "bold $text-accent"), (f" {command.title[: room - 1]:<{room}}", "")]
+                title = set_cell_size(set_cell_size(command.title, room - 1), room)
+                line += [(command.leader, "bold $text-accent"), (f" {title}", "")]
             yield line
 
 

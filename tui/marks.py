@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from enum import Enum
 
+from tui.i18n import _
+
 
 class Mark(Enum):
     """How a conversation stands, for one who looks at it from outside. Values: glyph, word, theme variable."""
 
-    RUNNING = ("▶", "running", "$text-primary")
-    ASKING = ("?", "asks you", "$text-warning")
-    WAITING = ("◆", "waits for you", "$text-accent")
-    ERROR = ("✕", "error", "$text-error")
-    PAUSED = ("‖", "paused", "$text-accent")
-    DONE = ("✓", "finished", "$text-success")
-    ASLEEP = ("z", "asleep", "$text-muted")
-    IDLE = ("•", "idle", "$text-muted")
+    RUNNING = ("▶", _("running"), "$text-primary")
+    ASKING = ("?", _("asks you"), "$text-warning")
+    WAITING = ("◆", _("waits for you"), "$text-accent")
+    ERROR = ("✕", _("error"), "$text-error")
+    PAUSED = ("‖", _("paused"), "$text-accent")
+    DONE = ("✓", _("finished"), "$text-success")
+    ASLEEP = ("z", _("asleep"), "$text-muted")
+    IDLE = ("•", _("idle"), "$text-muted")
 
     @property
     def glyph(self) -> str:
@@ -37,26 +39,26 @@ class Mark(Enum):
 
 
 _BY_STATE = {
-    "loading": (Mark.IDLE, "starting"),
-    "running": (Mark.RUNNING, "running"),
-    "user_confirmed": (Mark.RUNNING, "running"),
-    "user_rejected": (Mark.RUNNING, "running"),
-    "rate_limited": (Mark.RUNNING, "rate limited, waits"),
-    "awaiting_user_input": (Mark.WAITING, "waits for you"),
-    "awaiting_user_confirmation": (Mark.ASKING, "asks you"),
-    "paused": (Mark.PAUSED, "paused"),
-    "stopped": (Mark.IDLE, "stopped"),
-    "finished": (Mark.DONE, "finished"),
-    "rejected": (Mark.IDLE, "declined the task"),
-    "error": (Mark.ERROR, "error"),
+    "loading": (Mark.IDLE, _("starting")),
+    "running": (Mark.RUNNING, _("running")),
+    "user_confirmed": (Mark.RUNNING, _("running")),
+    "user_rejected": (Mark.RUNNING, _("running")),
+    "rate_limited": (Mark.RUNNING, _("rate limited, waits")),
+    "awaiting_user_input": (Mark.WAITING, _("waits for you")),
+    "awaiting_user_confirmation": (Mark.ASKING, _("asks you")),
+    "paused": (Mark.PAUSED, _("paused")),
+    "stopped": (Mark.IDLE, _("stopped")),
+    "finished": (Mark.DONE, _("finished")),
+    "rejected": (Mark.IDLE, _("declined the task")),
+    "error": (Mark.ERROR, _("error")),
 }
 
 
 _BY_HALT = {
-    "limit": (Mark.ASKING, "reached a limit"),
-    "model": (Mark.ERROR, "the model failed"),
-    "sandbox": (Mark.ERROR, "the sandbox is gone"),
-    "stuck": (Mark.ASKING, "goes round in a circle"),
+    "limit": (Mark.ASKING, _("reached a limit")),
+    "model": (Mark.ERROR, _("the model failed")),
+    "sandbox": (Mark.ERROR, _("the sandbox is gone")),
+    "stuck": (Mark.ASKING, _("goes round in a circle")),
 }
 
 
@@ -66,7 +68,7 @@ def mark_of(agent_state: str, halt: str | None, asleep: bool = False) -> tuple[M
     What somebody has to look at is told even of a conversation that sleeps.
     """
     found = _BY_HALT.get(halt or "") or _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
-    return (Mark.ASLEEP, "asleep") if asleep and found[0] not in URGENT else found
+    return (Mark.ASLEEP, _("asleep")) if asleep and found[0] not in URGENT else found
 
 
 URGENT = (Mark.ASKING, Mark.ERROR)

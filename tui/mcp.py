@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tui.i18n import _, counted
 from tui.panes.pane import PaneModel
 from tui.text import sanitize, sanitize_line
 
@@ -25,8 +26,13 @@ TABLES = ("mcpServers", "servers")
 """How these files call the table of servers."""
 MAX_BYTES = 256 * 1024
 MAX_SERVERS = 50
-STATE = "kept, not started"
+STATE = _("kept, not started")
 CELLS = 160
+WHAT_TO_DO = _(
+    "  Handloom does not start MCP servers: one that a project names would run as a program on this machine.\n"
+    "  What such a server does, the agent can often do by commands in its sandbox, and a plugin\n"
+    "  (sandbox.plugins in the settings) gives it tools of its own.\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +94,18 @@ def named_in(workspace: str) -> tuple[list[Server], list[str]]:
             with path.open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
             if len(data) > MAX_BYTES:
-                raise ValueError(f"it is longer than {MAX_BYTES:,} bytes")
+                raise ValueError(_("it is longer than {count} bytes").format(count=f"{MAX_BYTES:,}"))
             servers += _servers(json.loads(data), name)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError, RecursionError) as error:
-            problems.append(sanitize_line(f"{name} cannot be read: {error}", CELLS))
+            problems.append(sanitize_line(_("{file} cannot be read: {error}").format(file=name, error=error), CELLS))
     return servers[:MAX_SERVERS], problems
 
 
 def _servers(data: Any, file: str) -> Iterator[Server]:
     if not isinstance(data, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError(_("it holds no JSON object"))
     for table in TABLES:
         for name, said in (data.get(table) or {}).items() if isinstance(data.get(table), dict) else ():
             if isinstance(said, dict):
@@ -113,8 +119,9 @@ def _server(name: str, said: dict[str, Any], file: str) -> Server:
         runs = f"{scheme}{found}{rest.rpartition('@')[2]}"
     else:
         count = len(said["args"]) if isinstance(said.get("args"), list) else 0
-        given = _count(", {} argument", count) if count else ""
-        runs = f"{said.get('command') or 'no program is named'}{given}"
+        runs = str(said.get("command") or _("no program is named"))
+        if count:
+            runs = f"{runs}, {counted(count, '{n} argument', '{n} arguments')}"
     variables = said.get("env") if isinstance(said.get("env"), dict) else {}
     names = tuple(sanitize_line(str(variable), 60) for variable in list(variables or {})[:20])
     return Server(sanitize_line(name, 60), file, sanitize_line(runs, CELLS), names)
@@ -122,40 +129,34 @@ def _server(name: str, said: dict[str, Any], file: str) -> Server:
 
 def mcp_text(servers: Sequence[Server], problems: Sequence[str], tools: Sequence[Tool]) -> list[tuple[str, str]]:
     """The panel, as texts with their styles."""
-    parts: list[tuple[str, str]] = [("Servers\n", "bold $text-accent")]
+    parts: list[tuple[str, str]] = [(f"{_('Servers')}\n", "bold $text-accent")]
     for server in servers:
         parts.append((f"  • {server.name}", "bold"))
         parts.append((f"  {STATE}\n", "$text-warning"))
-        parts.append((f"    {server.runs} · named in {server.file}\n", "$text-muted"))
+        named = _("{program} · named in {file}").format(program=server.runs, file=server.file)
+        parts.append((f"    {named}\n", "$text-muted"))
         if server.variables:
-            parts.append((f"    takes {', '.join(server.variables)} from the environment\n", "$text-muted"))
-        parts.append(("    Its tools are not known, because it was not started.\n", "$text-muted"))
+            takes = _("takes {variables} from the environment").format(variables=", ".join(server.variables))
+            parts.append((f"    {takes}\n", "$text-muted"))
+        parts.append((f"    {_('Its tools are not known, because it was not started.')}\n", "$text-muted"))
     if not servers:
-        parts.append(("  No server is configured for this conversation.\n", ""))
-        parts.append((f"  Servers are looked for in {', '.join(FILES)} of the workspace.\n", "$text-muted"))
+        looked = _("Servers are looked for in {files} of the workspace.").format(files=", ".join(FILES))
+        parts.append((f"  {_('No server is configured for this conversation.')}\n", ""))
+        parts.append((f"  {looked}\n", "$text-muted"))
     parts += [(f"  {problem}\n", "$text-error") for problem in problems]
-    parts.append(("\nTools called in what is loaded of this conversation\n", "bold $text-accent"))
+    parts.append((f"\n{_('Tools called in what is loaded of this conversation')}\n", "bold $text-accent"))
     for tool in tools:
         parts.append((f"  • {tool.name}", "bold"))
-        parts.append(
-            ("  " + _count("{} call", tool.calls) + ", " + _count("{} answer", tool.answers) + "\n", "$text-muted")
-        )
+        calls = counted(tool.calls, "{n} call", "{n} calls")
+        answers = counted(tool.answers, "{n} answer", "{n} answers")
+        parts.append((f"  {calls}, {answers}\n", "$text-muted"))
         if tool.last_error:
-            parts.append((f"    last error: {tool.last_error}\n", "$text-error"))
+            parts.append((f"    {_('last error: {error}').format(error=tool.last_error)}\n", "$text-error"))
     if not tools:
-        parts.append(("  None.\n", ""))
-    parts.append(("\nWhat to do\n", "bold $text-accent"))
-    parts.append((
-        "  Handloom does not start MCP servers: one that a project names would run as a program on this machine.\n"
-        "  What such a server does, the agent can often do by commands in its sandbox, and a plugin\n"
-        "  (sandbox.plugins in the settings) gives it tools of its own.\n",
-        "",
-    ))  # fmt: skip
+        parts.append((f"  {_('None.')}\n", ""))
+    parts.append((f"\n{_('What to do')}\n", "bold $text-accent"))
+    parts.append((WHAT_TO_DO, ""))
     return [(sanitize(text), style) for text, style in parts]
-
-
-def _count(words: str, count: int) -> str:
-    return words.format(f"{count:,}") + "s" * (count != 1)
 
 
 def _failed(event: Any) -> bool:

@@ -18,6 +18,7 @@ from textual import events
 from tui import escapes
 from tui.attention import Attention
 from tui.glyphs import GLYPHS, in_ascii
+from tui.i18n import _
 from tui.marks import Mark
 from tui.panes.copied import Copied
 
@@ -42,7 +43,7 @@ Workspace.-copying {
 """
 LAST_LINES = 200
 """Of a conversation that stay on the normal screen at the end: enough to read back, not the whole of it."""
-COPY_MODE = "Copy mode: the mouse belongs to the terminal. Select and copy as it does; Esc leaves."
+COPY_MODE = _("Copy mode: the mouse belongs to the terminal. Select and copy as it does; Esc leaves.")
 
 
 class Outside(_App):
@@ -77,7 +78,8 @@ class Outside(_App):
         if self.options.screen.print_on_exit and tab is not None:
             said = [f"> {block.plain()}" if block.kind == "user" else block.plain() for block in tab.chat.blocks]
             lines = "\n\n".join(text for text in said if text).split("\n")
-            self.last_words = "\n".join([*lines[-LAST_LINES:], "", f"Go on with: handloom --resume {tab.id}", ""])
+            go_on = _("Go on with: {command}").format(command=f"handloom --resume {tab.id}")
+            self.last_words = "\n".join([*lines[-LAST_LINES:], "", go_on, ""])
 
     # -- signals -------------------------------------------------------------------------------------------------------
 
@@ -132,7 +134,7 @@ class Outside(_App):
         if not text:
             return  # what was copied before is worth more
         self._clipboard = text
-        self.attempt(self._copy(text, said or f"Copied {len(text):,} characters"))
+        self.attempt(self._copy(text, said or _("Copied {count} characters").format(count=f"{len(text):,}")))
 
     async def _copy(self, text: str, said: str) -> None:
         from tui import clipboard  # and subprocess with it, when something is copied
@@ -144,9 +146,10 @@ class Outside(_App):
             self.emit(sequence)
         way = clipboard.how(worked, sequence is not None, os.environ)
         if way:
-            self.flash(f"{said} ({way}).")
+            self.flash(_("{said} ({way}).").format(said=said, way=way))
         else:
-            self.flash(f"Not copied: {len(text):,} characters are more than a terminal takes (OSC 52, 74 KB).")
+            told = _("Not copied: {count} characters are more than a terminal takes (OSC 52, 74 KB).")
+            self.flash(told.format(count=f"{len(text):,}"))
 
     def on_text_selected(self, event: events.TextSelected) -> None:
         """The mouse selected something; copy it where that is wished."""

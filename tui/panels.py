@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.arrangement import PANES
+from tui.i18n import _
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Panels(_App):
         self.push_screen(PaletteScreen(self.used_commands, self._findable), self._carry_out)
 
     def _carry_out(self, chosen: str | None) -> None:
-        kind, _, name = (chosen or "").partition(":")
+        kind, _colon, name = (chosen or "").partition(":")
         match kind:
             case "command":
                 self.used_commands = (name, *(used for used in self.used_commands if used != name))
@@ -79,14 +80,16 @@ class Panels(_App):
 
         if self.manager is None:
             return []
-        rows = [Row("", "Open a conversation")]
+        rows = [Row("", _("Open a conversation"))]
         for info in await self.manager.list():
-            title = sanitize_line(info.title or "Untitled", 60)
-            note = sanitize_line(f"{info.updated_at.astimezone():%d %b %H:%M} · {info.model} · {info.workspace}", 120)
-            rows.append(Row(f"conversation:{info.id}", title, note, "conversation"))
-        rows.append(Row("", "Change a setting"))
+            title = sanitize_line(info.title or _("Untitled"), 60)
+            when = info.updated_at.astimezone().strftime(_("%d %b %H:%M"))
+            note = sanitize_line(f"{when} · {info.model} · {info.workspace}", 120)
+            rows.append(Row(f"conversation:{info.id}", title, note, _("conversation")))
+        rows.append(Row("", _("Change a setting")))
         for setting in await self.manager.read_settings():
-            rows.append(Row(f"setting:{setting.name}", setting.name, sanitize_line(setting.help, 200), "setting"))
+            about = sanitize_line(_(setting.help), 200)
+            rows.append(Row(f"setting:{setting.name}", setting.name, about, _("setting")))
         return rows
 
     def do_app_help(self) -> None:
@@ -109,7 +112,7 @@ class Panels(_App):
             if number is not None:
                 places[number][1]()
 
-        self.push_screen(JumpScreen([offset for offset, _ in places]), chosen)
+        self.push_screen(JumpScreen([offset for offset, go in places]), chosen)
 
     def _places(self) -> list[tuple[Any, Callable[[], object]]]:
         """Where one can go on the screen, and how: whatever takes the focus, and every tab."""
@@ -118,7 +121,7 @@ class Panels(_App):
         workspace = self.workspace
         places: list[tuple[Any, Callable[[], object]]] = []
         for x, target in workspace.tabs.places():
-            kind, _, name = target.partition(":")
+            kind, _colon, name = target.partition(":")
             if kind == "pane":
                 places.append((Offset(x, 0), partial(workspace.look_at, name)))
             elif kind == "tab":
@@ -141,7 +144,7 @@ class Panels(_App):
 
     async def _show_settings(self, at: str = "") -> None:
         if self.manager is None:
-            self.flash("Handloom is still starting.")
+            self.flash(_("Handloom is still starting."))
             return
         from core.errors import ConfigurationError
         from core.settings_book import checked, empty_is_default, sections
@@ -198,7 +201,7 @@ class Panels(_App):
     def do_tasks_toggle(self) -> None:
         tab = self.current
         if tab is None:
-            self.flash("No conversation is open. ctrl+n begins one.")
+            self.flash(_("No conversation is open. ctrl+n begins one."))
             return
         tab.plan.shown = not tab.plan.shown
         self.workspace.arrange_panes()
@@ -225,7 +228,7 @@ class Panels(_App):
 
         servers, problems = await asyncio.to_thread(named_in, tab.session.info.workspace)
         text = Content.assemble(*mcp_text(servers, problems, list(tab.mcp_tools.tools.values())))
-        await self.push_screen(TextScreen("MCP servers", text))
+        await self.push_screen(TextScreen(_("MCP servers"), text))
 
     def do_conv_statistics(self) -> None:
         if self.current is not None:
@@ -237,4 +240,4 @@ class Panels(_App):
         reports = await asyncio.to_thread(import_module, "tui.reports")
         assert self.manager is not None
         text = await reports.report(self.manager.store, tab.id)
-        await self.push_screen(TextScreen("Statistics", Content(text)))
+        await self.push_screen(TextScreen(_("Statistics"), Content(text)))

@@ -38,6 +38,7 @@ from core.headless import ExitStatus, run_task
 from core.home import home_folder
 from core.manager import ConversationManager
 from core.store import ConversationInfo, EventStore
+from tui.i18n import _
 from tui.text import sanitize
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
 def info_line(info: ConversationInfo) -> str:
     """A conversation in one clean line."""
     when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    text = f"{info.id}  {when}  {info.event_count:5d} events  {info.title or 'Untitled'}  ({info.workspace})"
+    events = _("{count} events").format(count=f"{info.event_count:5d}")
+    text = f"{info.id}  {when}  {events}  {info.title or _('Untitled')}  ({info.workspace})"
     return sanitize(text).replace("\n", "␊")
 
 

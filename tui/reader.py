@@ -20,6 +20,7 @@ from core.headless import ExitStatus
 from core.stream import EventStreamSubscriber
 from tui.commands import BY_ID
 from tui.glyphs import in_ascii
+from tui.i18n import _
 from tui.spoken import question, spoken, status, way_out
 from tui.text import sanitize
 
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 RECALLED = 20
 """Events of an earlier time that are said again when a conversation is opened."""
-HOW_TO = "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line."
-NO_MODEL = (
+HOW_TO = _(
+    "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line."
+)
+NO_MODEL = _(
     "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), or set HANDLOOM_MODEL."
 )
 
@@ -78,9 +81,10 @@ class Reader:
         """Talk until the input ends."""
         session, loop = self._session, asyncio.get_running_loop()
         session.attended = True
-        self._say(f"Handloom. Model: {session.model_name}. Folder: {session.info.workspace}.")
+        opened = _("Handloom. Model: {model}. Folder: {folder}.")
+        self._say(opened.format(model=session.model_name, folder=session.info.workspace))
         if session.isolation == "none":
-            self._say("No isolation: the agent's commands run as you, on this machine.")
+            self._say(_("No isolation: the agent's commands run as you, on this machine."))
         for envelope in await session.stream.page(limit=RECALLED):
             self._say(*spoken(envelope))
         self._say(HOW_TO)
@@ -100,7 +104,7 @@ class Reader:
             session.stream.unsubscribe(EventStreamSubscriber.MAIN, "reader")
             if session.state.is_busy:
                 await session.interrupt()
-            self._say("Left. What was said is kept.")
+            self._say(_("Left. What was said is kept."))
 
     # -- what is heard -------------------------------------------------------------------------------------------------
 
@@ -119,7 +123,7 @@ class Reader:
 
     def _hear_frame(self, frame: Frame) -> None:
         if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
-            label = "Error" if frame.level == "error" else "Status"
+            label = _("Error") if frame.level == "error" else _("Status")
             self._say(f"{label}: {in_ascii(frame.message)}")
 
     async def _follow(self) -> None:
@@ -136,14 +140,14 @@ class Reader:
         session, state = self._session, self._session.state
         if state.halt is not None:
             self._say(*way_out(state.halt, state.reason))
-            self._prompt("Answer: ")
+            self._prompt(_("Answer: "))
         elif state.awaiting is not None:
             (envelope,) = await session.stream.read(after=state.awaiting - 1, limit=1)
             self._say(*question(envelope))
-            self._prompt("Answer: ")
+            self._prompt(_("Answer: "))
         else:
             self._say(status(state))
-            self._prompt("You: ")
+            self._prompt(_("You: "))
 
     def _prompt(self, text: str) -> None:
         sys.stdout.write(text)
@@ -165,10 +169,10 @@ class Reader:
 
     def _stop_agent(self) -> None:
         if self._session.state.is_busy or self._session.state.awaiting is not None:
-            self._say("Stopping the agent.")
+            self._say(_("Stopping the agent."))
             self._stopping = asyncio.create_task(self._session.interrupt())
         else:
-            self._say("Nothing runs. Ctrl+D leaves.")
+            self._say(_("Nothing runs. Ctrl+D leaves."))
 
     async def _answer_lines(self) -> None:
         begun: list[str] = []
@@ -182,7 +186,7 @@ class Reader:
                 try:
                     await self._answer(text)
                 except HandloomError as error:
-                    self._say(f"Error: {error}")
+                    self._say(f"{_('Error')}: {error}")
 
     async def _answer(self, text: str) -> None:
         session, state = self._session, self._session.state
@@ -191,7 +195,7 @@ class Reader:
         elif state.awaiting is None:
             await session.send(text)
         else:
-            word, _, reason = text.partition(" ")
+            word, _space, reason = text.partition(" ")
             match word.lower():
                 case "y" | "yes":
                     await session.confirm()
@@ -201,11 +205,11 @@ class Reader:
                 case "n" | "no":
                     await session.reject(reason.strip())
                 case _:
-                    self._say("Answer y, n or a. Nothing was carried out.")
+                    self._say(_("Answer y, n or a. Nothing was carried out."))
 
     async def _take(self, text: str, ways: list[str]) -> None:
         for way in ways:
             if text.lower() in BY_ID[f"halt.{way}"].keys and way != Way.SWITCH_MODEL:
                 await self._session.take(Way(way))
                 return
-        self._say("Answer with one of the letters above.")
+        self._say(_("Answer with one of the letters above."))

@@ -23,6 +23,7 @@ from core.home import home_folder
 from core.statistics import Durations, Statistics, Tally
 from core.store import ConversationInfo, EventStore
 from core.writer import Spent
+from tui.i18n import _
 from tui.plain import info_line, info_to_dict, say
 from tui.text import sanitize_line
 
@@ -83,48 +84,50 @@ def _info_to_dict(info: ConversationInfo) -> dict[str, Any]:
 
 def _heading(info: ConversationInfo) -> Iterator[str]:
     facts = {
-        "title": info.title or "Untitled",
-        "folder": info.workspace,
-        "repository": info.repository,
-        "model": info.model,
-        "parent": info.parent + ("" if info.parent_action is None else f", action {info.parent_action}"),
-        "created": _moment(info.created_at),
-        "updated": _moment(info.updated_at),
+        _("title"): info.title or _("Untitled"),
+        _("folder"): info.workspace,
+        _("repository"): info.repository,
+        _("model"): info.model,
+        _("parent"): info.parent,
+        _("created"): _moment(info.created_at),
+        _("updated"): _moment(info.updated_at),
     }
-    yield f"Conversation {sanitize_line(info.id, LINE_WIDTH)}"
+    if info.parent_action is not None:
+        facts[_("parent")] = _("{parent}, action {number}").format(parent=info.parent, number=info.parent_action)
+    yield _("Conversation {id}").format(id=sanitize_line(info.id, LINE_WIDTH))
     for name, value in facts.items():
         if value:
-            yield f"  {name:<11}{sanitize_line(value, LINE_WIDTH)}"
+            yield f"  {set_cell_size(name, 11)}{sanitize_line(value, LINE_WIDTH)}"
 
 
 def _figures(of: Statistics) -> Iterator[str]:
     yield ""
     yield from _table(
         [
-            ["events", f"{of.events:,}"],
-            ["messages of the user", f"{of.user_messages:,}"],
-            ["answers of the model", f"{of.answers:,}"],
-            ["time worked", _duration(of.worked_s)],
-            ["from first to last event", _duration(_span_s(of.first_at, of.last_at))],
+            [_("events"), f"{of.events:,}"],
+            [_("messages of the user"), f"{of.user_messages:,}"],
+            [_("answers of the model"), f"{of.answers:,}"],
+            [_("time worked"), _duration(of.worked_s)],
+            [_("from first to last event"), _duration(_span_s(of.first_at, of.last_at))],
         ]
     )
     if of.calls.count:
-        yield from ["", "Calls of models"]
+        yield from ["", _("Calls of models")]
         yield from _table(_call_rows(of))
-    timed = {"model": of.latency, **{kind: actions.durations for kind, actions in of.actions.items()}}
+    timed = {_("model"): of.latency, **{kind: actions.durations for kind, actions in of.actions.items()}}
     if any(durations.count for durations in timed.values()):
-        yield from ["", "Time"]
+        yield from ["", _("Time")]
         yield from _table(_time_rows(timed))
     if of.actions:
-        yield from ["", "Actions"]
+        yield from ["", _("Actions")]
         rows = [[kind, f"{a.count:,}", f"{a.failed:,}", f"{a.refused:,}"] for kind, a in of.actions.items()]
-        yield from _table([["", "count", "failed", "refused"], *rows])
+        yield from _table([["", _("count"), _("failed"), _("refused")], *rows])
 
 
 def _call_rows(of: Statistics) -> Iterator[Sequence[str]]:
-    yield ["", "calls", "prompt", "completion", "cache read", "cache write", "cost"]
-    named = {name or "(model unknown)": calls for name, calls in of.calls_by_model.items()}
-    for name, calls in {**(named if len(named) > 1 else {}), "all": of.calls}.items():
+    yield ["", _("calls"), _("prompt"), _("completion"), _("cache read"), _("cache write"), _("cost")]
+    named = {name or _("(model unknown)"): calls for name, calls in of.calls_by_model.items()}
+    for name, calls in {**(named if len(named) > 1 else {}), _("all"): of.calls}.items():
         counts = (
             calls.count,
             calls.prompt_tokens,
@@ -136,14 +139,14 @@ def _call_rows(of: Statistics) -> Iterator[Sequence[str]]:
 
 
 def _time_rows(timed: Mapping[str, Durations]) -> Iterator[Sequence[str]]:
-    yield ["", "count", "median", "95 %", "longest", "in all"]
+    yield ["", _("count"), _("median"), "95 %", _("longest"), _("in all")]
     for name, of in timed.items():
         yield [name, f"{of.count:,}", *map(_duration, (of.median_s, of.p95_s, of.max_s, of.total_s))]
 
 
 def _delegates(info: ConversationInfo, descendants: Sequence[ConversationInfo]) -> Iterator[str]:
     if descendants:
-        yield from ["", "Delegated to"]
+        yield from ["", _("Delegated to")]
     for depth, below in _tree(info.id, descendants):
         yield "  " * depth + info_line(below)
 
@@ -208,7 +211,7 @@ def _table(rows: Rows | Iterator[Sequence[str]]) -> Iterator[str]:
     for first, *figures in clean:
         cells = [
             set_cell_size(first, widths[0]),
-            *(f"{cell:>{w}}" for cell, w in zip(figures, widths[1:], strict=True)),
+            *(" " * (width - cell_len(cell)) + cell for cell, width in zip(figures, widths[1:], strict=True)),
         ]
         yield "  " + "  ".join(cells).rstrip()
 
@@ -218,7 +221,7 @@ def _cost(cost: float | None, unpriced: int) -> str:
     known = "" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
     if not unpriced:
         return known
-    return " + ".join(filter(None, [known, f"{unpriced:,} unknown"]))
+    return " + ".join(filter(None, [known, _("{count} unknown").format(count=f"{unpriced:,}")]))
 
 
 def _duration(seconds: float | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.arrangement import SPLIT
+from tui.i18n import _
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -41,9 +42,10 @@ class Split(_App):
         if self.workspace.beside is not None:
             self.workspace.end_split()
         elif tab is None or len(self.open_tabs) < 2:
-            self.flash("There is no other conversation to show beside this one; ctrl+n begins one.")
+            self.flash(_("There is no other conversation to show beside this one; ctrl+n begins one."))
         elif self.size.width < SPLIT:
-            self.flash(f"Two conversations side by side need {SPLIT} columns; here are {self.size.width}.")
+            told = _("Two conversations side by side need {needed} columns; here are {width}.")
+            self.flash(told.format(needed=SPLIT, width=self.size.width))
         else:
             index = self.open_tabs.index(tab)
             next_one = self.open_tabs[(index + 1) % len(self.open_tabs)]
@@ -53,7 +55,7 @@ class Split(_App):
 
     def do_conv_other(self) -> None:
         if self.workspace.beside is None:
-            self.flash("There is one conversation here; ctrl+x v shows another beside it.")
+            self.flash(_("There is one conversation here; ctrl+x v shows another beside it."))
         else:
             self.show_tab(self.workspace.beside)
 

@@ -33,6 +33,7 @@ from core.events import (
     TaskTrackingAction,
 )
 from tui.commands import BY_ID
+from tui.i18n import _
 from tui.marks import mark_of
 from tui.questions import ask_about
 from tui.text import sanitize, without_colours
@@ -48,42 +49,42 @@ LINES = 40
 def spoken(envelope: Envelope) -> list[str]:
     """What is said of an event; nothing of what only machines need."""
     event = envelope.event
-    thought = _labelled("Agent", event.thought_text) if isinstance(event, Action) else []
+    thought = _labelled(_("Agent"), event.thought_text) if isinstance(event, Action) else []
     match event:
         case MessageAction(content=text):
-            return _labelled("You" if envelope.source is EventSource.USER else "Agent", text)
+            return _labelled(_("You") if envelope.source is EventSource.USER else _("Agent"), text)
         case AgentThinkAction(thought=text):
-            return _labelled("Agent thinks", text)
+            return _labelled(_("Agent thinks"), text)
         case AgentFinishAction(final_thought=text):
-            return _labelled("Agent, finished", text or event.thought_text)
+            return _labelled(_("Agent, finished"), text or event.thought_text)
         case AgentRejectAction():
-            return _labelled("Agent, declined", event.message)
+            return _labelled(_("Agent, declined"), event.message)
         case CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True) | SystemMessageAction() | NullAction():
             return []
         case CmdRunAction(command=text):
-            return [*thought, *_labelled("Command", text)]
+            return [*thought, *_labelled(_("Command"), text)]
         case CmdOutputObservation(content=text, metadata=metadata):
-            return [*_labelled("Output", without_colours(text)), f"Exit {metadata.exit_code}"]
+            return [*_labelled(_("Output"), without_colours(text)), _("Exit {code}").format(code=metadata.exit_code)]
         case IPythonRunCellAction(code=text):
-            return [*thought, *_labelled("Python", text)]
+            return [*thought, *_labelled(_("Python"), text)]
         case FileReadAction(path=path):
-            return [*thought, *_labelled("Read", path)]
+            return [*thought, *_labelled(_("Read"), path)]
         case FileEditAction(path=path):
-            return [*thought, *_labelled("Edit", path)]
+            return [*thought, *_labelled(_("Edit"), path)]
         case FileEditObservation(diff=diff) if diff:
-            return _labelled("Changed", diff)
+            return _labelled(_("Changed"), diff)
         case MCPAction(name=name):
-            return [*thought, *_labelled("Tool", name)]
+            return [*thought, *_labelled(_("Tool"), name)]
         case TaskTrackingAction():
-            return [*thought, *_labelled("Plan", event.message)]
+            return [*thought, *_labelled(_("Plan"), event.message)]
         case ErrorObservation(content=text):
-            return _labelled("Error", text)
+            return _labelled(_("Error"), text)
         case AgentThinkObservation() | RecallObservation() | NullObservation():
             return []
         case Action() if event.acts:
-            return [*thought, *_labelled("Action", event.message)]
+            return [*thought, *_labelled(_("Action"), event.message)]
         case Observation(content=text) if envelope.source is not EventSource.USER and envelope.cause is not None:
-            return _labelled("Result", without_colours(text))
+            return _labelled(_("Result"), without_colours(text))
     return []
 
 
@@ -94,18 +95,24 @@ def _labelled(label: str, text: str) -> list[str]:
         return []
     left_out = len(lines) - LINES
     if left_out > 0:
-        lines = [*lines[: LINES // 2], f"{left_out} lines are left out here.", *lines[-LINES // 2 :]]
+        lines = [
+            *lines[: LINES // 2],
+            _("{count} lines are left out here.").format(count=left_out),
+            *lines[-LINES // 2 :],
+        ]
     return [f"{label}: {lines[0]}", *lines[1:]]
 
 
 def question(envelope: Envelope) -> list[str]:
     """An action that waits for a yes."""
     asked = ask_about(envelope)
-    risk = f" Risk: {asked.risk}." if asked.risk else ""
+    title = _("Question: {question}").format(question=asked.title)
+    if asked.risk:
+        title = _("Question: {question} Risk: {risk}.").format(question=asked.title, risk=asked.risk)
     return [
-        f"Question: {asked.title}{risk}",
+        title,
         *asked.body.split("\n"),
-        "Answer y for yes, n for no, n and a reason to say why, or a for yes to everything from here on.",
+        _("Answer y for yes, n for no, n and a reason to say why, or a for yes to everything from here on."),
     ]
 
 
@@ -113,10 +120,10 @@ def way_out(halt: Halt, reason: str) -> list[str]:
     """What stands in the way, and the keys of the ways out."""
     commands = [BY_ID[f"halt.{way}"] for way in halt.ways]
     ways = [f"{command.keys[0]}: {command.title}." for command in commands if command.id != "halt.switch_model"]
-    return [*_labelled("Halted", reason), "Question: How shall it go on?", *ways]
+    return [*_labelled(_("Halted"), reason), _("Question: How shall it go on?"), *ways]
 
 
 def status(state: State) -> str:
     """How the conversation stands, in one line."""
     words = mark_of(state.agent_state, None)[1]
-    return f"Status: {words}, after {state.iteration} answers of the model."
+    return _("Status: {state}, after {count} answers of the model.").format(state=words, count=state.iteration)

@@ -16,9 +16,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from tui.i18n import _
 from tui.marks import URGENT, Mark
 
 NEW = " + "
+PANE_NAMES = {"chat": _("chat"), "events": _("events"), "terminal": _("terminal"), "browser": _("browser")}
 _MIDDLE_BUTTON = 2
 
 
@@ -97,7 +99,11 @@ class TabStrip(Widget):
         """The line, cut to the width around the current tab."""
         width = self.size.width
         right = [
-            _Cell(f" {pane} ", "bold $text-accent" if pane == self._pane else "$text-muted", f"pane:{pane}")
+            _Cell(
+                f" {PANE_NAMES.get(pane, pane)} ",
+                "bold $text-accent" if pane == self._pane else "$text-muted",
+                f"pane:{pane}",
+            )
             for pane in self._panes
         ]
         room = width - sum(cell_len(cell.text) for cell in right)
@@ -126,7 +132,7 @@ class TabStrip(Widget):
         for cell in self._cells:
             x += cell_len(cell.text)
             if event.x < x:
-                kind, _, name = cell.target.partition(":")
+                kind, _colon, name = cell.target.partition(":")
                 if kind == "pane":
                     self.post_message(self.PaneChosen(name))
                 elif kind == "tab" and event.button == _MIDDLE_BUTTON:
@@ -164,7 +170,8 @@ def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | No
     At each end where tabs are hidden stands a mark of one or two cells.
     """
     if not items:
-        return [_Cell(" no conversation "[:width], "$text-muted", "")]
+        nothing = f" {_('no conversation')} "
+        return [_Cell(set_cell_size(nothing, min(width, cell_len(nothing))), "$text-muted", "")]
     cells = [_tab(index, item, index == current) for index, item in enumerate(items)]
     sizes = [cell_len(cell.text) for cell in cells]
     if sum(sizes) <= width:

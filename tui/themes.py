@@ -16,6 +16,8 @@ from typing import Any
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
+from tui.i18n import _
+
 MIN_CONTRAST = 4.5
 """WCAG 2.2 AA for text of normal size."""
 DEFAULT_DARK = "loom-dark"
@@ -54,10 +56,10 @@ def load(path: Path) -> Theme:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ThemeError(f"{path.name} cannot be read: {error}") from error
+        raise ThemeError(_("{file} cannot be read: {error}").format(file=path.name, error=error)) from error
     colours, texts = data.get("colors"), data.get("text")
     if not isinstance(colours, dict) or not isinstance(texts, dict):
-        raise ThemeError(f"{path.name} needs the tables [colors] and [text].")
+        raise ThemeError(_("{file} needs the tables [colors] and [text].").format(file=path.name))
     name, dark = str(data.get("name") or path.stem), bool(data.get("dark", True))
     if data.get("ansi"):
         return _ansi(path, name, dark, colours, texts)
@@ -67,9 +69,11 @@ def load(path: Path) -> Theme:
         try:
             colour = Color.parse(value if isinstance(value, str) else "")
         except ColorParseError as error:
-            raise ThemeError(f'{path.name}: {place} must be a colour such as "#6CA8D6".') from error
+            told = _('{file}: {place} must be a colour such as "#6CA8D6".')
+            raise ThemeError(told.format(file=path.name, place=place)) from error
         if colour.ansi is not None:
-            raise ThemeError(f'{path.name}: {place} is one of the terminal\'s colours, which need "ansi = true".')
+            told = _('{file}: {place} is one of the terminal\'s colours, which need "ansi = true".')
+            raise ThemeError(told.format(file=path.name, place=place))
     theme = Theme(
         name=name,
         dark=dark,
@@ -78,14 +82,16 @@ def load(path: Path) -> Theme:
     )
     faint = too_faint(theme, _contrast(path, data))
     if faint:
-        raise ThemeError(f"{path.name} cannot be read by everyone: " + "; ".join(faint) + ".")
+        told = _("{file} cannot be read by everyone: {pairs}.")
+        raise ThemeError(told.format(file=path.name, pairs="; ".join(faint)))
     return theme
 
 
 def _contrast(path: Path, data: dict[str, Any]) -> float:
     asked = data.get("contrast", MIN_CONTRAST)
     if not isinstance(asked, int | float) or asked < MIN_CONTRAST:
-        raise ThemeError(f"{path.name}: contrast must be a number, {MIN_CONTRAST} or more.")
+        told = _("{file}: contrast must be a number, {least} or more.")
+        raise ThemeError(told.format(file=path.name, least=MIN_CONTRAST))
     return float(asked)
 
 
@@ -106,7 +112,8 @@ def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dic
     wanted |= {f"[text] {key}": texts.get(key) for key in TEXTS if key != "muted"}
     for place, value in wanted.items():
         if value not in possible:
-            raise ThemeError(f"{path.name}: {place} must be one of {', '.join(sorted(possible))}.")
+            told = _("{file}: {place} must be one of {names}.")
+            raise ThemeError(told.format(file=path.name, place=place, names=", ".join(sorted(possible))))
     variables = {f"text-{key}": texts[key] for key in TEXTS if key != "muted"}
     faint = ("text-muted", "text-disabled", "foreground-muted", "foreground-disabled", "panel", "border-blurred")
     variables |= dict.fromkeys(faint, FAINT)
@@ -138,12 +145,13 @@ def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
     pairs = [(text, name, ground) for text in texts for name, ground in grounds.items()]
     for text, tint, share in TINTED:
         ground = grounds["background"].blend(Color.parse(getattr(theme, tint)), share)
-        pairs.append((text, f"a tint of {tint}", ground))
+        pairs.append((text, _("a tint of {colour}").format(colour=tint), ground))
     found = []
     for text, name, ground in pairs:
         contrast = contrast_ratio(texts[text], ground)
         if contrast < least:
-            found.append(f"{text} on {name} has a contrast of {contrast:.1f}, {least:g} is the least")
+            told = _("{text} on {ground} has a contrast of {contrast}, {least} is the least")
+            found.append(told.format(text=text, ground=name, contrast=f"{contrast:.1f}", least=f"{least:g}"))
     return found
 
 

@@ -135,7 +135,7 @@ def test_an_empty_number_takes_the_default_and_an_empty_list_is_a_list(tmp_path:
 
 
 def test_effects_are_told_of_settings_that_there_are() -> None:
-    known = {name for name, _ in FIELDS} | set(sections()) | {"screen"}
+    known = {name for name, _ in FIELDS} | set(sections())
     assert set(EFFECTS) <= known
     assert named("conversations.max_age_days").effect is Effect.AT_ONCE
     assert named("agent.max_iterations").effect is Effect.NEXT_CONVERSATION

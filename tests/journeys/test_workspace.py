@@ -171,3 +171,12 @@ def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Hand
     shown = handloom.export(screen["conversation_id"])
     assert [e["id"] for e in shown] == list(range(len(shown)))
     assert shown[-1]["extras"]["agent_state"] == "finished"
+
+
+def test_it_ends_with_its_terminal(terminal: Terminal, handloom: Handloom) -> None:
+    terminal.handloom("--model", write_script(handloom.workspace.parent, [FINISH]))
+    terminal.wait_for("waits for you")
+    (pid,) = subprocess.run(["pgrep", "-f", f"scripted:{handloom.workspace.parent}"], capture_output=True,
+                            text=True, check=True).stdout.split()  # fmt: skip
+    terminal.close()
+    assert has_ended(int(pid), within_s=20.0)

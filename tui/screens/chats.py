@@ -14,6 +14,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 
+from tui.i18n import _
 from tui.panes.chat.view import ChatView
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Chats(Horizontal):
         & > ChatView { width: 1fr; }
     }
     """
-    TITLE = "Chat"
+    TITLE = _("Chat")
 
     class OtherChosen(Message):
         """The user went to the chat beside the one that is shown."""

@@ -16,6 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.i18n import _
+
 _BOX = """
     align: center middle; background: $background 60%;
     & > Vertical {
@@ -51,7 +53,9 @@ class ChoiceScreen(ModalScreen[str | None]):
         Binding("down", "move(1)", show=False, priority=True),
     ]
 
-    def __init__(self, title: str, choices: Sequence[Choice], *, free: str = "", empty: str = "Nothing here.") -> None:
+    def __init__(
+        self, title: str, choices: Sequence[Choice], *, free: str = "", empty: str = _("Nothing here.")
+    ) -> None:
         super().__init__()
         self._title, self._choices, self._empty = title, choices, empty
         self._free = free
@@ -60,8 +64,8 @@ class ChoiceScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = "Enter chooses · Esc leaves"
-            yield Input(placeholder=self._free or "Type to narrow down")
+            box.border_subtitle = _("Enter chooses · Esc leaves")
+            yield Input(placeholder=self._free or _("Type to narrow down"))
             yield OptionList(markup=False)
 
     def on_mount(self) -> None:
@@ -126,7 +130,7 @@ class SureScreen(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Content(self._question))
-            yield Static(Content.assemble("\n", ("y", "bold"), f" {self._yes}   ", ("n", "bold"), " stay"))
+            yield Static(Content.assemble("\n", ("y", "bold"), f" {self._yes}   ", ("n", "bold"), f" {_('stay')}"))
 
     def action_answer(self, answer: bool) -> None:
         """Answer."""
@@ -158,7 +162,7 @@ class TextScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = "↑ ↓ PgUp PgDn scroll · Esc leaves"
+            box.border_subtitle = _("↑ ↓ PgUp PgDn scroll · Esc leaves")
             with VerticalScroll(can_focus=False):
                 yield Static(self._text)
 

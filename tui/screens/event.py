@@ -7,6 +7,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from tui.i18n import _
 from tui.panes.events.tree import EventTree
 
 
@@ -31,7 +32,7 @@ class EventScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = "Enter unfolds · c copies · r as JSON · Esc leaves"
+            box.border_subtitle = _("Enter unfolds · c copies · r as JSON · Esc leaves")
             yield EventTree()
 
     def on_mount(self) -> None:

@@ -19,6 +19,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from tui.i18n import _
+
 SHOWN = 150
 """Rows in the list at once; more than anybody reads, few enough to be there within a frame."""
 _GAP = 2
@@ -80,10 +82,10 @@ class Finder(ModalScreen[str | None]):
     Finder.-low Input { margin-bottom: 0; }
     """
     TITLE_TEXT: ClassVar[str] = ""
-    PLACEHOLDER: ClassVar[str] = "Type to narrow down"
+    PLACEHOLDER: ClassVar[str] = _("Type to narrow down")
     COLUMN: ClassVar[int] = 0
     """Where notes begin, so that they stand below each other; 0 lets them follow the title."""
-    EMPTY: ClassVar[str] = "Nothing matches."
+    EMPTY: ClassVar[str] = _("Nothing matches.")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave"),
         Binding("up", "move('cursor_up')", show=False, priority=True),
@@ -95,7 +97,7 @@ class Finder(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self.TITLE_TEXT
-            box.border_subtitle = "↑ ↓ move · Enter chooses · Esc leaves"
+            box.border_subtitle = _("↑ ↓ move · Enter chooses · Esc leaves")
             yield Input(placeholder=self.PLACEHOLDER, id="find")
             yield Clickable(markup=False, id="found")
 
@@ -126,7 +128,7 @@ class Finder(ModalScreen[str | None]):
             Option(line(row, width, self.COLUMN), id=row.key or None, disabled=not row.key) for row in rows[:SHOWN]
         ]
         if len(rows) > SHOWN:
-            left = f"… and {len(rows) - SHOWN:,} more. Type to narrow down."
+            left = _("… and {count} more. Type to narrow down.").format(count=f"{len(rows) - SHOWN:,}")
             options.append(Option(Content.styled(left, "$text-muted"), disabled=True))
         if not options:
             options.append(Option(Content.styled(self.EMPTY, "$text-muted"), disabled=True))
@@ -164,7 +166,7 @@ def ranked(query: str, rows: Iterable[Row]) -> list[Row]:
             found.append((place, row))
         elif all(word in f"{title} {row.note} {row.right} {row.words}".casefold() for word in words):
             found.append((3, row))
-    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+    return [row for place, row in sorted(found, key=lambda pair: pair[0])]
 
 
 def line(row: Row, width: int, column: int = 0) -> Content:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -17,10 +18,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.commands import COMMANDS, Command, Scope, all_keys
+from tui.i18n import _
 
 TWO_COLUMNS_FROM = 104
 """Cells from which two columns are easier to read than one."""
 Part = tuple[str, str]
+_CLOSING = "，。、；：！？）”》"
+_PIECE = re.compile(rf"[ -~]+?(?: +|(?=[^ -~])|\Z)[{_CLOSING}]*|[（“《]?[^ -~][{_CLOSING}]*")
+"""What a line does not part: a word, or one wide character, with the signs that close it."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -57,9 +62,9 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = "Keys"
-            box.border_subtitle = "type to search · ↑ ↓ PgUp PgDn scroll · Esc leaves"
-            yield Input(placeholder="Type to search the keys and what they do", id="help-find")
+            box.border_title = _("Keys")
+            box.border_subtitle = _("type to search · ↑ ↓ PgUp PgDn scroll · Esc leaves")
+            yield Input(placeholder=_("Type to search the keys and what they do"), id="help-find")
             with VerticalScroll(can_focus=False), Horizontal():
                 yield Static(classes="help-column")
                 yield Static(classes="help-column")
@@ -102,9 +107,9 @@ def help_columns(width: int, scope: Scope, query: str = "", count: int = 1, abou
     """The table for people in columns of `width` cells: the focus' own keys first, then the rest by group."""
     blocks = [block for block in _blocks(scope, query, width, about) if block]
     if not blocks:
-        return [Content.styled("No key matches.", "$text-muted"), *[Content("")] * (count - 1)]
-    heights = [sum(text.count("\n") for text, _ in block) for block in blocks]
-    columns: list[list[Part]] = [[] for _ in range(count)]
+        return [Content.styled(_("No key matches."), "$text-muted"), *[Content("")] * (count - 1)]
+    heights = [sum(text.count("\n") for text, style in block) for block in blocks]
+    columns: list[list[Part]] = [[] for number in range(count)]
     filled, column = 0, 0
     for block, height in zip(blocks, heights, strict=True):
         if filled and filled + height / 2 > sum(heights) / count and column + 1 < count:
@@ -120,9 +125,9 @@ def _blocks(scope: Scope, query: str, width: int, about: str) -> Iterable[list[P
     scopes = _scopes(scope)
     own = [] if scope is Scope.GLOBAL else [command for command in found if command.scope in scopes]
     if own:
-        block = [(f"Here: {scope}\n", "bold $text-accent")]
+        block = [(f"{_('Here: {place}').format(place=scope.words)}\n", "bold $text-accent")]
         if about and not words:
-            block += [(f"{line}\n", "$text-muted") for line in textwrap.wrap(about, max(16, width))]
+            block += [(f"{line}\n", "$text-muted") for line in _wrapped(about, max(16, width))]
         yield [*block, *_rows(own, width, where=False), ("\n", "")]
     rest = [command for command in found if command not in own]
     for group, commands in groupby(sorted(rest, key=_place), key=lambda command: command.group):
@@ -143,8 +148,10 @@ def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterab
     left = min(max(12, width // 3), 20)
     for command in commands:
         shown = ", ".join(all_keys(command))
-        title = command.title + (f" ({command.scope})" if where and command.scope is not Scope.GLOBAL else "")
-        first, *more = textwrap.wrap(f"{title}. {command.help}", max(16, width - left - 1), break_on_hyphens=False)
+        title = command.title
+        if where and command.scope is not Scope.GLOBAL:
+            title = _("{title} ({place})").format(title=title, place=command.scope.words)
+        first, *more = _wrapped(_("{title}. {help}").format(title=title, help=command.help), max(16, width - left - 1))
         if cell_len(shown) > left - 2:
             yield (f" {shown}\n", "bold")
             shown = ""
@@ -155,8 +162,21 @@ def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterab
             yield (f"{' ' * (left + 1)}{line}\n", "$text-muted")
 
 
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` cells. Wide characters need no space to part, but no sign begins a line."""
+    if cell_len(text) == len(text):
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+    lines, line = [], ""
+    for piece in _PIECE.findall(text):
+        if line and cell_len(line + piece.rstrip()) > width:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece if line else piece.lstrip()
+    return [*lines, line] if line else lines
+
+
 def _words(command: Command) -> str:
-    return f"{command.title} {command.help} {command.group} {' '.join(all_keys(command))}".casefold()
+    return f"{command.title} {command.help} {command.group} {' '.join(all_keys(command))} {command.also}".casefold()
 
 
 def _place(command: Command) -> int:

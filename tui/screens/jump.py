@@ -16,6 +16,8 @@ from textual.geometry import Offset
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.i18n import _
+
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 """In the order of how easily the fingers reach them."""
 
@@ -46,7 +48,7 @@ class JumpScreen(ModalScreen[int | None]):
             letter = Static(Content(label.upper()), classes="letter")
             letter.styles.offset = place
             yield letter
-        yield Static(Content("A letter goes there. Esc leaves."), classes="jump-hint")
+        yield Static(Content(_("A letter goes there. Esc leaves.")), classes="jump-hint")
 
     def on_key(self, event: events.Key) -> None:
         """A letter goes there, or waits for its second one; anything else leaves."""
@@ -61,7 +63,7 @@ class JumpScreen(ModalScreen[int | None]):
         """A click on a letter goes there; beside them it leaves."""
         event.stop()
         letters = list(self.query(".letter"))
-        hit, _ = self.get_widget_at(event.screen_x, event.screen_y)
+        hit, _region = self.get_widget_at(event.screen_x, event.screen_y)
         self.dismiss(letters.index(hit) if hit in letters else None)
 
     def on_resize(self, event: events.Resize) -> None:

@@ -8,6 +8,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from tui.i18n import _
+
 
 class LineScreen(ModalScreen[str | None]):
     """One line, which may be given to begin with."""
@@ -31,7 +33,7 @@ class LineScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = "Enter takes it · Esc leaves"
+            box.border_subtitle = _("Enter takes it · Esc leaves")
             yield Input(self._text, placeholder=self._placeholder, compact=True)
 
     def on_mount(self) -> None:

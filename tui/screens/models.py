@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import set_cell_size
+
 from tui.footer import tokens
+from tui.i18n import _
 from tui.screens.finder import Finder, Row, elided, ranked
 from tui.text import sanitize_line
 
@@ -28,8 +31,8 @@ NAME_CELLS = 72
 class ModelPicker(Finder):
     """Choose a model; answers with its name."""
 
-    TITLE_TEXT = "Model"
-    PLACEHOLDER = "Type to narrow down, or any PROVIDER/NAME · prices are for a million tokens"
+    TITLE_TEXT = _("Model")
+    PLACEHOLDER = _("Type to narrow down, or any PROVIDER/NAME · prices are for a million tokens")
 
     def __init__(
         self,
@@ -41,12 +44,14 @@ class ModelPicker(Finder):
         super().__init__()
         self._recent = list(dict.fromkeys(name for name in recent if name))[:RECENT]
         self._load, self._current = load, current
-        self._usable = [Row(offer.name, _name(offer.name), _name(offer.label)) for offer in offers if offer.is_complete]
+        self._usable = [
+            Row(offer.name, _name(offer.name), _name(_(offer.label))) for offer in offers if offer.is_complete
+        ]
         self._known: dict[str, Row] = {}
         self._compact: dict[str, str] = {}
         """The figures for screens on which the names leave little room."""
         self._groups: list[tuple[Row, list[Row]]] = []
-        self._state = "The list of all models is being read …"
+        self._state = _("The list of all models is being read …")
 
     def on_mount(self) -> None:
         """What can be used is there; the tables are on their way."""
@@ -58,7 +63,8 @@ class ModelPicker(Finder):
         self._known = {model.name: _row(model) for model in models}
         self._compact = {model.name: compact_figures(model) for model in models}
         self._groups = _grouped(models, self._known)
-        self._state = "" if models else "The list of all models cannot be had. Type the name of the one you want."
+        missing = _("The list of all models cannot be had. Type the name of the one you want.")
+        self._state = "" if models else missing
         self.show()
 
     def rows(self, query: str) -> Sequence[Row]:
@@ -73,15 +79,15 @@ class ModelPicker(Finder):
         usable = [self._known.get(row.key, row) for row in self._usable if row.key not in self._recent]
         above = {row.key for row in (*recent, *usable)}
         if query:
-            listed = (row for _, rows in self._groups for row in rows if row.key not in above)
+            listed = (row for heading, rows in self._groups for row in rows if row.key not in above)
             found = ranked(query, [*recent, *usable, *listed])
             if all(row.key != query for row in found):
-                typed = Row(query, query, "as you typed it")
+                typed = Row(query, query, _("as you typed it"))
                 found = [*found, typed] if found and "/" not in query else [typed, *found]
             return found
-        rows = [Row("", "Used last"), *recent] if recent else []
+        rows = [Row("", _("Used last")), *recent] if recent else []
         if usable:
-            rows += [Row("", "Ready here"), *usable]
+            rows += [Row("", _("Ready here")), *usable]
         for heading, models in self._groups:
             left = [row for row in models if row.key not in above]
             rows += [heading, *left] if left else []
@@ -90,20 +96,23 @@ class ModelPicker(Finder):
     def _row(self, name: str) -> Row:
         row = self._known.get(name) or next((row for row in self._usable if row.key == name), None)
         row = row or Row(name, _name(name))
-        return row._replace(note="answers here") if name == self._current else row
+        return row._replace(note=_("answers here")) if name == self._current else row
 
 
 def figures(model: KnownModel) -> str:
     """What is known of a model in columns: context window, dollars for a million tokens in and out, pictures."""
     window = tokens(model.context_window) if model.context_window else UNKNOWN
-    sees = {True: "sees pictures", False: "text only", None: UNKNOWN}[model.vision]
-    return f"{window:>5}  {_dollars(model.price_in):>8} in {_dollars(model.price_out):>8} out  {sees:<13}"
+    sees = {True: _("sees pictures"), False: _("text only"), None: UNKNOWN}[model.vision]
+    prices = _("{prompt} in {answer} out")
+    prices = prices.format(prompt=f"{_dollars(model.price_in):>8}", answer=f"{_dollars(model.price_out):>8}")
+    return f"{window:>5}  {prices}  {set_cell_size(sees, 13)}"
 
 
 def compact_figures(model: KnownModel) -> str:
     """The same in fewer cells: `200k $3.00/$15.00 pictures`, the last word only where it sees them."""
     window = tokens(model.context_window) if model.context_window else UNKNOWN
-    return f"{window} {_dollars(model.price_in)}/{_dollars(model.price_out)}{' pictures' if model.vision else ''}"
+    pictures = f" {_('pictures')}" if model.vision else ""
+    return f"{window} {_dollars(model.price_in)}/{_dollars(model.price_out)}{pictures}"
 
 
 def _dollars(price: float | None) -> str:
@@ -123,9 +132,10 @@ def _grouped(models: Iterable[KnownModel], rows: dict[str, Row]) -> list[tuple[R
     groups: dict[str, tuple[Row, list[Row]]] = {}
     for model in models:
         if model.has_key:
-            note = "its key is in the environment"
+            note = _("its key is in the environment")
         else:
-            note = f"needs {model.needs}" if model.needs else "whether it can be used is not known"
+            unknown = _("whether it can be used is not known")
+            note = _("needs {variable}").format(variable=model.needs) if model.needs else unknown
         heading = Row("", sanitize_line(model.provider, 40), note)
         groups.setdefault(model.provider, (heading, []))[1].append(rows[model.name])
     return list(groups.values())

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 
 from tui.commands import BY_ID, COMMANDS, Command, all_keys
+from tui.i18n import _
 from tui.screens.finder import Finder, Row, ranked
 
 RECENT = 5
@@ -19,15 +20,15 @@ RECENT = 5
 class PaletteScreen(Finder):
     """Find anything that can be done, and do it."""
 
-    TITLE_TEXT = "Commands"
+    TITLE_TEXT = _("Commands")
     COLUMN = 24
-    PLACEHOLDER = "What do you want to do? Commands, conversations and settings are found by their words."
+    PLACEHOLDER = _("What do you want to do? Commands, conversations and settings are found by their words.")
 
     def __init__(self, recent: Sequence[str], more: Callable[[], Awaitable[Sequence[Row]]]) -> None:
         """`recent` are ids of commands, the latest first; `more` gives the rows that are not commands."""
         super().__init__()
         self._recent = [BY_ID[id] for id in recent if id in BY_ID][:RECENT]
-        self._more, self._others = more, [Row("", "Conversations and settings are being read …")]
+        self._more, self._others = more, [Row("", _("Conversations and settings are being read …"))]
 
     def on_mount(self) -> None:
         """The commands are there; the rest is on its way."""
@@ -48,7 +49,7 @@ class PaletteScreen(Finder):
             return _by_name(query, found, ranked(query, (row for row in self._others if row.key)))
         rows: list[Row] = []
         if self._recent:
-            rows += [Row("", "Used last"), *map(_row, self._recent)]
+            rows += [Row("", _("Used last")), *map(_row, self._recent)]
         left = [command for command in listed if command not in self._recent]
         for group, commands in groupby(sorted(left, key=_place), key=lambda command: command.group):
             rows += [Row("", group), *map(_row, commands)]
@@ -56,7 +57,13 @@ class PaletteScreen(Finder):
 
 
 def _row(command: Command) -> Row:
-    return Row(f"command:{command.id}", command.title, command.help, "  ".join(all_keys(command)), command.group)
+    return Row(
+        f"command:{command.id}",
+        command.title,
+        command.help,
+        "  ".join(all_keys(command)),
+        f"{command.group} {command.also}",
+    )
 
 
 def _by_name(query: str, *kinds: Sequence[Row]) -> list[Row]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -20,6 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.i18n import _
 from tui.screens.finder import Clickable, Row, elided, line
 from tui.text import sanitize, sanitize_line
 
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 
     Listed = Sequence[Setting]
 
+KEYS = _("Enter changes · ← → choices · Del default · / narrows down · Tab groups · Esc leaves")
+EDITING = _("Enter writes it, Esc leaves it as it is.")
 NAME_CELLS = 26
 GROUPS_FROM = 78
 """Columns from which the groups have a place of their own."""
-TOP = "general"
+TOP = _("general")
 """What the fields outside of every section are called."""
 
 
@@ -75,7 +78,7 @@ class SettingsScreen(ModalScreen[None]):
     SettingsScreen.-low #settings-about { max-height: 4; margin-top: 0; border-top: none; }
     SettingsScreen.-tiny #settings-about, SettingsScreen.-tiny #settings-find { display: none; }
     """
-    HELP = "↑ ↓ choose a field, Enter changes it, ← → go through its choices, Del takes it back to its default."
+    HELP = _("↑ ↓ choose a field, Enter changes it, ← → go through its choices, Del takes it back to its default.")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back"),
         Binding("slash", "find", "Narrow down", priority=True),
@@ -107,9 +110,9 @@ class SettingsScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = "Settings"
-            box.border_subtitle = "Enter changes · ← → choices · Del default · / narrows down · Tab groups · Esc leaves"
-            yield Input(placeholder="/ narrows down", id="settings-find")
+            box.border_title = _("Settings")
+            box.border_subtitle = KEYS
+            yield Input(placeholder=_("/ narrows down"), id="settings-find")
             with Horizontal(id="settings-lists"):
                 yield Clickable(id="settings-groups", markup=False)
                 yield Clickable(id="settings-fields", markup=False)
@@ -149,15 +152,15 @@ class SettingsScreen(ModalScreen[None]):
         width = found.scrollable_content_region.width
         options, section = [], None
         for setting in self._settings:
-            if not all(word in f"{setting.name} {setting.help} {setting.text}".casefold() for word in wanted):
+            if not all(word in f"{setting.name} {_(setting.help)} {setting.text}".casefold() for word in wanted):
                 continue
             if setting.section != section:
                 section = setting.section
-                heading = Row("", section or TOP, self._sections.get(section, ""))
+                heading = Row("", section or TOP, _(self._sections.get(section, "")))
                 options.append(Option(line(heading, width), disabled=True))
             options.append(Option(self._line(setting, width), id=setting.name))
         if not options:
-            options.append(Option(Content.styled("No setting matches.", "$text-muted"), disabled=True))
+            options.append(Option(Content.styled(_("No setting matches."), "$text-muted"), disabled=True))
         found.clear_options()
         found.add_options(options)
         ids = [option.id for option in options]
@@ -166,9 +169,9 @@ class SettingsScreen(ModalScreen[None]):
 
     def _line(self, setting: Setting, width: int) -> Content:
         """`  max_iterations   500   environment`: where it comes from stands only where that is not the default."""
-        origin = "" if setting.origin == "default" else str(setting.origin)
+        origin = "" if setting.origin == "default" else _(setting.origin)
         name = set_cell_size(elided(setting.field, NAME_CELLS), min(NAME_CELLS, max(8, width // 2)))
-        room = width - len(name) - len(origin) - 4
+        room = width - cell_len(name) - cell_len(origin) - 4
         value = elided(_shown(setting), max(4, room))
         style = "bold $text-accent" if origin else "" if setting.text else "$text-muted"
         return Content.assemble(
@@ -182,17 +185,18 @@ class SettingsScreen(ModalScreen[None]):
         if setting is None:
             about.update("")
             return
-        default = _default(setting)
-        parts = [(setting.name, "bold $text-accent"), (f"  {sanitize_line(setting.help, 400)}\n", "")]
+        parts = [(setting.name, "bold $text-accent"), (f"  {sanitize_line(_(setting.help), 400)}\n", "")]
         if setting.choices:
             for choice in setting.choices:
                 parts.append((f" {choice} ", "reverse" if choice == setting.text else "$text-muted"))
             parts.append(("\n", ""))
-        may = f"{setting.kind}{f', {setting.bounds}' if setting.bounds else ''}"
-        origin = "" if setting.origin == "default" else f" · from {setting.origin}"
-        parts.append((f"{may} · default {default}{origin}\n", "$text-muted"))
-        fixed = setting.fixed
-        parts.append((fixed or f"A change counts {setting.effect}.", "$text-warning" if fixed else "$text-muted"))
+        may = [f"{_(setting.kind)}{f', {_bounds(setting)}' if setting.bounds else ''}"]
+        may.append(_("default {value}").format(value=_default(setting)))
+        if setting.origin != "default":
+            may.append(_("from {place}").format(place=_(setting.origin)))
+        parts.append((f"{' · '.join(may)}\n", "$text-muted"))
+        fixed, counts = _fixed(setting), _("A change counts {when}.").format(when=_(setting.effect))
+        parts.append((fixed or counts, "$text-warning" if fixed else "$text-muted"))
         about.update(Content.assemble(*parts))
 
     def _tell(self, text: str, wrong: bool = False) -> None:
@@ -244,17 +248,18 @@ class SettingsScreen(ModalScreen[None]):
             self.action_step(1)
             return
         field = self.query_one("#settings-value", Input)
-        field.placeholder = "a, b, c" if setting.kind == "list" else f"empty: {_default(setting)}"
+        empty = _("empty: {value}").format(value=_default(setting))
+        field.placeholder = "a, b, c" if setting.kind == "list" else empty
         field.value = setting.text
         field.add_class("-edited")
         self.set_focus(field)  # before the next key: Widget.focus comes later
-        self._tell("Enter writes it, Esc leaves it as it is.")
+        self._tell(EDITING)
 
     def _refuse(self, setting: Setting) -> bool:
         """Whether a field cannot be changed from here; then why is told."""
-        why = setting.fixed
+        why = _fixed(setting)
         if not why and setting.kind == "list" and any("," in str(part) for part in setting.value or ()):
-            why = "A part of this list has a comma, which cannot be told apart here. Change it in config.toml."
+            why = _("A part of this list has a comma, which cannot be told apart here. Change it in config.toml.")
         if why:
             self._tell(why, wrong=True)
         return bool(why)
@@ -267,7 +272,7 @@ class SettingsScreen(ModalScreen[None]):
         setting = self._setting
         if setting is not None and event.input.has_class("-edited"):
             wrong = self._ways.check(setting.name, event.value)
-            self._tell(wrong or "Enter writes it, Esc leaves it as it is.", wrong=bool(wrong))
+            self._tell(wrong or EDITING, wrong=bool(wrong))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Write what was typed; from the search, go to what was found."""
@@ -309,7 +314,8 @@ class SettingsScreen(ModalScreen[None]):
             return
         self._stop_editing()
         self._list()
-        self._tell(f"{setting.name} is written down. It counts {setting.effect}.")
+        told = _("{name} is written down. It counts {when}.")
+        self._tell(told.format(name=setting.name, when=_(setting.effect)))
 
     def _stop_editing(self) -> None:
         self.query_one("#settings-value").remove_class("-edited")
@@ -348,15 +354,29 @@ def _shown(setting: Setting) -> str:
     """The value with the look of its control."""
     text = sanitize_line(setting.text, 200)
     if setting.kind == "yes or no":
-        return "● yes" if setting.value else "○ no"
+        return f"● {_('yes')}" if setting.value else f"○ {_('no')}"
     if setting.choices:
         return f"‹ {text} ›"
-    return text or ("not set" if setting.optional else "empty")
+    return text or (_("not set") if setting.optional else _("empty"))
 
 
 def _default(setting: Setting) -> str:
     if setting.default is None:
-        return "not set"
+        return _("not set")
     from core.settings_book import as_text
 
-    return as_text(setting.default) or "empty"
+    if setting.kind == "yes or no":
+        return _("yes") if setting.default else _("no")
+    return as_text(setting.default) or _("empty")
+
+
+def _fixed(setting: Setting) -> str:
+    """Why a field cannot be changed here, in the language of the screen; empty where it can."""
+    said, name = setting.fixed_by
+    return _(said).format(name=name)
+
+
+def _bounds(setting: Setting) -> str:
+    """The numbers that are allowed, in the language of the screen."""
+    words = (part.rpartition(" ") for part in setting.bounds.split(", "))
+    return _(", ").join(f"{_(said)} {number}" for said, space, number in words)

@@ -17,17 +17,18 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tui.i18n import _
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.llm.registry import ModelOffer
 
 DEFAULT_URL = "http://localhost:11434/v1"
-NO_KEY = (
+NO_KEY = _(
     "No provider's key was found. To use one, set its variable, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or "
     "GEMINI_API_KEY, and start Handloom again. Handloom stores no keys."
 )
-NEXT = "↑ ↓ and Enter, a number or a click choose. Esc goes to the workspace without a model. ctrl+q ends Handloom."
+NEXT = _("↑ ↓ and Enter, a number or a click choose. Esc goes to the workspace without a model. ctrl+q ends Handloom.")
 
 
 class ChosenModel(NamedTuple):
@@ -96,14 +97,15 @@ class StartScreen(ModalScreen[ChosenModel | None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
-            yield Static(Content.assemble(("Handloom", "bold $text-accent"), "   Which model shall answer?"))
-            yield Static(Content.styled(f"It works in {sanitize_line(self._workspace, 64)}", "$text-muted"))
+            yield Static(Content.assemble(("Handloom", "bold $text-accent"), f"   {_('Which model shall answer?')}"))
+            place = _("It works in {folder}").format(folder=sanitize_line(self._workspace, 64))
+            yield Static(Content.styled(place, "$text-muted"))
             for number, (label, note) in enumerate(self._lines(), 1):
                 yield Offer(number, label, note)
             with Vertical(classes="endpoint"):
-                yield Static(Content("URL of the endpoint; Enter goes on"), classes="-url")
+                yield Static(Content(_("URL of the endpoint; Enter goes on")), classes="-url")
                 yield Input(DEFAULT_URL, id="url", classes="-url")
-                yield Static(Content("Model, as the endpoint names it; Enter begins the conversation"))
+                yield Static(Content(_("Model, as the endpoint names it; Enter begins the conversation")))
                 yield Input(id="model", placeholder="qwen3-coder")
             if all(offer.name == "demo" for offer in self._offers):
                 yield Static(Content(NO_KEY), classes="no-key")
@@ -113,15 +115,16 @@ class StartScreen(ModalScreen[ChosenModel | None]):
         lines = []
         for offer in self._offers:
             if not offer.is_complete:
-                note = "Asks for the model's name."
+                note = _("Asks for the model's name.")
             elif offer.name == "demo":
-                note = "Real commands in a scratch folder. Needs no key and no network."
+                note = _("Real commands in a scratch folder. Needs no key and no network.")
             else:
-                note = f"{sanitize_line(offer.name, 56)}, with the key found in the environment."
-            lines.append((offer.label, note))
-        lines.append(("An OpenAI-compatible endpoint", "Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model."))
+                note = _("{model}, with the key found in the environment.").format(model=sanitize_line(offer.name, 56))
+            lines.append((_(offer.label), note))
+        servers = _("Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model.")
+        lines.append((_("An OpenAI-compatible endpoint"), servers))
         if self._pick is not None:
-            lines.append(("Another model", "Any of the models that there are, with window and prices."))
+            lines.append((_("Another model"), _("Any of the models that there are, with window and prices.")))
         return lines
 
     def on_mount(self) -> None:

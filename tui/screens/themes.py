@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from textual.widgets import OptionList
 
+from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen
 
 
@@ -17,7 +18,7 @@ class ThemeScreen(ChoiceScreen):
     """
 
     def __init__(self, choices: Sequence[Choice], show: Callable[[str], None]) -> None:
-        super().__init__("Theme", choices, empty="No theme has this name.")
+        super().__init__(_("Theme"), choices, empty=_("No theme has this name."))
         self._before = choices[0].key
         self._show = show
 

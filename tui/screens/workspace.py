@@ -13,6 +13,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -25,6 +26,7 @@ from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
 from tui.commands import WORKING, Scope, hints
 from tui.find import FindInput
 from tui.footer import Footer, Hints
+from tui.i18n import _
 from tui.leader import WhichKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from tui.conversation import ConversationTab
     from tui.pictures import Pixels
 
-PLACEHOLDER = "Say what you want done. Enter sends."
+PLACEHOLDER = _("Say what you want done. Enter sends.")
 DETAIL_FROM = 120
 """Columns from which a log that fills the screen leaves room for an event beside it."""
 WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
@@ -105,7 +107,7 @@ class Workspace(Screen[None]):
     }
     """
     AUTO_FOCUS = "#prompt"
-    TITLES = {"events": "Events", "terminal": "Terminal", "browser": "Browser"}
+    TITLES = {"events": _("Events"), "terminal": _("Terminal"), "browser": _("Browser")}
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -147,7 +149,7 @@ class Workspace(Screen[None]):
         """The prompt has the focus from the start."""
         for pane, title in self.TITLES.items():
             self.pane(pane).border_title = title
-        self.detail.border_subtitle = "Enter unfolds · c copies · r as JSON"
+        self.detail.border_subtitle = _("Enter unfolds · c copies · r as JSON")
         self.prompt.cursor_blink = False  # an idle screen paints nothing
         self.prompt.stands_in = self.query_one("#bottom")
         self.prompt.focus()
@@ -235,7 +237,7 @@ class Workspace(Screen[None]):
             if before is not None and (tab is None or tab is not self.beside):
                 before.shown, before.pictures.on_wanted = False, None
             if before is not None:
-                self.looked_at, self.side, self.maximised_pane, _ = look
+                self.looked_at, self.side, self.maximised_pane, _focus = look
             if before is not None or (tab is not None and tab.draft):
                 self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
             self.typed_at = float("-inf")
@@ -331,7 +333,7 @@ class Workspace(Screen[None]):
         self.set_class(event.size.height < LOW, "-low")
         self.set_class(event.size.height < TINY, "-tiny")
         # Textual 8.2 divides by the width of the text when it lays out a placeholder.
-        self.prompt.placeholder = PLACEHOLDER if event.size.width > len(PLACEHOLDER) else ""
+        self.prompt.placeholder = PLACEHOLDER if event.size.width > cell_len(PLACEHOLDER) else ""
         self.arrange_panes()
 
     def arrange_panes(self) -> None:

@@ -1,0 +1,29 @@
+"""A terminal that is gone, such as a window that was closed, keeps nobody waiting.
+
+Textual writes from a thread that dies of the first write that fails, and whoever writes next waits for room in its
+queue without end: the signal that says that the terminal is gone would never be answered. `install` has that thread
+take what comes and drop it, so that conversations are closed and the program ends.
+"""
+
+from __future__ import annotations
+
+from textual.drivers._writer_thread import WriterThread
+
+_MARK = "_handloom_drops"
+
+
+def install() -> None:
+    """Have every terminal's writer outlive its terminal. May be called twice."""
+    if getattr(WriterThread.run, _MARK, False):
+        return
+    run = WriterThread.run
+
+    def outliving_run(self: WriterThread) -> None:
+        try:
+            run(self)
+        except OSError:
+            while self._queue.get() is not None:
+                pass
+
+    setattr(outliving_run, _MARK, True)
+    WriterThread.run = outliving_run  # type: ignore[method-assign]
