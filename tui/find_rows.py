@@ -39,7 +39,7 @@ class RowFinder(ScrollView):
     looked_for: Query | None = None
     hit_row: int | None = None
     """The hit that the reader is at."""
-    _rows: list[int] = []
+    _hits: list[int] = []
     """Rows with hits, the last one first."""
     _searched_to = 0
     _searching = False
@@ -54,8 +54,8 @@ class RowFinder(ScrollView):
 
     @property
     def tally(self) -> Tally:
-        rows = sorted(self._rows)
-        known = self.hit_row is not None and self.hit_row in self._rows
+        rows = sorted(self._hits)
+        known = self.hit_row is not None and self.hit_row in self._hits
         here = bisect_left(rows, self.hit_row) + 1 if known and self.hit_row is not None else 0
         return Tally(here, len(rows), self._searched_to > 0)
 
@@ -72,7 +72,7 @@ class RowFinder(ScrollView):
             self._begin()
 
     def _begin(self) -> None:
-        self._rows = []
+        self._hits = []
         self._searched_to = self.row_count() if self.looked_for is not None else 0
         if self.looked_for is not None and not self._searching:
             self._search_on()
@@ -87,13 +87,13 @@ class RowFinder(ScrollView):
         while self._searched_to and monotonic() < until:
             first = max(0, self._searched_to - AT_ONCE)
             rows = range(self._searched_to - 1, first - 1, -1)
-            self._rows += [row for row in rows if query.pattern.search(self.row_text(row))]
+            self._hits += [row for row in rows if query.pattern.search(self.row_text(row))]
             self._searched_to = first
-        if self.hit_row is None and self._rows:
+        if self.hit_row is None and self._hits:
             bottom = self.scroll_offset.y + self.scrollable_content_region.height
-            row = next((row for row in self._rows if row < bottom), None)
+            row = next((row for row in self._hits if row < bottom), None)
             if row is not None or not self._searched_to:
-                self._go_to(self._rows[-1] if row is None else row)
+                self._go_to(self._hits[-1] if row is None else row)
         if self._searched_to:
             self._searching = True
             self.set_timer(PAUSE_S, self._search_on)
@@ -102,9 +102,9 @@ class RowFinder(ScrollView):
 
     def go_to_hit(self, step: Step) -> None:
         """Go to the next row with a hit or the one before, round the ends."""
-        if self.looked_for is None or not self._rows:
+        if self.looked_for is None or not self._hits:
             return
-        rows = sorted(self._rows)
+        rows = sorted(self._hits)
         here = rows[-1] if self.hit_row is None else self.hit_row
         at = bisect_left(rows, here + (step > 0)) - (step < 0)
         self._go_to(rows[at % len(rows)])
@@ -135,4 +135,4 @@ class RowFinder(ScrollView):
 
     def _cells(self, height: int) -> set[int]:
         total = max(1, self.row_count())
-        return {row * height // total for row in self._rows}
+        return {row * height // total for row in self._hits}

@@ -152,3 +152,20 @@ async def test_leader_y_copies_the_last_answer() -> None:
         await it.session.stream.append(AgentFinishAction(final_thought="the end"))
         await it.press("ctrl+x", "y")
         assert it.app.clipboard == "the end"
+
+
+async def test_the_event_log_is_searched_line_by_line() -> None:
+    async with running(size=(160, 40)) as it:
+        for word in ("alpha", "beta", "alpha again"):
+            await it.session.say(word)
+        await it.press("f3", "ctrl+f", *"alpha")
+        await until(it.pilot, lambda: it.app.workspace.events_view.tally.total == 2)
+        assert "2/2" in it.screen_text()
+        await it.press("up")
+        row = it.app.workspace.events_view.row
+        assert row is not None
+        assert row.summary == "alpha"
+        await it.press("tab", "n")
+        row = it.app.workspace.events_view.row
+        assert row is not None
+        assert row.summary == "alpha again"

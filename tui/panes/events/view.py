@@ -20,10 +20,10 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.commands import BY_ID
+from tui.find_rows import RowFinder
 from tui.i18n import _
 from tui.panes.growing import set_lines
 from tui.text import sanitize_line
@@ -47,6 +47,8 @@ ACTIONS = {
     "list.open": "ask('open')",
     "events.jump": "ask('jump')",
     "events.copy": "ask('copy')",
+    "list.find_next": "go_to_hit(1)",
+    "list.find_prev": "go_to_hit(-1)",
 }
 """What the keys of a list do here."""
 
@@ -58,7 +60,7 @@ class _Place(NamedTuple):
     top: int
 
 
-class EventsView(ScrollView, can_focus=True):
+class EventsView(RowFinder, can_focus=True):
     """The event log."""
 
     HELP = _("Every event of the conversation. Enter opens one, / filters, o goes from an action to what came of it.")
@@ -182,6 +184,7 @@ class EventsView(ScrollView, can_focus=True):
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
         elif shift:
             self.scroll_to(y=max(0, self.scroll_offset.y + shift), animate=False, immediate=True, force=True)
+        self.find_again()
         self.refresh()
         self._tell_moved()
 
@@ -276,6 +279,19 @@ class EventsView(ScrollView, can_focus=True):
             if event.chain == 2:
                 self.action_ask("open")
 
+    # -- what can be found ---------------------------------------------------------------------------------------------
+
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    def row_text(self, row: int) -> str:
+        """Its kind and what it says; the number and the time are the filter's."""
+        return f"{self._rows[row].kind} {self._rows[row].summary}"
+
+    def show_row(self, row: int) -> None:
+        """Put the cursor there."""
+        self.move_cursor(row)
+
     # -- drawing -------------------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
@@ -287,7 +303,7 @@ class EventsView(ScrollView, can_focus=True):
         style = base
         if index == self.cursor and self.has_focus:
             style += self._style("events--cursor")
-        return Strip(self._segments(index, style)).adjust_cell_length(width, style)
+        return self.with_hits(Strip(self._segments(index, style)).adjust_cell_length(width, style), index)
 
     def _style(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
