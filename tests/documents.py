@@ -106,8 +106,11 @@ def _links(tests: Iterable[str]) -> str:
 
 
 def readme(text: str) -> str:
-    """The README with today's table of keys."""
-    return KEYS.sub(lambda match: match[1] + markdown() + "\n" + match[2], text)
+    """The README with today's table of keys. Raises ValueError where it has no place for one."""
+    made, count = KEYS.subn(lambda match: match[1] + markdown() + "\n" + match[2], text)
+    if count != 1:
+        raise ValueError(f"the README has {count} places for the table of keys, between `keys: begin` and `keys: end`")
+    return made
 
 
 def main() -> None:
