@@ -24,7 +24,7 @@ class Threat:
 
 
 TITLES = {
-    "B02": "The browser",
+    "B01": "The browser",
     "I10": "Files and repositories",
     "R01": "The terminal and what is drawn on it",
     "S01": "The action server and the sandbox",
@@ -32,6 +32,15 @@ TITLES = {
 """The first number of each section."""
 
 THREATS = (
+    Threat(
+        "B01",
+        "A page leads round for ever: redirects, refreshes, scripts",
+        "Redirects have an end, a navigation has 30 s, and the next page opens",
+        (
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_redirects_without_end_are_refused",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_goes_round_for_ever_is_told_of_and_the_next_opens",
+        ),
+    ),
     Threat(
         "B02",
         "A page asks and waits: dialogs without end, windows, permissions, passwords, files",
@@ -91,6 +100,14 @@ THREATS = (
         "Somebody else takes the browser over by its debugging port",
         "There is none: it is spoken to by a pipe",
         ("tests/runtime/plugins/test_browser_ends.py::test_chromium_listens_nowhere",),
+        is_blocker=True,
+    ),
+    Threat(
+        "B10",
+        "A page tells the model what to do, and the model obeys",
+        "Behind the walls its obedience reaches nobody who is not allowed: no secret leaves, nothing of the host "
+        "changes; without walls every action asks first",
+        ("tests/journeys/test_hijacked_model.py::test_what_a_hijacked_model_does_stays_inside",),
         is_blocker=True,
     ),
     Threat(
@@ -380,6 +397,46 @@ THREATS = (
             "tests/runtime/test_walls.py::test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk",
             "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
             "tests/core/test_store.py::test_a_full_disk_is_said_and_work_goes_on_when_there_is_room",
+        ),
+    ),
+    Threat(
+        "S11",
+        "A cell that never ends, or does not hear an interrupt",
+        "It is interrupted when its time is over; a kernel that does not obey within 2 s is replaced, and that is said",
+        (
+            "tests/runtime/plugins/test_jupyter_ends.py::test_a_cell_that_has_had_its_time_is_interrupted_and_its_output_kept",
+            "tests/runtime/plugins/test_jupyter_ends.py::test_a_kernel_that_does_not_obey_is_replaced_and_that_is_told",
+        ),
+    ),
+    Threat(
+        "S12",
+        "A kernel dies: killed, out of memory, by itself, at an import",
+        "One observation says so, and the next cell finds another kernel",
+        (
+            "tests/runtime/plugins/test_jupyter_ends.py::test_the_death_of_a_kernel_is_told_once_and_the_next_cell_works",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_a_kernel_that_hangs_at_an_import_is_given_up_and_told",
+            "tests/campaign/test_campaign.py::TestKernels::test_a_kernel_that_dies_is_told_once_and_replaced",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "S13",
+        "Messages of a kernel that others made, and other users of the machine",
+        "Its sockets lie in a folder of the owner's alone, and what is not signed, or comes twice, is dropped",
+        (
+            "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_its_sockets_are_for_their_owner_alone_and_signed",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_messages_that_are_not_signed_or_come_twice_are_dropped_and_counted",
+        ),
+    ),
+    Threat(
+        "S14",
+        "Floods of output, comms, pictures and tracebacks, and cells that ask for input",
+        "Everything has a cap, what is left out is said, and input is refused with a message",
+        (
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_flood_of_displays_and_comms_is_bounded",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_flood_without_end_ends_with_its_time",
+            "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_huge_traceback_and_a_huge_result_are_cut",
+            "tests/runtime/plugins/test_jupyter.py::TestText::test_input_is_refused_with_a_message",
         ),
     ),
     Threat(

@@ -167,6 +167,29 @@ class TestActing:
 
 
 class TestPagesThatActByThemselves:
+    @pytest.mark.parametrize(
+        "page",
+        [
+            "<meta http-equiv=refresh content=0>",
+            "<script>location.reload()</script>",
+            "<script>setInterval(() => history.pushState(0, '', '?' + Math.random()))</script>here",
+        ],
+    )
+    async def test_a_page_that_goes_round_for_ever_is_told_of_and_the_next_opens(
+        self, browser: Browser, site: Site, page: str
+    ) -> None:
+        site.pages |= {"/": page, "/next": "<title>Next</title>"}
+        await browser.act(f"goto('{site.url()}')")
+        assert "RootWebArea 'Next'" in (await browser.act(f"goto('{site.url('/next')}')")).content
+
+    async def test_redirects_without_end_are_refused(self, browser: Browser, site: Site) -> None:
+        async def again(request: web.Request) -> web.Response:
+            raise web.HTTPFound("/")
+
+        site.pages["/"] = again
+        seen = await browser.act(f"goto('{site.url()}')")
+        assert "ERR_TOO_MANY_REDIRECTS" in seen.last_browser_action_error
+
     async def test_four_hundred_dialogs_are_dismissed(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<script>for (let i = 0; i < 400; i++) alert('x' + i % 40)</script><h1>after</h1>"
         seen = await browser.browse(site.url())
