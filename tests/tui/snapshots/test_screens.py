@@ -1,0 +1,108 @@
+"""Every screen and pane as it looks, and the workspace at every size. HANDLOOM_SNAPSHOTS=write takes them anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.controller.halts import Halt, HaltKind
+from core.events import AgentState, BrowserOutputObservation, BrowseURLAction, EventSource, TaskTrackingAction
+from core.events import TaskTrackingObservation as Plan
+from tests.tui.frame.running import Running, running
+from tests.tui.snapshots.comparing import compare
+from tests.tui.snapshots.scenes import conversation
+from tui.leader import WhichKey
+
+SIZES = ((160, 48), (100, 30), (80, 24), (20, 5))
+SCREENS: dict[str, tuple[str, ...]] = {
+    "palette": ("ctrl+p",),
+    "help": ("f1",),
+    "settings": ("ctrl+x", "comma"),
+    "models": ("ctrl+x", "m"),
+    "themes": ("ctrl+x", "t"),
+    "sessions": ("ctrl+s",),
+    "jump": ("ctrl+x", "g"),
+    "statistics": ("ctrl+x", "dollar_sign"),
+    "mcp": ("ctrl+x", "M"),
+    "sandbox": ("ctrl+x", "s"),
+    "jobs": ("ctrl+x", "j"),
+    "rename": ("ctrl+x", "r"),
+    "copy-mode": ("ctrl+x", "k"),
+    "plan": ("ctrl+t",),
+    "find": ("ctrl+f", *"three"),
+    "events": ("f3", "f3"),
+    "event": ("f3", "up", "enter"),
+    "filter": ("f3", "slash", *"exit!=0", "enter"),
+    "terminal": ("f4", "f4"),
+    "browser": ("f5", "f5"),
+    "commands": ("slash",),
+}
+
+
+async def everything(it: Running) -> None:
+    """The conversation, with a plan and a page as well."""
+    await conversation(it, asks=False)
+    stream = it.session.stream
+    tasks = [{"title": "find it", "status": "done"}, {"title": "mend it", "status": "in_progress"}]
+    planned = await stream.append(TaskTrackingAction(command="plan", task_list=tasks))
+    await stream.append(Plan(command="plan", task_list=tasks), EventSource.ENVIRONMENT, planned.id)
+    opened = await stream.append(BrowseURLAction(url="http://localhost:8000/"))
+    page = BrowserOutputObservation(url="http://localhost:8000/", trigger_by_action="browse", content="Hello")
+    await stream.append(page, EventSource.ENVIRONMENT, opened.id)
+    await it.settle()
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_the_screen_looks_as_it_did(name: str) -> None:
+    async with running(size=(100, 30)) as it:
+        await everything(it)
+        await it.press(*SCREENS[name])
+        await it.settle()
+        compare(f"screen-{name}", it.app)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_the_workspace_looks_as_it_did(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        await everything(it)
+        compare(f"workspace-{size[0]}x{size[1]}", it.app)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_a_question_looks_as_it_did(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        await conversation(it)
+        compare(f"question-{size[0]}x{size[1]}", it.app)
+
+
+async def test_a_halt_looks_as_it_did() -> None:
+    async with running(size=(100, 30)) as it:
+        await conversation(it, asks=False)
+        halt = Halt(HaltKind.LIMIT)
+        await it.session.become(agent_state=AgentState.PAUSED, halt=halt, reason="100 answers were the limit.")
+        await it.settle()
+        compare("halt", it.app)
+
+
+async def test_the_leaders_keys_look_as_they_did() -> None:
+    async with running(size=(100, 30)) as it:
+        await conversation(it, asks=False)
+        await it.press("ctrl+x")
+        it.app.workspace.query_one(WhichKey).reveal()
+        await it.pilot.pause()
+        compare("screen-leader", it.app)
+
+
+async def test_two_conversations_side_by_side_look_as_they_did() -> None:
+    async with running(size=(160, 48)) as it:
+        await conversation(it, asks=False)
+        await it.press("ctrl+n")
+        await it.session.say("Another one.")
+        await it.press("ctrl+x", "v")
+        await it.settle()
+        compare("split", it.app)
+
+
+async def test_the_first_start_looks_as_it_did() -> None:
+    async with running(size=(100, 30), model=None) as it:
+        await it.settle()
+        compare("screen-start", it.app)
