@@ -83,7 +83,7 @@ class HandloomApp(Handlers, App[None]):
         self.manager: ConversationManager | None = None
         self.open_tabs: list[ConversationTab] = []
         self.current: ConversationTab | None = None
-        self.workspace = Workspace(clock)
+        self.workspace = Workspace(clock, self.serve_prompt)
         self.clock = clock
         self._connect = connect
         self.is_starting = True
@@ -112,7 +112,6 @@ class HandloomApp(Handlers, App[None]):
 
     def begin(self, problems: list[str]) -> None:
         """Called once, when the first frame is on the screen."""
-        self.serve_prompt()
         if problems:
             self.report("\n".join(problems))
         self.watch_themes()

@@ -109,9 +109,13 @@ class Workspace(Screen[None]):
     AUTO_FOCUS = "#prompt"
     TITLES = {"events": _("Events"), "terminal": _("Terminal"), "browser": _("Browser")}
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, on_ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_ready` is called once, when every part is there and no key has come yet."""
         super().__init__()
         self._clock = clock
+        self._on_ready = on_ready
         self.looked_at = "chat"
         self.side = "terminal"
         self.maximised_pane = False
@@ -152,6 +156,7 @@ class Workspace(Screen[None]):
         self.detail.border_subtitle = _("Enter unfolds · c copies · r as JSON")
         self.prompt.cursor_blink = False  # an idle screen paints nothing
         self.prompt.stands_in = self.query_one("#bottom")
+        self._on_ready()
         self.prompt.focus()
 
     # -- parts ---------------------------------------------------------------------------------------------------------
