@@ -12,7 +12,7 @@ PERIOD_S = 1 / FRAMES_PER_S
 SLOWEST_S = 0.25
 BUSY = 0.5
 """The share of the time that drawing may take."""
-TYPING_S = 0.12
+TYPING_S = 0.2
 """Between two frames while the user types."""
 TYPED_WITHIN_S = 0.4
 """After a key the user counts as typing."""
