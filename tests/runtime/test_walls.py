@@ -300,9 +300,12 @@ async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) ->
         script.chmod(0o755)
         await run(runtime, f"./{name} & sleep 1", timeout=20)
         begun_at = time.monotonic()
-        used = await runtime.usage()
-        assert used is not None
-        assert 50 < used.processes <= 150
+        most = 0
+        while most <= 50:  # it grows as fast as the machine lets it; the test's own limit ends the waiting
+            used = await runtime.usage()
+            assert used is not None
+            most = max(most, used.processes)
+        assert most <= 150
         assert "still here" in (await run(runtime, "echo still here")).content
         assert time.monotonic() - begun_at < 10
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
