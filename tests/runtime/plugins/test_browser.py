@@ -167,14 +167,6 @@ class TestActing:
 
 
 class TestPagesThatActByThemselves:
-    async def test_a_page_that_changes_its_address_for_ever_does_not_keep_the_next_from_opening(
-        self, browser: Browser, site: Site
-    ) -> None:
-        endless = "<script>setInterval(() => history.pushState(0, '', '?' + Math.random()))</script>here"
-        site.pages |= {"/": endless, "/next": "<title>Next</title>"}
-        await browser.act(f"goto('{site.url()}')")
-        assert "RootWebArea 'Next'" in (await browser.act(f"goto('{site.url('/next')}')")).content
-
     async def test_redirects_without_end_are_refused(self, browser: Browser, site: Site) -> None:
         async def again(request: web.Request) -> web.Response:
             raise web.HTTPFound("/")
