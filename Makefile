@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test check format bench campaign peers documents lock pictures clean
+.PHONY: help setup browser run test check format bench campaign peers documents lock engine pictures clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -27,14 +27,20 @@ run: setup ## the workspace in the current folder
 	@$(BIN)/handloom
 
 test: setup ## all tests; the last lines name each skip with its reason (HANDLOOM_REQUIRE=docker,browser makes skips failures)
-	@$(BIN)/python -m pytest tests/tui --numprocesses 3 --dist loadfile
-	@$(BIN)/python -m pytest --ignore tests/tui
+	@failed=0; \
+	$(BIN)/python -m pytest tests/tui --numprocesses 3 --dist loadfile || failed=1; \
+	$(BIN)/python -m pytest --ignore tests/tui -m "not alone" --numprocesses 2 --dist loadfile || failed=1; \
+	$(BIN)/python -m pytest --ignore tests/tui -m alone || failed=1; \
+	exit $$failed
 
 check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+engine: ## a container engine that answers, and a base for the sandbox's image, on a bare Debian; ends with DOCKER_HOST=...
+	@.ci/engine
 
 format: $(STAMP) ## put every file in shape
 	$(BIN)/ruff check --fix .
@@ -60,6 +66,9 @@ lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
 	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra dev --extra documents --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
 	  --custom-compile-command "make lock" -o requirements.lock
+	@$(VENV)-lock/bin/uv pip compile --quiet --group sandbox --constraints requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --custom-compile-command "make lock" -o runtime/image/requirements.lock
 	@rm -rf $(VENV)-lock
 
 clean: ## remove what setup made

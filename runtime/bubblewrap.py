@@ -12,14 +12,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from core import errors
 from runtime import protected, seccomp
-from runtime.protected import Mounts
+from runtime.protected import Mount, Mounts
 
 PROBE_TIMEOUT_S = 5.0
 """A run takes some ten milliseconds."""
@@ -87,10 +87,8 @@ class Walls:
     """What is in sight beyond the system, read-only."""
     hidden: tuple[Path, ...] = ()
     """What is out of sight even where it lies in the workspace or in what is readable."""
-    protected: tuple[str, ...] = protected.PROTECTED
-    """Relative to the workspace."""
-    nested: tuple[str, ...] = ()
-    """Repositories and names that are protected, below folders of the workspace."""
+    guarded: Callable[[], Mounts] = Mounts
+    """What protects the workspace, as it is when it is asked; nothing by default."""
     state: Path | None = None
     """What the sandbox may keep for the next one; seen as `state_inside`, wherever it lies."""
     user: tuple[int, int] | None = None
@@ -109,7 +107,7 @@ class Walls:
         """
         programs = (Path(sys.prefix), Path(sys.base_prefix), *_code())
         try:
-            guards = protected.mounts(self.workspace, self.protected, self.nested)
+            guards = self.guarded()
         except (protected.ProtectionError, OSError) as error:
             raise BubblewrapError(str(error)) from error
         opened = [*self.readable, *programs, *guards.opened, self.workspace, self.private]
@@ -129,8 +127,10 @@ class Walls:
             command += ["--bind", str(self.state), str(self.state_inside)]
         for path in self.hidden:
             if any(path.is_relative_to(shown) for shown in opened) and path.is_dir():
-                command += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
-        return [*command, *guards.arguments, "--chdir", str(self.workspace), *self._identity()], guards
+                command += _empty(path)
+        for mount in guards.mounts:
+            command += _mounted(mount)
+        return [*command, "--chdir", str(self.workspace), *self._identity()], guards
 
     def _identity(self) -> list[str]:
         """The end of bubblewrap's arguments, and what makes root somebody else."""
@@ -235,6 +235,16 @@ def _bwrap() -> str:
 def _code() -> tuple[Path, ...]:
     """The folders of our own packages, which need not be below the interpreter's."""
     return tuple(Path(module.__file__ or "").parent.resolve() for module in (errors, protected))
+
+
+def _mounted(mount: Mount) -> list[str]:
+    if mount.access == "empty":
+        return _empty(mount.path)
+    return ["--bind" if mount.access == "open" else "--ro-bind", str(mount.path), str(mount.path)]
+
+
+def _empty(path: Path) -> list[str]:
+    return ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
 
 
 def _system() -> list[str]:

@@ -2,13 +2,16 @@
 
 What the sandbox says is decoded by `protocol`; what cannot be reached, breaks off or makes no sense is a
 RuntimeUnavailableError that says what to do next. There is no time limit here but the one to connect: an
-action ends by its own, in the sandbox.
+action ends by its own, in the sandbox. No redirect is followed: the key is for one server. Where the link may break
+although the sandbox lives, `lasting_client` has the sibling that survives it.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator, Callable
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -49,11 +52,20 @@ _OTHER_VERSION = (
 class ActionExecutionClient:
     """Talks to one action server. Belongs to the running loop.
 
-    `uds` is the path of its socket; without it, `url` is its address.
+    `uds` is the path of its socket; without it, `url` is its address, and `tls` says which certificates are believed.
+    `headers` go with every request.
     """
 
-    def __init__(self, key: str, *, uds: str | None = None, url: str = "http://localhost") -> None:
-        connector = aiohttp.UnixConnector(uds) if uds is not None else aiohttp.TCPConnector()
+    def __init__(
+        self,
+        key: str,
+        *,
+        uds: str | None = None,
+        url: str = "http://localhost",
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        connector = aiohttp.UnixConnector(uds) if uds is not None else aiohttp.TCPConnector(ssl=tls or True)
         self._url = url.rstrip("/")
         self._answers: set[aiohttp.ClientResponse] = set()
         """That are being read."""
@@ -61,7 +73,7 @@ class ActionExecutionClient:
         """The life of the server that answered first; None where none has yet, or it does not say."""
         self._session = aiohttp.ClientSession(
             connector=connector,
-            headers={KEY_HEADER: key, VERSION_HEADER: str(PROTOCOL_VERSION)},
+            headers={**(headers or {}), KEY_HEADER: key, VERSION_HEADER: str(PROTOCOL_VERSION)},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
             trust_env=False,
         )
@@ -78,7 +90,7 @@ class ActionExecutionClient:
         """Whether the server answers, in time, and takes our key."""
         timeout = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
         try:
-            async with self._session.get(f"{self._url}/alive", timeout=timeout) as response:
+            async with self._request("GET", "/alive", timeout=timeout) as response:
                 self._recognise(response)
                 return response.status == 200
         except (aiohttp.ClientError, TimeoutError, RuntimeUnavailableError):
@@ -99,24 +111,24 @@ class ActionExecutionClient:
     async def end_job(self, pid: int) -> None:
         """End one and everything below it. Raises UsageError where there is none, RuntimeUnavailableError."""
         try:
-            async with self._session.delete(f"{self._url}/jobs/{pid}") as response:
+            async with self._request("DELETE", f"/jobs/{pid}") as response:
                 self._recognise(response)
                 if response.status == 404:
                     raise UsageError(f"There is no job {pid} any more.")
                 if response.status != 200:
-                    raise RuntimeUnavailableError(await _refusal(response))
+                    raise RuntimeUnavailableError(await refusal(response))
         except aiohttp.ClientError as error:
-            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
+            raise self._lost(error) from error
 
     async def _asked(self, path: str, read: Callable[[Any], T]) -> T:
         """What an answer in JSON says. Raises RuntimeUnavailableError."""
         try:
-            async with self._session.get(self._url + path, timeout=_ASKED) as response:
+            async with self._request("GET", path, timeout=_ASKED) as response:
                 self._recognise(response)
                 response.raise_for_status()
                 return read(await response.json())
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
+            raise self._lost(error) from error
 
     async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
         """Have one action carried out; frames go to `on_frame` as they come.
@@ -125,37 +137,60 @@ class ActionExecutionClient:
         """
         headers = {"Accept": NDJSON_TYPE, "Content-Type": JSON_TYPE}
         body = io.BytesIO(encode_request(action, action_id))
-        lines = LineSplitter()
         try:
-            async with self._session.post(f"{self._url}/execute_action", data=body, headers=headers) as response:
+            async with self._request("POST", "/execute_action", data=body, headers=headers) as response:
                 self._recognise(response)
                 if response.status != 200:
-                    raise RuntimeUnavailableError(await _refusal(response))
-                self._answers.add(response)
-                try:
-                    async for data in response.content.iter_any():
-                        for line in lines.feed(data):
-                            said = decode_line(line)
-                            if isinstance(said, Observation):
-                                return said
-                            on_frame(said)
-                except BaseException:
-                    response.close()
-                    raise
-                finally:
-                    self._answers.discard(response)
+                    raise RuntimeUnavailableError(await refusal(response))
+                observation = await self._read(response, on_frame)
         except (aiohttp.ClientError, ProtocolError) as error:
-            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
-        raise RuntimeUnavailableError(_GONE.format(reason="its answer ended without an observation"))
+            raise self._lost(error) from error
+        if observation is None:
+            raise self._lost("its answer ended without an observation")
+        return observation
+
+    async def _read(
+        self,
+        response: aiohttp.ClientResponse,
+        on_frame: Callable[[Frame], None],
+        on_sign_of_life: Callable[[], None] = lambda: None,
+    ) -> Observation | None:
+        """Hand on the frames of an answer; the observation at its end, None where it ends without one.
+
+        Whatever comes is a sign of life; an empty line is that and nothing else. Who stops reading closes the answer.
+        Raises ClientError, ProtocolError.
+        """
+        lines = LineSplitter()
+        self._answers.add(response)
+        try:
+            async for data in response.content.iter_any():
+                on_sign_of_life()
+                for line in filter(None, lines.feed(data)):
+                    said = decode_line(line)
+                    if isinstance(said, Observation):
+                        return said
+                    on_frame(said)
+        except BaseException:
+            response.close()
+            raise
+        finally:
+            self._answers.discard(response)
+        return None
+
+    def _request(self, method: str, path: str, **options: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """A request to the server and to nobody else."""
+        return self._session.request(method, self._url + path, allow_redirects=False, **options)
+
+    def _lost(self, reason: object) -> RuntimeUnavailableError:
+        """What is said of a server that cannot be reached, or that breaks off."""
+        return RuntimeUnavailableError(_GONE.format(reason=reason))
 
     def _recognise(self, response: aiohttp.ClientResponse) -> None:
         """Raise RuntimeUnavailableError for the answer of another server than the first, or of another version.
 
         Requests name the server that they are meant for, so another one has carried out nothing.
         """
-        theirs = response.headers.get(VERSION_HEADER, str(PROTOCOL_VERSION))
-        if theirs != str(PROTOCOL_VERSION):
-            raise RuntimeUnavailableError(_OTHER_VERSION.format(theirs=theirs[:20], ours=PROTOCOL_VERSION))
+        self._check_version(response)
         instance = response.headers.get(INSTANCE_HEADER)
         if self._instance is None and instance is not None:
             self._instance = instance
@@ -163,28 +198,39 @@ class ActionExecutionClient:
         if instance != self._instance:
             raise RuntimeUnavailableError(_GONE.format(reason=_ANOTHER))
 
+    def _check_version(self, response: aiohttp.ClientResponse) -> None:
+        theirs = response.headers.get(VERSION_HEADER, str(PROTOCOL_VERSION))
+        if theirs != str(PROTOCOL_VERSION):
+            raise RuntimeUnavailableError(_OTHER_VERSION.format(theirs=theirs[:20], ours=PROTOCOL_VERSION))
+
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
         """The page in the browser as it changes, at most five times a second, until the server ends.
 
         A reader who is slow skips pictures. Pictures are made for as long as somebody reads: close the generator, or
         cancel its reader. Raises UsageError where there is no browser, RuntimeUnavailableError.
         """
-        lines = LineSplitter()
         try:
-            async with self._session.get(f"{self._url}/browser/stream") as response:
-                self._recognise(response)
-                if response.status == 404:
-                    raise UsageError("This sandbox has no browser. Start it with the plugin `browser`.")
-                if response.status != 200:
-                    raise RuntimeUnavailableError(await _refusal(response))
-                async for data in response.content.iter_any():
-                    for line in lines.feed(data):
-                        if isinstance(said := decode_line(line), PageShown):
-                            yield said
-                    if self._session.closed:  # while the reader was at work
-                        return
+            async with aclosing(self._pages()) as pages:
+                async for page in pages:
+                    yield page
         except (aiohttp.ClientError, ProtocolError) as error:
-            raise RuntimeUnavailableError(_GONE.format(reason=error)) from error
+            raise self._lost(error) from error
+
+    async def _pages(self) -> AsyncGenerator[PageShown, None]:
+        """`watch_page` over one connection. Raises ClientError and ProtocolError, too."""
+        lines = LineSplitter()
+        async with self._request("GET", "/browser/stream") as response:
+            self._recognise(response)
+            if response.status == 404:
+                raise UsageError("This sandbox has no browser. Start it with the plugin `browser`.")
+            if response.status != 200:
+                raise RuntimeUnavailableError(await refusal(response))
+            async for data in response.content.iter_any():
+                for line in lines.feed(data):
+                    if isinstance(said := decode_line(line), PageShown):
+                        yield said
+                if self._session.closed:  # while the reader was at work
+                    return
 
     async def aclose(self) -> None:
         """Let go of the connections; who waits for an observation gets RuntimeUnavailableError. May be called twice."""
@@ -193,6 +239,7 @@ class ActionExecutionClient:
         await self._session.close()
 
 
-async def _refusal(response: aiohttp.ClientResponse) -> str:
+async def refusal(response: aiohttp.ClientResponse) -> str:
+    """What is said of an answer with another status than 200."""
     detail = (await response.text())[:500]
     return f"The sandbox refused the action with status {response.status}: {detail}. Restart the runtime."

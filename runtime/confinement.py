@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,23 +17,22 @@ from typing import Literal
 
 from core.errors import RuntimeUnavailableError
 from runtime import bubblewrap, git_identity, protected
-from runtime.control_group import ControlGroup, Limits
+from runtime.control_group import ControlGroup, Limits, described
 from runtime.egress import ALLOWED_HOSTS
-from runtime.environment import without_secrets
-from runtime.survey import Baseline, nested_places
+from runtime.shortages import memory_ran_out
+from runtime.way_out import way_out
+from runtime.workspace_guard import WorkspaceGuard
 
-MB = 1024 * 1024
-PROXY_START_S = 10.0
 _ENTER = 'for file in $0; do echo $$ > "$file"; done; exec "$@"'
 """Goes into its control groups before it becomes the command, so that nothing is ever outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """How a local sandbox is to be separated."""
+    """How a sandbox on this machine is to be separated."""
 
     kind: Literal["auto", "bubblewrap", "none"] = "none"
-    """`auto` takes bubblewrap where it works, `bubblewrap` refuses to start where it does not."""
+    """Of a local one: `auto` takes bubblewrap where it works, `bubblewrap` refuses to start where it does not."""
     allowed_hosts: tuple[str, ...] = ()
     """Whom its programs may call, as `egress` reads it; without walls nobody asks."""
     readable_paths: tuple[Path, ...] = ()
@@ -44,6 +42,12 @@ class Isolation:
     protected_paths: tuple[str, ...] = protected.PROTECTED
     """What is read-only in the workspace, relative to it."""
     limits: Limits = field(default_factory=Limits)
+
+    def allowing(self, host: str, folder: str) -> Isolation:
+        """The same with this host and this folder let through; empty names none."""
+        hosts = (*self.allowed_hosts, host) if host else self.allowed_hosts
+        paths = (*self.readable_paths, Path(folder)) if folder else self.readable_paths
+        return replace(self, allowed_hosts=hosts, readable_paths=paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,8 @@ class Confinement:
     def __init__(self, workspace: Path, isolation: Isolation) -> None:
         self._workspace = workspace
         self._isolation = isolation
-        self.state: Path | None = None
-        """Where the server keeps what shall outlast it."""
-        self._baseline: Baseline | None = None
-        self._held: protected.Held | None = None
+        self._state: Path | None = None
+        self._guard = WorkspaceGuard(workspace, isolation.protected_paths)
         self._group: ControlGroup | None = None
         self._killed = 0
         self.why_open = "" if isolation.kind == "none" else self._why_not()
@@ -76,33 +78,38 @@ class Confinement:
         self.is_closed = isolation.kind != "none" and not self.why_open
         """Whether there are walls."""
 
+    @property
+    def state(self) -> Path | None:
+        """Where the server keeps what shall outlast it; what there was at first is kept beside it."""
+        return self._state
+
+    @state.setter
+    def state(self, folder: Path) -> None:
+        self._state = folder
+        self._guard.kept = folder.with_name(f"{folder.name}.before")
+
     def allow(self, host: str, folder: str) -> None:
         """More that the walls let through, from the next opening on."""
-        hosts = (*self._isolation.allowed_hosts, host) if host else self._isolation.allowed_hosts
-        paths = (*self._isolation.readable_paths, Path(folder)) if folder else self._isolation.readable_paths
-        self._isolation = replace(self._isolation, allowed_hosts=hosts, readable_paths=paths)
+        self._isolation = self._isolation.allowing(host, folder)
 
     def fallen(self) -> str:
         """Which wall fell since the opening, for the user; empty where they stand. Blocks for a moment."""
-        replaced = self._held.replaced() if self._held is not None else None
-        return "" if replaced is None else f"{replaced} was replaced on this machine, so it is not protected any more"
+        return self._guard.fallen()
 
     def starved(self) -> str:
         """What to tell where processes were killed for want of memory since this was asked last; empty where none was.
 
-        Blocks for a moment.
+        Behind walls only: without them the server sees its group itself, and tells. Blocks for a moment.
         """
+        if not self.is_closed:
+            return ""
         before, self._killed = self._killed, self._group.killed_for_memory() if self._group is not None else 0
         most = self._isolation.limits.memory_bytes
-        if self._killed <= before or most is None:
-            return ""
-        return f"The sandbox ran out of memory, so a process was killed: all together may use {most // MB} MB."
+        return memory_ran_out(most) if self._killed > before else ""
 
     def left_behind(self) -> list[str]:
         """What is there now, and was not when the conversation began, that the host would carry out. Blocks."""
-        if self._baseline is None and self.is_closed and (kept := self._kept_beginning) is not None and kept.exists():
-            self._baseline = self._first_look()
-        return [] if self._baseline is None else self._baseline.new()
+        return self._guard.left_behind() if self.is_closed else []
 
     def _why_not(self) -> str:
         try:
@@ -119,8 +126,7 @@ class Confinement:
             home=home,
             readable=readable,
             hidden=tuple(path.resolve() for path in self._isolation.hidden_paths),
-            protected=self._isolation.protected_paths,
-            nested=nested_places(self._baseline.first.places) if self._baseline else (),
+            guarded=self._guard.mounts,
             state=self.state,
             user=bubblewrap.somebody(self._workspace),
         )
@@ -139,7 +145,7 @@ class Confinement:
             files = await asyncio.to_thread(group.make)
             stack.push_async_callback(asyncio.to_thread, group.remove)
             enter = ("/bin/sh", "-c", _ENTER, " ".join(map(str, files))) if files else ()
-            limits = tuple(_described(self._isolation.limits, group.applied, self.is_closed))
+            limits = tuple(described(self._isolation.limits, group.applied, self.is_closed))
             launch = Launch(enter, self._limits_of_each(group.applied), limits=limits)
             yield await (self._walled_in(launch, folder, stack) if self.is_closed else self._in_the_open(launch))
 
@@ -156,19 +162,19 @@ class Confinement:
     def _limits_of_each(self, applied: frozenset[str]) -> tuple[str, ...]:
         limits = self._isolation.limits
         memory = None if "memory" in applied else limits.memory_of_each_bytes
-        wanted = {"--max-memory": memory, "--max-file": limits.file_bytes}
+        wanted = {"--max-memory": memory, "--max-file": limits.file_bytes, "--min-free": limits.free_bytes}
         if self.is_closed:  # outside, all of the user's processes would count
             wanted["--max-processes"] = limits.processes
         return tuple(word for name, most in wanted.items() if most is not None for word in (name, str(most)))
 
     async def _walled_in(self, launch: Launch, folder: Path, stack: AsyncExitStack) -> Launch:
         try:
-            self._baseline = await asyncio.to_thread(self._first_look)
+            await asyncio.to_thread(self._guard.look)
             walls = await asyncio.to_thread(self._walls, folder)
             words, guards = await asyncio.to_thread(walls.command)
             words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.handed_over(words))
-            self._held = await asyncio.to_thread(protected.Held, guards, walls.user)
-            stack.push_async_callback(asyncio.to_thread, self._held.close)
+            await asyncio.to_thread(self._guard.hold, guards, walls.user)
+            stack.push_async_callback(asyncio.to_thread, self._guard.release)
             if walls.state is not None:
                 await asyncio.to_thread(_make_state, walls.state, walls.user)
             environ = await asyncio.to_thread(git_identity.settings_for, folder)
@@ -179,45 +185,10 @@ class Confinement:
         if walls.state is not None:
             options += ("--state-dir", str(walls.state_inside))
         if self._isolation.allowed_hosts:
-            options += ("--proxy", str(await self._open_a_way_out(folder, walls.user, stack)))
+            socket = folder / "way-out"
+            await stack.enter_async_context(way_out(socket, self._isolation.allowed_hosts, walls.user))
+            options += ("--proxy", str(socket))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
-
-    @property
-    def _kept_beginning(self) -> Path | None:
-        """Beside what the sandbox may keep, where it sees nothing."""
-        return None if self.state is None else self.state.with_name(f"{self.state.name}.before")
-
-    def _first_look(self) -> Baseline:
-        before = self._baseline.before if self._baseline is not None else None
-        return Baseline(self._workspace, self._isolation.protected_paths, self._kept_beginning, before)
-
-    async def _open_a_way_out(self, folder: Path, user: tuple[int, int] | None, stack: AsyncExitStack) -> Path:
-        socket = folder / "way-out"
-        allowed = [word for host in self._isolation.allowed_hosts for word in ("--allow", host)]
-        proxy = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "runtime.egress", "--uds", str(socket), *allowed),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd="/",
-            env=without_secrets(os.environ),
-            start_new_session=True,
-        )
-        assert proxy.stdin is not None
-        assert proxy.stdout is not None
-        assert proxy.stderr is not None
-        stack.push_async_callback(proxy.wait)
-        stack.callback(proxy.stdin.close)
-        try:
-            async with asyncio.timeout(PROXY_START_S):
-                if await proxy.stdout.readline():
-                    if user is not None:
-                        await asyncio.to_thread(os.chown, socket, *user)
-                    return socket
-                said = (await proxy.stderr.read()).decode("utf-8", "replace").strip()
-        except TimeoutError:
-            said = "it did not start in time"
-        raise RuntimeUnavailableError(f"The sandbox has no way out: {said}. Correct sandbox.allowed_hosts.")
 
 
 def _make_state(folder: Path, user: tuple[int, int] | None) -> None:
@@ -231,17 +202,3 @@ def _hand_over(folder: Path, user: tuple[int, int] | None) -> None:
     if user is not None:
         for path in (folder, *folder.iterdir()):
             os.chown(path, *user)
-
-
-def _described(limits: Limits, applied: frozenset[str], is_closed: bool) -> Iterator[str]:
-    """The limits that hold, and for whom: for all processes together, or for each."""
-    if limits.memory_bytes is not None and "memory" in applied:
-        yield f"{limits.memory_bytes // MB} MB of memory in all"
-    elif limits.memory_of_each_bytes is not None:
-        yield f"{limits.memory_of_each_bytes // MB} MB of memory for each process"
-    if limits.cpus is not None and "cpu" in applied:
-        yield f"{limits.cpus:g} processors"
-    if limits.processes is not None and ("pids" in applied or is_closed):
-        yield f"{limits.processes} processes and threads"
-    if limits.file_bytes is not None:
-        yield f"{limits.file_bytes // MB} MB for one file"

@@ -7,6 +7,7 @@ Root may; a user may below what systemd has delegated to them. Where none can be
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,10 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
 """Over which the share of the processor is counted; the kernel's own choice."""
+EVERY = frozenset({"memory", "cpu", "pids"})
+MB = 1024 * 1024
+_UNBOUNDED = 2**62
+"""The first version writes a number near 2**63 where there is no bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class Limits:
     """Processes and threads at once."""
     file_bytes: int | None = None
     """The longest file that can be written."""
+    free_bytes: int | None = None
+    """What stays free on the workspace's disk: where less is left, what runs is ended."""
 
 
 class ControlGroup:
@@ -57,12 +64,7 @@ class ControlGroup:
 
     def killed_for_memory(self) -> int:
         """How many of its processes the kernel has killed since the group was made, because memory ran out."""
-        for folder in self._folders:
-            for file in ("memory.events", "memory.oom_control"):
-                with suppress(OSError, ValueError):
-                    counts = dict(line.split() for line in (folder / file).read_text().splitlines())
-                    return int(counts.get("oom_kill", 0))
-        return 0
+        return next((kills for folder in self._folders if (kills := _kills_in(folder)) is not None), 0)
 
     def remove(self) -> None:
         """Take the group away, once its processes have ended."""
@@ -85,23 +87,64 @@ class ControlGroup:
         return wanted
 
 
+def own_kills() -> int:
+    """How many processes of our own group the kernel has killed because memory ran out; 0 where it is out of sight."""
+    folder = _own_memory()
+    return (folder is not None and _kills_in(folder)) or 0
+
+
+def own_memory_bytes() -> int | None:
+    """The memory that our own group may use in all; None where there is no bound, or none in sight."""
+    if (folder := _own_memory()) is None:
+        return None
+    for file in ("memory.max", "memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            most = int((folder / file).read_text())
+            return most if most < _UNBOUNDED else None
+    return None
+
+
+def own_processes() -> int | None:
+    """How many processes and threads our own group may have; None where there is no bound, or none in sight."""
+    top, below = _own("pids") or (ROOT, "")
+    for folder in (top / below, top):
+        with suppress(OSError, ValueError):  # `max` is no number
+            return int((folder / "pids.max").read_text())
+    return None
+
+
+def _own_memory() -> Path | None:
+    """The folder that tells of our own group's memory: below the group's name or, in a container, at the top."""
+    top, below = _own("memory") or (ROOT, "")
+    return next((folder for folder in (top / below, top) if _kills_in(folder) is not None), None)
+
+
+def _kills_in(folder: Path) -> int | None:
+    for file in ("memory.events", "memory.oom_control"):
+        with suppress(OSError, ValueError):
+            counts = dict(line.split() for line in (folder / file).read_text().splitlines())
+            return int(counts.get("oom_kill", 0))
+    return None
+
+
+def _own(controller: str) -> tuple[Path, str] | None:
+    """Where the tree of groups with this controller begins, and the path of our own in it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if number == "0" and not controllers and (ROOT / "cgroup.controllers").exists():
+                return ROOT, path.lstrip("/")
+            if controller in controllers.split(","):
+                return ROOT / controller, path.lstrip("/")
+    return None
+
+
 def _places(controller: str, name: str) -> list[Path]:
     """Where a group with this controller could be made: in our own group, or beside it."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
+    if (own := _own(controller)) is None:
         return []
-    for line in lines:
-        number, controllers, path = line.split(":", 2)
-        below = path.lstrip("/")
-        if number == "0" and not controllers and (ROOT / "cgroup.controllers").exists():
-            own = ROOT / below
-        elif controller in controllers.split(","):
-            own = ROOT / controller / below
-        else:
-            continue
-        return [own / name, own.parent / name] if below else [own / name]
-    return []
+    top, below = own
+    return [top / below / name, (top / below).parent / name] if below else [top / name]
 
 
 def _make(folder: Path, controller: str, files: dict[str, str]) -> bool:
@@ -126,3 +169,19 @@ def _write(file: Path, text: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def described(limits: Limits, applied: frozenset[str] = EVERY, is_closed: bool = True) -> Iterator[str]:
+    """The limits that hold, for people: for all processes together where a group applies them, or for each."""
+    if limits.memory_bytes is not None and "memory" in applied:
+        yield f"{limits.memory_bytes // MB} MB of memory in all"
+    elif limits.memory_of_each_bytes is not None:
+        yield f"{limits.memory_of_each_bytes // MB} MB of memory for each process"
+    if limits.cpus is not None and "cpu" in applied:
+        yield f"{limits.cpus:g} processors"
+    if limits.processes is not None and ("pids" in applied or is_closed):
+        yield f"{limits.processes} processes and threads"
+    if limits.file_bytes is not None:
+        yield f"{limits.file_bytes // MB} MB for one file"
+    if limits.free_bytes is not None:
+        yield f"{limits.free_bytes // MB} MB of the disk stay free"

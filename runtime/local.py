@@ -15,18 +15,17 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from core.errors import RuntimeUnavailableError
-from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown
-from core.usage import Job, SandboxUsage
+from core.saying import Say
 from runtime.cancellation import seen_through
 from runtime.confinement import Confinement, Isolation, Launch
 from runtime.environment import without_secrets
+from runtime.served import ServedRuntime
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
@@ -42,7 +41,7 @@ SOCKET_PATH_BYTES = 100
 """macOS takes 104 for the path of a socket, Linux 108."""
 
 
-class LocalRuntime:
+class LocalRuntime(ServedRuntime):
     """Carries out actions on this machine. Implements core.ports.Runtime.
 
     `options` go to the server as they are, such as `--no-change-timeout`. Making one blocks for some ten milliseconds
@@ -52,16 +51,13 @@ class LocalRuntime:
     def __init__(
         self, working_dir: str | Path, *, options: tuple[str, ...] = (), isolation: Isolation | None = None
     ) -> None:
+        super().__init__()
         self._working_dir = Path(working_dir).resolve()
         self._options = options
         self._confinement = Confinement(self._working_dir, isolation or Isolation())
         self._around = AsyncExitStack()
-        self._limits: tuple[str, ...] = ()
-        self._starting = asyncio.Lock()
-        self._started = asyncio.Condition()
         self._folder: Path | None = None
         self._server: asyncio.subprocess.Process | None = None
-        self._client: ActionExecutionClient | None = None
 
     @property
     def isolation(self) -> str:
@@ -89,76 +85,17 @@ class LocalRuntime:
         """The server's process while there is one."""
         return self._server.pid if self._server is not None else None
 
-    async def start(self) -> None:
-        """Start the server unless it runs. Raises RuntimeUnavailableError; may be called again then."""
-        async with self._starting:
-            if self._client is not None and await self._client.alive():
-                return
-            await seen_through(self._end())
-            try:
-                await self._start()
-            except BaseException:
-                await seen_through(self._end())
-                raise
-
-    async def execute(self, action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
-        """Carry out one action. Raises RuntimeUnavailableError where the server is not there; see `start`."""
-        if self._client is None:
-            raise RuntimeUnavailableError("The local runtime is not started. Start it first.")
-        if fallen := await asyncio.to_thread(self._confinement.fallen):
-            await self.aclose()
-            raise RuntimeUnavailableError(f"{fallen}. The sandbox was ended; the next action starts a new one.")
-        observation = await self._client.execute(action, action_id, on_frame)
-        if isinstance(observation, CmdOutputObservation) and (
-            starved := await asyncio.to_thread(self._confinement.starved)
-        ):
-            metadata = observation.metadata
-            metadata = metadata.model_copy(update={"suffix": f"{metadata.suffix}\n[{starved}]"})
-            return observation.model_copy(update={"metadata": metadata})
-        return observation
-
-    async def usage(self) -> SandboxUsage | None:
-        """What the server and everything that it started use; None before the start. Raises RuntimeUnavailableError."""
-        if self._client is None:
-            return None
-        return await self._client.usage(self._limits)
-
     async def left_behind(self) -> list[str]:
         """What is in the workspace since the conversation began that this machine would carry out, a line each."""
         return await asyncio.to_thread(self._confinement.left_behind)
 
-    async def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """The page in the browser; see core.ports.Runtime."""
-        client: ActionExecutionClient | None = None
-        while True:
-            client = await self._client_after(client)
-            with suppress(RuntimeUnavailableError):  # it ended; whoever acts is told
-                async with aclosing(client.watch_page()) as pages:
-                    async for page in pages:
-                        yield page
+    async def _fallen(self) -> str:
+        return await asyncio.to_thread(self._confinement.fallen)
 
-    async def _client_after(self, known: ActionExecutionClient | None) -> ActionExecutionClient:
-        """The client of the server that runs, once that is another one than this."""
-        async with self._started:
-            await self._started.wait_for(lambda: self._client not in (None, known))
-            assert self._client is not None
-            return self._client
+    async def _remark(self) -> str:
+        return await asyncio.to_thread(self._confinement.starved)
 
-    async def jobs(self) -> list[Job]:
-        """What commands started and still runs; none before the start. Raises RuntimeUnavailableError."""
-        return [] if self._client is None else await self._client.jobs()
-
-    async def end_job(self, pid: int) -> None:
-        """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
-        if self._client is not None:
-            await self._client.end_job(pid)
-
-    async def aclose(self) -> None:
-        """End the server and everything that it started. May be called twice."""
-        async with self._starting:
-            await seen_through(self._end())
-
-    async def _start(self) -> None:
+    async def _open(self, say: Say) -> ActionExecutionClient:
         if not await asyncio.to_thread(self._working_dir.is_dir):
             raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
         await asyncio.to_thread(_remove_abandoned, Path(tempfile.gettempdir()))
@@ -181,9 +118,8 @@ class LocalRuntime:
         if not ready:
             said = (await asyncio.to_thread(log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
             raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
-        async with self._started:
-            self._client = client.ActionExecutionClient(key, uds=str(path))
-            self._started.notify_all()
+        opened: ActionExecutionClient = client.ActionExecutionClient(key, uds=str(path))
+        return opened
 
     async def _make_server(self, launch: Launch, path: Path, key_file: Path, stderr: BinaryIO) -> None:
         self._server = await asyncio.create_subprocess_exec(
@@ -201,12 +137,9 @@ class LocalRuntime:
             start_new_session=True,
         )
 
-    async def _end(self) -> None:
-        client, self._client = self._client, None
+    async def _shut(self) -> None:
         server, self._server = self._server, None
         folder, self._folder = self._folder, None
-        if client is not None:
-            await client.aclose()
         if server is not None:
             await _end_process(server)
         await self._around.aclose()

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 PROTECTED = (
     ".claude",
@@ -37,20 +38,36 @@ PROTECTED = (
 MAX_PATH_CHARS = 4096
 _GIT_FILES = ("config", "config.worktree")
 _GIT_FOLDERS = ("hooks", "modules")
+COMMON_DIR = "commondir"
+"""In a repository's folder: where else git finds its settings and hooks; see gitrepository-layout(5)."""
+ITSELF = ".\n"
+"""A common folder that is no other one: what a placeholder says, since git reads the file wherever it is."""
+MAX_WORKTREES = 50
 
 
 class ProtectionError(Exception):
     """A path that cannot be protected; the text says which and what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A path that is mounted on itself. The order of mounts counts: one may lie in another."""
+
+    path: Path
+    access: Literal["open", "read-only", "empty"]
+    """`open` keeps it from being renamed, `empty` shows a folder in which nothing can be made."""
+    is_placeholder: bool = False
+    """Whether what it is mounted on is there for it alone."""
+
+
 @dataclass
 class Mounts:
     """What protects a workspace."""
 
-    arguments: list[str] = field(default_factory=list)
-    """Bubblewrap's, in order."""
+    mounts: list[Mount] = field(default_factory=list)
+    """In order."""
     placeholders: list[Path] = field(default_factory=list)
-    """What has to be there first."""
+    """What has to be there first: empty folders, and files with ITSELF in them where that is the name."""
     guarded: list[Path] = field(default_factory=list)
     """Every mount point."""
     opened: list[Path] = field(default_factory=list)
@@ -75,7 +92,8 @@ def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) ->
             common = worktree.parent.parent
             found.opened.append(common)
             _protect_repository(common, found)
-            _protect(worktree / "config.worktree", found)
+            if worktree / COMMON_DIR not in found.guarded:
+                _protect_worktree(worktree, found)
     for path in (workspace / name for name in nested):
         with suppress(ProtectionError, OSError):
             (_protect_repository if path.name == ".git" else _protect)(path, found)
@@ -85,12 +103,47 @@ def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) ->
 def _protect_repository(git: Path, found: Mounts) -> None:
     """Leave a repository's folder writable, but for what git carries out."""
     found.guarded.append(git)
-    found.arguments += ["--bind", str(git), str(git)]  # a mount cannot be renamed, and what is in it goes with it
+    found.mounts.append(Mount(git, "open"))  # a mount cannot be renamed, and what is in it goes with it
     for name in _GIT_FILES:
         if _kind(git / name) or name == "config.worktree":
             _protect(git / name, found)
     for name in _GIT_FOLDERS:
         _protect(git / name, found)
+    _protect_common_dir(git / COMMON_DIR, found)
+    for worktree in sorted(_folders(git / "worktrees"))[:MAX_WORKTREES]:
+        _protect_worktree(worktree, found)
+
+
+def _protect_worktree(worktree: Path, found: Mounts) -> None:
+    """Leave what a repository knows of a worktree writable, but for where git finds settings and hooks."""
+    for name in (COMMON_DIR, "config.worktree"):
+        _protect(worktree / name, found)
+
+
+def _protect_common_dir(file: Path, found: Mounts) -> None:
+    if _kind(file) is None or is_placeholder(file):
+        found.placeholders.append(file)
+        found.guarded.append(file)
+        found.mounts.append(Mount(file, "read-only", is_placeholder=True))
+    else:
+        _protect(file, found)
+
+
+def is_placeholder(file: Path) -> bool:
+    """Whether a file says no more than a placeholder does."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with open(fd, "rb") as opened:
+        return stat.S_ISREG(os.fstat(fd).st_mode) and opened.read(len(ITSELF) + 1) == ITSELF.encode()
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return [entry for entry in path.iterdir() if _kind(entry) == stat.S_IFDIR]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _worktree_of(file: Path) -> Path | None:
@@ -128,12 +181,20 @@ class Held:
         """One that is not what it was when the sandbox was started, and so is not protected in it any more."""
         return next((path for path, identity in self._identities.items() if _identity(path) != identity), None)
 
-    def close(self) -> None:
-        """Let go of the placeholders. One that is not empty, or gone, is not ours any more."""
+    def identities(self) -> tuple[tuple[int, int], ...]:
+        """Device and number of every mount point, in order."""
+        return tuple(identity for identity in self._identities.values() if identity is not None)
+
+    def close(self, *, leave: bool = False) -> None:
+        """Let go of the placeholders; `leave` has them stay, for a sandbox that outlasts us.
+
+        One that is not empty, or gone, is not ours any more.
+        """
         for path, lock in self._locks.items():
             with suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.rmdir()
+                if not leave:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove_placeholder(path)
             os.close(lock)
         self._locks.clear()
 
@@ -141,8 +202,8 @@ class Held:
 def _locked(path: Path, owner: tuple[int, int] | None) -> int:
     """A placeholder that nobody removes as long as the answer, a descriptor, is open."""
     while True:
-        path.mkdir(mode=0o755, exist_ok=True)
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        _make_placeholder(path)
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.flock(lock, fcntl.LOCK_SH)  # whoever holds it alone is about to remove it
         status = os.fstat(lock)
         if _identity(path) == (status.st_dev, status.st_ino):
@@ -150,6 +211,24 @@ def _locked(path: Path, owner: tuple[int, int] | None) -> int:
                 os.fchown(lock, *owner)
             return lock
         os.close(lock)
+
+
+def _make_placeholder(path: Path) -> None:
+    """Raises FileExistsError where something of another kind is there."""
+    if path.name != COMMON_DIR:
+        path.mkdir(mode=0o755, exist_ok=True)
+        return
+    with suppress(FileExistsError):
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        os.write(made, ITSELF.encode())
+        os.close(made)
+
+
+def _remove_placeholder(path: Path) -> None:
+    if path.name != COMMON_DIR:
+        path.rmdir()
+    elif is_placeholder(path):
+        path.unlink()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -170,9 +249,9 @@ def _protect(path: Path, found: Mounts) -> None:
     found.guarded.append(path)
     if kind is None or (kind == stat.S_IFDIR and not any(path.iterdir())):
         found.placeholders.append(path)  # also one that a process that was killed left behind
-        found.arguments += ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
+        found.mounts.append(Mount(path, "empty", is_placeholder=True))
     else:
-        found.arguments += ["--ro-bind", str(path), str(path)]
+        found.mounts.append(Mount(path, "read-only"))
 
 
 def _kind(path: Path) -> int | None:

@@ -3,7 +3,9 @@
 `POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`. The
 answer is one observation in V0 form as JSON; where the caller accepts `application/x-ndjson`, it is frames
 while the action runs, one JSON object a line, and the observation as the last line. Closing the response is
-the interrupt.
+the interrupt, but for a request that names itself by RESUME_HEADER: its action goes on, and so do its lines, an
+empty one where there is nothing new for a while. `GET /actions/{token}?after=N` reads on after frame N, and
+`DELETE /actions/{token}` interrupts it and forgets its answer.
 
 Everything that is decoded here was written by the other side and may be hostile: what does not fit raises
 ProtocolError and nothing else.
@@ -39,6 +41,12 @@ VERSION_HEADER = "X-Handloom-Protocol"
 """The version, in every request of ours and every answer; V0's clients and servers have none."""
 INSTANCE_HEADER = "X-Handloom-Instance"
 """Which life of which server answers, and which one a request is meant for."""
+OWNER_HEADER = "X-Handloom-Owner"
+"""The conversation that has claimed the server, in its requests."""
+RESUME_HEADER = "X-Handloom-Resume"
+"""The token of an action that outlasts the connection that asked for it."""
+AFTER_HEADER = "X-Handloom-After"
+"""In the answer to such a one: the number of the frame before its first line, counted from 1."""
 JSON_TYPE = "application/json"
 NDJSON_TYPE = "application/x-ndjson"
 
@@ -167,8 +175,9 @@ def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
             disk_free_bytes=int(info["resources"]["disk"]["free"]),
             uptime_s=float(info["uptime"]),
             limits=limits,
+            oom_kills=int(used.get("oom_kills", 0)),
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"the server's account of itself is incomplete: {error!r}") from error
 
 

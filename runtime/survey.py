@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runtime.git_settings import UnreadableError, dangerous
+from runtime.protected import COMMON_DIR, ITSELF
 
 MAX_FOLDERS = 10_000
 """A look at so many takes a fifth of a second."""
@@ -31,6 +32,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CUT = f"There are more folders than {MAX_FOLDERS}: the rest was not looked at."
 _CONFIGS = ("config", "config.worktree")
+_OF_A_WORKTREE = "../.."
+"""What git itself writes into a worktree's common folder."""
 _OF_A_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
 """What makes a folder of any name a repository to git."""
 
@@ -138,12 +141,16 @@ class _Walk:
             self._found.is_cut = True
             return
         self._found.folders += 1
-        entries = self._entries(fd, only=self._names | _OF_A_REPOSITORY | {".git"})
+        entries = self._entries(fd, only=self._names | _OF_A_REPOSITORY | {".git", COMMON_DIR})
+        if entries.get(COMMON_DIR, stat.S_IFDIR) != stat.S_IFDIR:
+            self._common_dir(fd, path, ITSELF)
         if entries.keys() >= _OF_A_REPOSITORY:
             self._repository(fd, path)
             return
         for name, kind in entries.items():
             below = os.path.join(path, name)
+            if name == COMMON_DIR:
+                continue
             if name == ".git":
                 self._git(fd, kind, below)
             elif name in self._names:
@@ -166,8 +173,17 @@ class _Walk:
         else:
             self._add(path, "a link or no file, by which git takes its settings and hooks from elsewhere", "")
 
-    def _repository(self, fd: int, shown: str) -> None:
-        """Settings and hooks, and those of modules and worktrees."""
+    def _common_dir(self, fd: int, shown: str, harmless: str) -> None:
+        """Where else git would find settings and hooks of what is here."""
+        kind, data = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd)
+        if kind in (None, stat.S_IFDIR) or (data is not None and data.strip() == harmless.strip().encode()):
+            return
+        where = (data or b"").decode("utf-8", "replace").strip()[:200]
+        self._add(os.path.join(shown, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
+
+    def _repository(self, fd: int, shown: str, common: str = ITSELF) -> None:
+        """Settings and hooks, and those of modules and worktrees; `common` is the common folder that is harmless."""
+        self._common_dir(fd, shown, common)
         for name in _CONFIGS:
             self._config(fd, name, os.path.join(shown, name))
         self._hooks(fd, os.path.join(shown, "hooks"))
@@ -186,7 +202,7 @@ class _Walk:
             if inner is None:
                 return
             if self._entries(inner).keys() & {"HEAD", "config"} or not is_module:
-                self._repository(inner, shown)
+                self._repository(inner, shown, ITSELF if is_module else _OF_A_WORKTREE)
             else:  # a module's name may have parts
                 for below, kind in self._entries(inner).items():
                     if kind == stat.S_IFDIR:

@@ -1,8 +1,8 @@
 """The routes of the action server. They translate between HTTP and the ActionExecutor, and decide nothing.
 
-Closing a request cancels its handler, which is the interrupt. Frames are written as they come, and the
-write waits while the reader is slow: so a fast command is slowed down by the kernel instead of filling our
-memory.
+Closing a request cancels its handler, which is the interrupt; `kept_routes` has the requests that outlast that. Frames
+are written as they come, and the write waits while the reader is slow: so a fast command is slowed down by the kernel
+instead of filling our memory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from runtime.protocol import (
     MAX_REQUEST_BYTES,
     NDJSON_TYPE,
     PROTOCOL_VERSION,
+    RESUME_HEADER,
     ProtocolError,
     decode_request,
     encode_frame,
@@ -27,6 +28,9 @@ from runtime.server import resources
 from runtime.server.executor import ActionExecutor
 from runtime.server.guard import Guard, Handler
 from runtime.server.identity import Identity
+from runtime.server.kept_answers import TIMES, Times
+from runtime.server.kept_routes import KeptRoutes
+from runtime.server.ownership import Ownership
 from runtime.server.requests import RefusedError, json_body, json_value
 from runtime.server.transfer_routes import TransferRoutes
 
@@ -46,11 +50,14 @@ class ActionServer:
         umask: int = 0o022,
         *,
         routes: Iterable[web.RouteDef] = (),
+        times: Times = TIMES,
+        ownership: Ownership | None = None,
     ) -> None:
         self.stdio_servers: list[dict[str, Any]] = []
         """The MCP servers that a client wants run here, as it named them last."""
         self._executor = executor
         self._working_dir = working_dir
+        self._kept = KeptRoutes(executor.execute, times)
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -62,15 +69,19 @@ class ActionServer:
         routes = list(routes)
         if not any(route.path == EDITOR_PATH for route in routes):
             routes.append(web.get(EDITOR_PATH, _no_editor))
-        identity = Identity()
-        self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[admit, identity.check])
+        identity, ownership = Identity(), ownership or Ownership()
+        middlewares = [admit, identity.check, ownership.check]
+        self.app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=middlewares)
         self.app.on_response_prepare.append(identity.sign)
+        self.app.on_shutdown.append(lambda app: self._kept.aclose())
         self.app.add_routes(
             [
                 web.get("/alive", self._alive),
                 web.get("/server_info", self._server_info),
                 web.post("/execute_action", self._execute_action),
                 web.post("/update_mcp_server", self._update_mcp_server),
+                *ownership.table,
+                *self._kept.table,
                 *TransferRoutes(working_dir, umask).table,
                 *routes,
             ]
@@ -88,6 +99,7 @@ class ActionServer:
                 "resources": resources.usage(self._working_dir, uptime_s),
                 "sandbox": resources.of_all(),
                 "protocol_version": PROTOCOL_VERSION,
+                "working_dir": self._working_dir,
             }
         )
 
@@ -96,6 +108,8 @@ class ActionServer:
             action, action_id = decode_request(await json_body(request))
         except ProtocolError as error:
             raise RefusedError(400, str(error)) from error
+        if RESUME_HEADER in request.headers:
+            return await self._kept.answer(request, action, action_id)
         if NDJSON_TYPE not in request.headers.get("Accept", ""):
             observation = await self._executor.execute(action, action_id, _discard)
             return web.Response(body=encode_observation(observation), content_type=JSON_TYPE)

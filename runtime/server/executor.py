@@ -23,6 +23,8 @@ from core.events import (
     Observation,
     UserRejectObservation,
 )
+from runtime.server.shortage import Shortage
+from runtime.shortages import noted
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +39,11 @@ THOUGHT_LOGGED = "Your thought has been logged."
 
 
 class ActionExecutor:
-    """Carries out actions by the rows of its tables."""
+    """Carries out actions by the rows of its tables. What `shortage` has to tell is told with the next observation."""
 
-    def __init__(self, tables: Iterable[Table]) -> None:
+    def __init__(self, tables: Iterable[Table], shortage: Shortage | None = None) -> None:
         self._handlers = merge([{AgentThinkAction: _think}, *tables])
+        self._shortage = shortage
         self._started_at = self._last_used_at = time.monotonic()
 
     @property
@@ -80,7 +83,11 @@ class ActionExecutor:
                 content=f"Action {action.kind} is not supported in the current runtime. "
                 "Do it another way, or start the runtime with the plugin that carries it out."
             )
-        return await handler(action, action_id, emit)
+        if self._shortage is None:
+            return await handler(action, action_id, emit)
+        with self._shortage.watched():
+            observation = await handler(action, action_id, emit)
+        return noted(observation, self._shortage.take())
 
 
 def merge(tables: Iterable[Table]) -> Table:

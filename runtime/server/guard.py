@@ -13,11 +13,12 @@ import asyncio
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
 from runtime.protocol import KEY_HEADER
+from runtime.server.absence import Absence
 
 log = logging.getLogger(__name__)
 
@@ -31,19 +32,25 @@ GUESSED_CHARS = 32
 """Ours has 64 hexadecimal digits, which are 256 bits; fewer than these are a word that somebody thought of."""
 
 _OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_PORT = re.compile(r":\d{1,5}\Z")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Guard:
-    """Admits requests and bounds connections."""
+    """Admits requests and bounds connections; `absence` is told who is there.
 
-    def __init__(self, key: str) -> None:
+    `hosts` are the names, beside those of loopback, by which the server may be called.
+    """
+
+    def __init__(self, key: str, absence: Absence | None = None, hosts: Iterable[str] = ()) -> None:
         if not key:
             raise ValueError("a server without a key would admit everybody")
         if len(key) < GUESSED_CHARS:
             log.warning("The key has %d characters and could be guessed; take 64 hexadecimal digits.", len(key))
         self._key = key.encode()
+        self._absence = absence
+        self._hosts = frozenset(host.lower() for host in hosts)
         self._strangers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         """The one that came first is the first."""
 
@@ -64,14 +71,20 @@ class Guard:
 
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The middleware: 403 for a browser or a foreign host, 401 without the key."""
-        if "Origin" in request.headers or not _OWN_HOST.fullmatch(request.headers.get("Host", "")):
+        if "Origin" in request.headers or not self._is_ours(request.headers.get("Host", "")):
             return _refusal(403, "Requests of browsers and for other hosts are refused")
         given = request.headers.get(KEY_HEADER, "").encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(given, self._key):
             return _refusal(401, "Invalid API Key")
         if (timer := self._strangers.pop(request.protocol, None)) is not None:
             timer.cancel()
+            if self._absence is not None:
+                self._absence.came(request.task)
         return await handler(request)
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a request is meant for a name of ours, whatever the port."""
+        return bool(_OWN_HOST.fullmatch(host)) or _PORT.sub("", host).lower() in self._hosts
 
 
 def _refusal(status: int, detail: str) -> web.Response:

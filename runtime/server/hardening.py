@@ -13,8 +13,20 @@ import resource
 import sys
 from pathlib import Path
 
+from runtime import seccomp
+
 _PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+_FILTER_LINE_BYTES = 8
+
+
+class _Filter(ctypes.Structure):
+    """`struct sock_fprog`."""
+
+    _fields_ = [("lines", ctypes.c_ushort), ("program", ctypes.c_char_p)]
 
 
 def harden() -> int:
@@ -23,10 +35,34 @@ def harden() -> int:
     umask = os.umask(0o077)
     limit(resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    adopt_orphans()
     return umask
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever below this process loses its own, where the system has that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def filter_calls() -> None:
+    """Do without the system calls of `seccomp`, here and in all that is started from here on; there is no way back.
+
+    Where a filter holds already, as a container's own, both do. It is of the calling thread, so it comes before there
+    is another one. Raises OSError.
+    """
+    program = seccomp.program() if sys.platform == "linux" else None
+    if program is None:
+        raise OSError("system calls cannot be filtered on this kind of machine; leave out --filter-calls")
+    libc = ctypes.CDLL(None, use_errno=True)
+    nothing = (ctypes.c_ulong(0),) * 3
+    lines = _Filter(len(program) // _FILTER_LINE_BYTES, program)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *nothing) or libc.prctl(
+        _PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(lines), *nothing[1:]
+    ):
+        why = os.strerror(ctypes.get_errno())
+        raise OSError(f"the kernel takes no filter of system calls: {why}; leave out --filter-calls")
 
 
 def limit(what: int, most: int | None) -> None:

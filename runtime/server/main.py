@@ -1,6 +1,7 @@
 """`python -m runtime.server`: read the key, harden, listen, say so, and end with everything that was started.
 
-The server ends on SIGTERM and SIGINT and, with `--stdin-lifeline`, when its standard input ends: a launcher
+A life of the server is everything from its shell's start to the end of what that started; usually there is one. The
+server ends on SIGTERM and SIGINT and, with `--stdin-lifeline`, when its standard input ends: a launcher
 holds the other side of that pipe, so the server cannot outlive it, whatever kills it.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ipaddress
 import logging
 import os
 import resource
@@ -18,6 +18,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -26,16 +27,22 @@ from core.plugins import required
 from runtime.plugins.base import Place
 from runtime.plugins.startup import PluginStartup
 from runtime.server import processes
+from runtime.server.absence import Absence
 from runtime.server.app import ActionServer
 from runtime.server.bash import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.forwarder import Forwarder
 from runtime.server.guard import Guard
-from runtime.server.hardening import harden, limit, take_key
+from runtime.server.hardening import filter_calls, harden, limit, take_key
 from runtime.server.kept_history import KeptHistory
+from runtime.server.listening import accept, address, bind, tls
+from runtime.server.lives import one_after_another
 from runtime.server.outputs import Outputs
+from runtime.server.owned_history import OwnedHistory
+from runtime.server.ownership import Ownership
 from runtime.server.shell import ShellError
+from runtime.server.shortage import Shortage
 from runtime.server.tasks import TaskList
 from runtime.server.terminal_routes import TerminalRoutes
 
@@ -55,29 +62,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
     try:
-        guard = Guard(take_key(options.key_file))
+        if options.filter_calls:
+            filter_calls()
+        absence = Absence(options.idle_exit)
+        guard = Guard(take_key(options.key_file), absence, options.allow_host)
         options.plugins = required(filter(None, options.plugins.split(",")))
         options.working_dir = options.working_dir.resolve(strict=True)
         options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
-        options.history = KeptHistory(options.state_dir / "undo") if options.state_dir else None
-        umask = harden()
+        options.umask = harden()
         limit(resource.RLIMIT_DATA, options.max_memory)
         limit(resource.RLIMIT_NPROC, options.max_processes)
         limit(resource.RLIMIT_FSIZE, options.max_file)
-        listener = _listen(options)
+        options.tls = tls(options.tls_cert, options.tls_key)
+        listener = bind(options)
     except (OSError, ValueError) as error:
         return _refuse(error)
+    live = partial(_live, options, listener, guard, absence)
     try:
-        return asyncio.run(_serve(options, listener, guard, umask))
+        return one_after_another(live) if options.lives else live(True)
     finally:
-        processes.kill_descendants(os.getpid())
         if options.uds:
             options.uds.unlink(missing_ok=True)
 
 
-async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Guard, umask: int) -> int:
-    working_dir = str(options.working_dir)
-    ended = _end_signals(options.stdin_lifeline)
+def _live(options: argparse.Namespace, listener: socket.socket, guard: Guard, absence: Absence, is_first: bool) -> int:
+    """One life of the server; the first one says on standard output that it is ready."""
+    undo = options.state_dir / "undo" if options.state_dir else None
+    try:
+        options.history = (OwnedHistory if options.lives else KeptHistory)(undo) if undo else None
+    except (OSError, ValueError) as error:
+        return _refuse(error)
+    try:
+        return asyncio.run(_serve(options, listener, guard, absence, is_first))
+    finally:
+        processes.kill_descendants(os.getpid())
+
+
+async def _serve(
+    options: argparse.Namespace, listener: socket.socket, guard: Guard, absence: Absence, is_first: bool
+) -> int:
+    working_dir, umask = str(options.working_dir), options.umask
+    ended = _end_signals(options.stdin_lifeline or options.lives)
     way_out = Forwarder(options.proxy) if options.proxy else None
     environ = os.environ | (await way_out.start() if way_out else {})
     # Beside the socket is the launcher's folder: on its disk, in a sandbox too, and removed by it.
@@ -90,21 +115,27 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.uds.parent if options.uds else None))
     place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs)
     plugins = PluginStartup(options.plugins, place)
-    executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables])
+    shortage = Shortage(working_dir, options.min_free)
+    executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
     routes = [*TerminalRoutes(bash).table, *plugins.routes]
+    claimed = options.history.claim if isinstance(options.history, OwnedHistory) else None
+    ownership = Ownership(ended.set, claimed)
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir, umask, routes=routes).app,
+        ActionServer(executor, guard, working_dir, umask, routes=routes, ownership=ownership).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
         access_log=None,
     )
+    accepting: asyncio.Server | None = None
     try:
         await asyncio.gather(bash.start(), outputs.remove_abandoned())
         await runner.setup()
-        await _accept(listener, guard, runner)
-        sys.stdout.write(f"ready {_address(listener)}\n")
-        sys.stdout.flush()
+        accepting = await accept(listener, guard, runner, options.tls)
+        absence.begin(ended.set)
+        if is_first:
+            sys.stdout.write(f"ready {address(listener, options.tls)}\n")
+            sys.stdout.flush()
         if not options.lazy_plugins:
             plugins.begin()
         await ended.wait()
@@ -112,9 +143,11 @@ async def _serve(options: argparse.Namespace, listener: socket.socket, guard: Gu
         return _refuse(error)
     finally:
         signal.alarm(END_WITHIN_S)
-        listener.close()
+        if accepting is not None:
+            accepting.close()
         processes.kill_descendants(os.getpid())  # first, so that nothing of what follows waits for any of it
         await bash.aclose()
+        await shortage.aclose()
         await asyncio.gather(outputs.aclose(), plugins.aclose())
         await runner.cleanup()
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
@@ -145,37 +178,6 @@ def _end_signals(has_lifeline: bool) -> asyncio.Event:
     return ended
 
 
-def _listen(options: argparse.Namespace) -> socket.socket:
-    """The bound socket; on a path only its owner can use it. Raises OSError; ValueError for what others could reach."""
-    if options.uds is None:
-        if not ipaddress.ip_address(options.host).is_loopback:
-            raise ValueError(f"{options.host} is no address of this machine's loopback, and others could call it")
-        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-        return socket.create_server((options.host, options.port), family=family)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(options.uds))
-    options.uds.chmod(0o600)
-    return listener
-
-
-async def _accept(listener: socket.socket, guard: Guard, runner: web.AppRunner) -> None:
-    assert runner.server is not None
-    server = runner.server
-    loop = asyncio.get_running_loop()
-    if listener.family == socket.AF_UNIX:
-        await loop.create_unix_server(lambda: guard.watch(server), sock=listener)
-    else:
-        await loop.create_server(lambda: guard.watch(server), sock=listener)
-
-
-def _address(listener: socket.socket) -> str:
-    name = listener.getsockname()
-    if isinstance(name, str):
-        return f"unix:{name}"
-    host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    return f"http://{host}:{name[1]}"
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m runtime.server", description="The action server of a sandbox.")
     parser.add_argument("--working-dir", type=Path, required=True, help="the folder in which commands start")
@@ -183,8 +185,18 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--uds", type=Path, help="listen on this Unix socket")
     where.add_argument("--port", type=int, help="listen on this port; 0 takes a free one")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="with --port: the address, one of loopback (default: %(default)s)"
+        "--host", default="127.0.0.1", help="with --port: the address; without TLS, of loopback (default: %(default)s)"
     )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate and those above it")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, readable by its owner alone")
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which others call it; again for more",
+    )
+    parser.add_argument("--lives", action="store_true", help="begin anew after each conversation, and after a failure")
     parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")
     parser.add_argument("--plugins", default="", help="names, with commas between them")
     parser.add_argument("--lazy-plugins", action="store_true", help="start a plugin when an action first needs it")
@@ -200,5 +212,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-memory", type=int, metavar="BYTES", help="data of one process")
     parser.add_argument("--max-processes", type=int, metavar="N", help="processes and threads of this user")
     parser.add_argument("--max-file", type=int, metavar="BYTES", help="the longest file")
+    parser.add_argument("--min-free", type=int, metavar="BYTES", help="of the disk; end what runs when less is left")
+    parser.add_argument("--filter-calls", action="store_true", help="forbid system calls that a sandbox does without")
+    parser.add_argument("--idle-exit", type=float, metavar="SECONDS", help="end when nobody was connected for so long")
     parser.add_argument("--stdin-lifeline", action="store_true", help="end when standard input ends")
     return parser

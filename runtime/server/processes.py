@@ -22,6 +22,8 @@ _PROC = Path("/proc")
 KILL_ROUNDS = 50
 """A process that forks while it is being killed leaves a child for the next round; each takes about a
 millisecond."""
+EMPTY_ROUNDS = 2
+"""One alone may miss a process whose parent just ended."""
 
 _awaited: set[int] = set()
 """Children whose end somebody here waits for: their exit status is his."""
@@ -58,6 +60,11 @@ def commands_below(root: int) -> set[int]:
     return descendants(root).difference(_awaited, *(own() for own in of_the_server))
 
 
+def awaited() -> set[int]:
+    """The children that are waited for here: the shells, the kernel."""
+    return set(_awaited)
+
+
 def group_members(group: int) -> set[int]:
     """Every living process of a process group."""
     return {pid for pid, entry in _table().items() if entry.group == group and not entry.is_zombie}
@@ -66,6 +73,25 @@ def group_members(group: int) -> set[int]:
 def kill_all(pids: Iterable[int]) -> None:
     """SIGKILL to each; who is gone already is gone."""
     _signal_all(pids, signal.SIGKILL)
+
+
+def end_commands(root: int) -> bool:
+    """End what `commands_below` finds, however fast it forks; the answer is whether there was anything.
+
+    All of it is stopped before any of it is killed: what is stopped forks no more, and still takes the room that its
+    children would need. Blocks for milliseconds.
+    """
+    stopped: set[int] = set()
+    empty = 0
+    for _ in range(KILL_ROUNDS):
+        fresh = commands_below(root) - stopped
+        empty = 0 if fresh else empty + 1
+        if empty == EMPTY_ROUNDS:
+            break
+        _signal_all(fresh, signal.SIGSTOP)
+        stopped |= fresh
+    kill_all(stopped)
+    return bool(stopped)
 
 
 def kill_descendants(root: int) -> None:

@@ -38,14 +38,14 @@ __handloom_prompt() {
     if [[ $- == *u* ]]; then set +u; __handloom_pid=$!; set -u; else __handloom_pid=$!; fi
     __handloom_dir=${PWD//\\/\\\\}
     __handloom_dir=${__handloom_dir//\"/\\\"}
+    __handloom_dir=${__handloom_dir//$'\n'/\\n}
     hash python || :
     __handloom_python=${BASH_CMDS[python]-}
     PS2= PROMPT_COMMAND='{ __handloom_prompt; } 3>&2 2>/dev/null'
-    PS1='@LEAD@@BEGIN@${__handloom_nonce}
-{"number": "${__handloom_number}", "pid": "${__handloom_pid}", "exit_code": "${__handloom_status}",
-"username": "\u", "hostname": "\h", "working_dir": "${__handloom_dir}",
-"py_interpreter_path": "${__handloom_python}"}
-@END@'
+    PS1='@LEAD@@BEGIN@${__handloom_nonce}'
+    PS1+='{"number": "${__handloom_number}", "pid": "${__handloom_pid}", "exit_code": "${__handloom_status}", '
+    PS1+='"username": "\u", "hostname": "\h", "working_dir": "${__handloom_dir}", '
+    PS1+='"py_interpreter_path": "${__handloom_python}"}@END@'
     [[ -t 3 ]] || printf %s "${PS1@P}" >/dev/tty
     [[ $- == *e* ]] || return $__handloom_status
 }
@@ -56,7 +56,8 @@ PROMPT_COMMAND='{ __handloom_prompt; } 3>&2 2>/dev/null'
 `__handloom_prompt` sets PS1 and PROMPT_COMMAND anew each time, since commands such as `. ~/.bashrc` or a
 virtual environment's `activate` change them. Its own standard error is put away, or `set -x` would trace
 it; where the shell's is no terminal (`exec 2>log`), bash would print the prompt there, so the function
-prints it to the terminal. Under `set -e` a status of the command before would end the shell, so it is not
+prints it to the terminal. It is one line: bash writes line by line, and what a background job prints would
+come between. Under `set -e` a status of the command before would end the shell, so it is not
 handed on.
 """
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from runtime import control_group
 from runtime.server import processes
 
 
@@ -35,7 +36,8 @@ def usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
 
 
 def of_all() -> dict[str, Any]:
-    """Of the server and everything below it: how many processes, their memory in bytes, their seconds of CPU."""
+    """Of the server and everything below it: how many processes, their memory in bytes, their seconds of CPU, and how
+    many the kernel has killed in their group because memory ran out."""
     pids = {os.getpid(), *processes.descendants(os.getpid())}
     memory, cpu_s = 0, 0.0
     for pid in pids:
@@ -43,7 +45,8 @@ def of_all() -> dict[str, Any]:
             memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]  # of ended children, too
             cpu_s += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-    return {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2)}
+    kills = control_group.own_kills()
+    return {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2), "oom_kills": kills}
 
 
 def _memory() -> tuple[int, int]:

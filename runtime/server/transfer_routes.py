@@ -17,6 +17,7 @@ from urllib.parse import quote
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from runtime.cancellation import ended, seen_through
 from runtime.server.archive import ArchiveError
 from runtime.server.descriptors import TransferError
 from runtime.server.downloads import CHUNK_BYTES, Download, list_folder
@@ -147,8 +148,9 @@ async def _opened(make: Callable[[], C]) -> AsyncIterator[C]:
     making = asyncio.create_task(asyncio.to_thread(make))
     try:
         with _refusing():
-            await _see_through(making)
-        yield making.result()
+            await ended(making)
+            made = making.result()
+        yield made
     finally:
         if making.exception() is None:
             await _in_thread(making.result().close)
@@ -156,19 +158,4 @@ async def _opened(make: Callable[[], C]) -> AsyncIterator[C]:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     """What `work` answers. Cancelling waits for its end: it uses what is closed after it."""
-    working = asyncio.create_task(asyncio.to_thread(work))
-    await _see_through(working)
-    return working.result()
-
-
-async def _see_through(task: asyncio.Task[T]) -> None:
-    """Wait for the end of a task that is not cancelled; raises what it raised, then that we were cancelled."""
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
-        raise asyncio.CancelledError
-    task.result()
+    return await seen_through(asyncio.to_thread(work))

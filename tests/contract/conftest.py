@@ -15,6 +15,8 @@ from core.events import Action, CmdOutputObservation, CmdRunAction, FileEditActi
 from core.ports import Runtime
 from runtime.local import LocalRuntime
 from tests.contract.in_process import InProcessRuntime
+from tests.contract.remote_here import RemoteHere
+from tests.fleets import Contained
 from tests.machine import REQUIREMENTS
 from tests.runtime.conftest import Watcher
 from tests.runtime.walled import WALLED, own
@@ -29,9 +31,17 @@ def _bubblewrapped(folder: Path) -> LocalRuntime:
     return LocalRuntime(folder, options=_OPTIONS, isolation=WALLED)
 
 
-SERVED: Mapping[str, Callable[[Path], LocalRuntime]] = {
+def _contained(folder: Path) -> Contained:
+    own(folder)
+    return Contained(folder, options=_OPTIONS)
+
+
+WithServer = LocalRuntime | Contained | RemoteHere
+SERVED: Mapping[str, Callable[[Path], WithServer]] = {
     "local": lambda folder: LocalRuntime(folder, options=_OPTIONS),
     "bubblewrap": _bubblewrapped,
+    "docker": _contained,
+    "remote": lambda folder: RemoteHere(folder, _OPTIONS),
 }
 """Runtimes with a server of their own, which may die. Add one here, and the suite holds for it."""
 RUNTIMES: Mapping[str, Callable[[Path], Runtime]] = {
@@ -96,6 +106,13 @@ class Life:
         os.close(self._fd)
 
 
+@pytest.fixture(autouse=True)
+def no_remote_server_stays() -> Iterator[None]:
+    """A remote server is not ended by its runtime."""
+    yield
+    RemoteHere.end_servers()
+
+
 @pytest.fixture
 def life(tmp_path: Path) -> Iterator[Life]:
     with closing(Life(tmp_path)) as life:
@@ -117,7 +134,7 @@ async def place(runtime: Runtime, tmp_path: Path) -> AsyncIterator[Place]:
 
 
 @pytest.fixture(params=_named(SERVED))
-async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Place, LocalRuntime]]:
+async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Place, WithServer]]:
     """Every runtime that has a server, started; with the runtime itself for its server's process."""
     runtime = SERVED[request.param](tmp_path)
     await runtime.start()

@@ -10,6 +10,7 @@ from pathlib import Path
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.ports import FrameSink
+from core.saying import Say, silently
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
@@ -26,7 +27,7 @@ class InProcessRuntime(Unconfined):
         self._bash: BashSession | None = None
         self._executor: ActionExecutor | None = None
 
-    async def start(self) -> None:
+    async def start(self, say: Say = silently) -> None:
         if self._bash is None:
             bash = BashSession(self.working_dir, no_change_timeout_s=self._no_change_timeout_s)
             await bash.start()

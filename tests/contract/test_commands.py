@@ -46,6 +46,7 @@ class TestOneCommand:
         assert observation.content.replace("\0", "") == "a\ufffd\ufffdb"
         assert b"a\xff\xfe\x00b\r\n" in place.watcher.shown
 
+    @pytest.mark.alone
     async def test_much_output_is_shown_whole_and_told_by_its_ends(self, place: Place) -> None:
         observation = await place.run("seq 1 100000")
         assert len(observation.content) <= MAX_CMD_OUTPUT_CHARS + 200

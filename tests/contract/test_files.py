@@ -19,8 +19,7 @@ from core.events import (
     FileWriteAction,
     FileWriteObservation,
 )
-from runtime.local import LocalRuntime
-from tests.contract.conftest import Place
+from tests.contract.conftest import Place, WithServer
 
 
 class TestReadAndWrite:
@@ -121,7 +120,7 @@ async def test_files_wait_for_no_command(place: Place) -> None:
 
 
 async def test_an_edit_is_taken_back_after_a_restart(
-    served: tuple[Place, LocalRuntime], tmp_path_factory: pytest.TempPathFactory
+    served: tuple[Place, WithServer], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     place, runtime = served
     await runtime.aclose()
@@ -137,7 +136,7 @@ async def test_an_edit_is_taken_back_after_a_restart(
 
 
 async def test_a_file_beside_the_workspace_is_out_of_reach(
-    served: tuple[Place, LocalRuntime], tmp_path_factory: pytest.TempPathFactory
+    served: tuple[Place, WithServer], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     place, _ = served
     beside = Path("/var/tmp") / f"handloom-{os.getpid()}"  # not where temporary files are worked on

@@ -24,8 +24,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.ports import Runtime
-from runtime.local import LocalRuntime
-from tests.contract.conftest import Life, Place
+from tests.contract.conftest import Life, Place, WithServer
 from tests.runtime.conftest import Watcher, has_ended
 
 FIELDS: dict[str, dict[str, Any]] = {
@@ -43,6 +42,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "recall": {"recall_type": "knowledge"},
     "change_agent_state": {"agent_state": "stopped"},
     "condensation": {"forgotten_event_ids": []},
+    "undo": {"first": 0},
+    "consent": {"origin": "x.json"},
 }
 """What an action of a kind cannot be made without."""
 
@@ -121,7 +122,7 @@ class TestEnding:
 
 
 class TestDeathOfTheServer:
-    async def test_it_is_said_and_another_start_gives_a_new_one(self, served: tuple[Place, LocalRuntime]) -> None:
+    async def test_it_is_said_and_another_start_gives_a_new_one(self, served: tuple[Place, WithServer]) -> None:
         place, runtime = served
         running = asyncio.create_task(place.run("echo begun; sleep 100"))
         await place.watcher.sees(b"begun\r\n")
@@ -137,7 +138,7 @@ class TestDeathOfTheServer:
         assert (await place.run("echo again")).content == "again"
 
     async def test_closing_ends_the_server_and_what_had_left_its_session(
-        self, served: tuple[Place, LocalRuntime], life: Life
+        self, served: tuple[Place, WithServer], life: Life
     ) -> None:
         place, runtime = served
         assert (await place.run("(exec 9>life; setsid sleep 100 & echo begun)")).content == "begun"
@@ -148,7 +149,7 @@ class TestDeathOfTheServer:
         assert life.has_ended()
 
 
-async def test_what_a_command_left_running_is_listed_and_can_be_ended(served: tuple[Place, LocalRuntime]) -> None:
+async def test_what_a_command_left_running_is_listed_and_can_be_ended(served: tuple[Place, WithServer]) -> None:
     place, runtime = served
     await place.run("(setsid sleep 4321 &) ; until pgrep -f 'sleep 4321' >/dev/null; do sleep 0.01; done")
     (job,) = [job for job in await runtime.jobs() if job.command == "sleep 4321"]

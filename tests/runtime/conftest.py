@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.guard import Guard
+from runtime.server.kept_answers import TIMES, Times
 from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.serving import KEY, Process, Server
 
@@ -119,13 +121,14 @@ async def local(tmp_path: Path) -> AsyncIterator[LocalRuntime]:
     await runtime.aclose()
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    bash = BashSession(str(tmp_path), no_change_timeout_s=1)
+@asynccontextmanager
+async def serving(folder: Path, times: Times = TIMES) -> AsyncIterator[Server]:
+    """An application with a shell and files, in this loop."""
+    bash = BashSession(str(folder), no_change_timeout_s=1)
     await bash.start()
     executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
     guard = Guard(KEY)
-    app = ActionServer(executor, guard, str(tmp_path), routes=TerminalRoutes(bash).table).app
+    app = ActionServer(executor, guard, str(folder), routes=TerminalRoutes(bash).table, times=times).app
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     assert runner.server is not None
@@ -135,6 +138,12 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     accepting.close()
     await bash.aclose()
     await runner.cleanup()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with serving(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture

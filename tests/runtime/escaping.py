@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from runtime.bubblewrap import handed_over
-from runtime.local import LocalRuntime
+from runtime.served import ServedRuntime
 from tests.runtime.probes import probes
 from tests.runtime.walled import run
 
@@ -76,7 +76,7 @@ def address_of_this_machine() -> str:
             return "192.0.2.1"
 
 
-async def outcomes_of(runtime: LocalRuntime, machine: Goals, groups: tuple[str, ...] = ()) -> dict[str, bool]:
+async def outcomes_of(runtime: ServedRuntime, machine: Goals, groups: tuple[str, ...] = ()) -> dict[str, bool]:
     """Of each way out, in order, whether it led out. `groups` chooses some."""
     tried = {name: command for name, command in probes() if not groups or name.startswith(groups)}
     if platform.machine() != "x86_64":  # the numbers of calls are of one machine

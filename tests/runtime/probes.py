@@ -213,5 +213,10 @@ def _persistence() -> Iterator[tuple[str, str]]:
         "cp .git/config c; mv -fT c .git/config 2>/dev/null && echo ESCAPED",
     )
     yield "persistence: settings of a worktree", "git config --worktree core.hooksPath /tmp 2>/dev/null && echo ESCAPED"
+    yield "persistence: settings of another folder", "(echo ../x > .git/commondir) 2>/dev/null && echo ESCAPED"
+    yield (
+        "persistence: settings of another folder by a rename",
+        "echo ../x > c; mv -fT c .git/commondir 2>/dev/null && echo ESCAPED",
+    )
     yield "persistence: another .git", "mv .git old 2>/dev/null && echo ESCAPED"
     yield "persistence: a module's hook", "mkdir -p .git/modules/new/hooks 2>/dev/null && echo ESCAPED"

@@ -33,13 +33,21 @@ class Process:
         self.key_file.write_text(KEY)
         self.child: subprocess.Popen[bytes] | None = None
 
-    def start(self, *options: str, where: tuple[str, ...] | None = None) -> subprocess.Popen[bytes]:
-        """Start it; where it does not refuse, its standard output says `ready` first."""
+    def start(
+        self, *options: str, where: tuple[str, ...] | None = None, within: tuple[str, ...] = ()
+    ) -> subprocess.Popen[bytes]:
+        """Start it; where it does not refuse, its standard output says `ready` first. `within` stands before it."""
         address = where or ("--uds", str(self.socket))
-        argv = [sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(self.folder), *address]
+        argv = [*within, sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(self.folder), *address]
         argv += ["--key-file", str(self.key_file), *options]
         self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return self.child
+
+    @property
+    def life(self) -> int:
+        """The process of the present life of a server that has several."""
+        assert self.child is not None
+        return int(Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text().split()[0])
 
     def ready(self) -> str:
         assert self.child is not None

@@ -90,7 +90,7 @@ class TestRoutes:
         self, server: Server, client: ActionExecutionClient
     ) -> None:
         info = await client.server_info()
-        assert sorted(info) == ["idle_time", "protocol_version", "resources", "sandbox", "uptime"]
+        assert sorted(info) == ["idle_time", "protocol_version", "resources", "sandbox", "uptime", "working_dir"]
         assert sorted(info["resources"]) == ["cpu_percent", "disk", "io", "memory"]
         assert sorted(info["resources"]["memory"]) == ["percent", "rss", "vms"]
         assert sorted(info["resources"]["disk"]) == ["free", "percent", "total", "used"]

@@ -91,6 +91,13 @@ class TestState:
         observation = await shell.run("cd a*")
         assert observation.metadata.working_dir == str(tmp_path / name)
 
+    async def test_what_the_background_prints_does_not_come_between_a_prompt(self, shell: Shell) -> None:
+        await shell.run("mkdir $'a\\nb'; cd a*; (while :; do echo loud; done) & (while :; do echo loud; done) &")
+        for number in range(100):
+            observation = await shell.run(f"(exit {number})")
+            assert observation.metadata.exit_code == number
+        await shell.run("kill %1 %2")
+
     async def test_a_command_may_take_the_prompt_away(self, shell: Shell) -> None:
         await shell.run("PS1='mine> ' PROMPT_COMMAND='echo never'; PS2=more")
         assert (await shell.run("echo hi")).content == "hi"

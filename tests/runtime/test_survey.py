@@ -38,6 +38,15 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "git init -q --bare any; git -C any config core.hooksPath /x": ("any/config", "setting core.hookspath"),
     "mkdir a; echo 'gitdir: /elsewhere' > a/.git": ("a/.git", "takes its settings and hooks from /elsewhere"),
+    "git init -q a; echo ../x > a/.git/commondir": ("a/.git/commondir", "takes its settings and hooks from ../x"),
+    "mkdir -p a/b; echo 'gitdir: b' > a/.git; touch a/b/HEAD; echo ../c > a/b/commondir": (
+        "a/b/commondir",
+        "takes its settings and hooks from ../c",
+    ),
+    "mkdir -p a/.git/worktrees/w; echo /x > a/.git/worktrees/w/commondir": (
+        "a/.git/worktrees/w/commondir",
+        "takes its settings and hooks from /x",
+    ),
     "mkdir a b; ln -s ../b a/.git": ("a/.git", "a link or no file"),
     "mkdir -p a/.vscode; echo {} > a/.vscode/tasks.json": ("a/.vscode", "editors or tools"),
     "mkdir a; echo x > a/.envrc": ("a/.envrc", "editors or tools"),
@@ -46,6 +55,7 @@ CHANGES: dict[str, tuple[str, str]] = {
 HARMLESS = (
     "git init -q a; cd a; git remote add origin https://example.org/x; git config user.name x; git checkout -qb new",
     "mkdir -p a/.idea",
+    "git init -q a; echo . > a/.git/commondir; mkdir -p a/.git/worktrees/w; echo ../.. > a/.git/worktrees/w/commondir",
     "mkdir .git-x; echo x > envrc; ln -s / root; mkfifo pipe",
 )
 

@@ -17,7 +17,10 @@ from runtime.server.bash import WAITING_FOR_INPUT
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
 from tests.runtime.walled import own, run, walled
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a program waits for")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a program waits for"),
+]
 
 ANNOUNCED = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
 WITHDRAWN = Status("info", WAITING_FOR_INPUT, "")

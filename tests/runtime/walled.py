@@ -13,6 +13,7 @@ from pathlib import Path
 from core.events import CmdOutputObservation, CmdRunAction
 from runtime.confinement import Isolation
 from runtime.local import LocalRuntime
+from runtime.served import ServedRuntime
 
 SOMEBODY = 12345
 """The number of a user who need not exist."""
@@ -51,7 +52,7 @@ async def walled(
         await runtime.aclose()
 
 
-async def run(runtime: LocalRuntime, command: str, timeout: float = 60) -> CmdOutputObservation:
+async def run(runtime: ServedRuntime, command: str, timeout: float = 60) -> CmdOutputObservation:
     """What a command said."""
     action = CmdRunAction(command=command, timeout=timeout, blocking=True, hidden=True)
     observation = await runtime.execute(action, 1, lambda frame: None)

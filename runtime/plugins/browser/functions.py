@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
-from playwright.async_api import Locator
+from playwright.async_api import Error, Locator
 
 from runtime.plugins.browser import addresses
 from runtime.plugins.browser.calls import Call
@@ -22,6 +22,8 @@ ELEMENT_MS = 500
 MAX_WAIT_MS = 30_000
 ACTS_S, NAVIGATES_S = 10.0, 35.0
 """For a function as a whole: each has its own patience, but where a page hangs, that does not hold."""
+GOTO_TRIES = 10
+"""A page that loads itself anew without end takes the way to the next one away as often as it can."""
 NAVIGATES = frozenset({"goto", "go_back", "go_forward", "noop"})
 
 Button = Literal["left", "middle", "right"]
@@ -125,7 +127,18 @@ async def scroll(step: Step, delta_x: float, delta_y: float) -> None:
 async def goto(step: Step, url: str) -> None:
     if why_not := addresses.why_not(url):
         raise ValueError(why_not)
-    await step.tabs.active.goto(url)
+    page = step.tabs.active
+    for tries_left in reversed(range(GOTO_TRIES)):
+        left = page.url
+        try:
+            await page.goto(url)
+            return
+        except Error as error:
+            if f'is interrupted by another navigation to "{url}"' in error.message:  # of our last try
+                await page.wait_for_load_state()
+                return
+            if not tries_left or f'is interrupted by another navigation to "{left}"' not in error.message:
+                raise
 
 
 async def go_back(step: Step) -> None:

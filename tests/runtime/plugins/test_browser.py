@@ -175,6 +175,15 @@ class TestPagesThatActByThemselves:
         seen = await browser.act(f"goto('{site.url()}')")
         assert "ERR_TOO_MANY_REDIRECTS" in seen.last_browser_action_error
 
+    async def test_a_page_that_reloads_itself_without_end_can_be_left(self, browser: Browser, site: Site) -> None:
+        site.pages |= {"/": "<meta http-equiv=refresh content=0>", "/next": "<h1>next</h1>"}
+        await browser.act(f"goto('{site.url()}')")
+        for _ in range(3):  # a reload that has begun may still win
+            seen = await browser.act(f"goto('{site.url('/next')}')")
+            if "heading 'next'" in seen.content:
+                break
+        assert "heading 'next'" in seen.content
+
     async def test_four_hundred_dialogs_are_dismissed(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<script>for (let i = 0; i < 400; i++) alert('x' + i % 40)</script><h1>after</h1>"
         seen = await browser.browse(site.url())

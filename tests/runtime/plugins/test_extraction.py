@@ -15,7 +15,7 @@ from playwright.async_api import Browser, Page
 from runtime.plugins.browser.extraction import Extraction, extract, find
 from tests.pages import comparison, reading
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.alone, pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,0 +1,61 @@
+"""What keeps a sandbox from leaving something in the workspace that the user's own programs would carry out, and what
+tells where that could not be kept from it. The same for every sandbox that mounts the workspace.
+
+A guard looks before each start, gives the mounts that make paths read-only, and holds their mount points until the end.
+All calls block for milliseconds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runtime.protected import Held, Mounts, mounts
+from runtime.survey import Baseline, nested_places
+
+
+class WorkspaceGuard:
+    """Of one workspace. `names` are the protected paths, relative to it."""
+
+    def __init__(self, workspace: Path, names: tuple[str, ...]) -> None:
+        self._workspace = workspace
+        self._names = names
+        self.kept: Path | None = None
+        """A file out of the sandbox's sight, in which what there was at first outlasts the program."""
+        self._baseline: Baseline | None = None
+        self._held: Held | None = None
+
+    def look(self) -> None:
+        """Look what there is before a start; what there was before the first one counts. Raises OSError."""
+        before = self._baseline.before if self._baseline is not None else None
+        self._baseline = Baseline(self._workspace, self._names, self.kept, before)
+
+    def mounts(self) -> Mounts:
+        """What is to be mounted, also of what the last look found deeper. Raises ProtectionError, OSError."""
+        nested = nested_places(self._baseline.first.places) if self._baseline else ()
+        return mounts(self._workspace, self._names, nested)
+
+    def hold(self, found: Mounts, owner: tuple[int, int] | None) -> None:
+        """Have the mount points be there until `release`; `owner` gets those that are made. Raises OSError."""
+        self.release()
+        self._held = Held(found, owner)
+
+    def identities(self) -> tuple[tuple[int, int], ...]:
+        """What the mount points are, device and number of each, since `hold`."""
+        return self._held.identities() if self._held is not None else ()
+
+    def release(self, *, leave: bool = False) -> None:
+        """Let go of the mount points; `leave` has them stay for a sandbox that outlasts us. May be called twice."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.close(leave=leave)
+
+    def fallen(self) -> str:
+        """Which protection fell since `hold`, for the user; empty where all holds."""
+        replaced = self._held.replaced() if self._held is not None else None
+        return "" if replaced is None else f"{replaced} was replaced on this machine, so it is not protected any more"
+
+    def left_behind(self) -> list[str]:
+        """What is there now, and was not when the conversation began, that the host would carry out."""
+        if self._baseline is None and self.kept is not None and self.kept.exists():
+            self.look()
+        return [] if self._baseline is None else self._baseline.new()

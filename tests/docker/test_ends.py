@@ -1,0 +1,374 @@
+"""How a container ends, is taken away or hangs: it is told within ten seconds, and the next action works."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from docker.models.containers import Container
+
+from core.errors import RuntimeUnavailableError
+from core.events import AgentThinkAction, CmdRunAction
+from runtime.confinement import Isolation
+from runtime.containers.container import refused
+from runtime.containers.runtime import DockerRuntime
+from runtime.containers.specification import HOME_LABEL
+from runtime.control_group import Limits
+from tests.containers import base_image, engine, engine_environ, sandbox_image
+from tests.contract.conftest import Place
+from tests.docker.gate import Gate
+from tests.fleets import Contained, fleet
+from tests.runtime.conftest import Watcher
+from tests.runtime.walled import own, run
+
+pytestmark = pytest.mark.docker
+
+TOLD_S = 10.0
+KILLED = 137
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    own(folder)
+    return folder
+
+
+@pytest.fixture
+async def place(workspace: Path) -> AsyncIterator[Place]:
+    runtime = Contained(workspace)
+    runtime.keep(workspace.parent / "home" / "sandboxes" / "conversation")
+    await runtime.start()
+    yield Place(runtime, workspace)
+    await runtime.aclose()
+
+
+def container_of(runtime: DockerRuntime) -> str:
+    assert runtime.container_name is not None
+    return runtime.container_name
+
+
+async def change(name: str, what: Callable[[Container], object]) -> None:
+    """Do something to a container behind its runtime's back."""
+
+    def do() -> None:
+        with engine() as client:
+            what(client.containers.get(name))
+
+    await asyncio.to_thread(do)
+
+
+async def told_of(place: Place, fault: Callable[[Container], object]) -> str:
+    """What the running command is told when that befalls its container."""
+    running = asyncio.create_task(place.run("echo begun; sleep 100", blocking=True))
+    await place.watcher.sees(b"begun\r\n")
+    assert isinstance(place.runtime, DockerRuntime)
+    await change(container_of(place.runtime), fault)
+    begun_at = time.monotonic()
+    with pytest.raises(RuntimeUnavailableError) as told:
+        await running
+    assert time.monotonic() - begun_at < TOLD_S
+    return str(told.value)
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("fault", "why"),
+        [
+            (lambda container: container.remove(force=True), "its container was removed from outside"),
+            (lambda container: container.kill(), "its container was stopped from outside"),
+        ],
+        ids=["removed", "killed"],
+    )
+    async def test_one_that_is_gone_is_told_and_replaced(
+        self, place: Place, fault: Callable[[Container], object], why: str
+    ) -> None:
+        told = await told_of(place, fault)
+        assert told.startswith(f"The sandbox is gone ({why}). Send a message to start a new one")
+        await place.runtime.start()
+        assert (await place.run("echo again")).content == "again"
+
+    async def test_one_that_is_stopped_ends_what_runs_and_is_replaced(self, place: Place) -> None:
+        running = asyncio.create_task(place.run("echo begun; sleep 100", blocking=True))
+        await place.watcher.sees(b"begun\r\n")
+        assert isinstance(place.runtime, DockerRuntime)
+        await change(container_of(place.runtime), lambda container: container.stop(timeout=5))
+        try:
+            assert (await running).exit_code == KILLED  # its server had the time to say so
+        except RuntimeUnavailableError as told:
+            assert "stopped from outside" in str(told)  # noqa: PT017  # or it had not
+        await place.runtime.start()
+        assert (await place.run("echo again")).content == "again"
+
+    async def test_one_that_was_paused_is_told_and_goes_on_where_it_was(self, place: Place) -> None:
+        await place.run("kept=1; sleep 1000 &")
+        told = await told_of(place, lambda container: container.pause())
+        assert "paused from outside. The next action resumes it" in told
+        await place.runtime.start()
+        async with asyncio.timeout(TOLD_S):  # the interrupt of what ran before may come a moment later
+            while (shown := await place.run("echo $kept; jobs -r | wc -l")).exit_code == -1:
+                pass
+        assert shown.content == "1\n1"
+
+    async def test_a_server_that_its_own_commands_stop_is_replaced(self, place: Place) -> None:
+        running = asyncio.create_task(place.run("kill -STOP $(pgrep -f [r]untime.server)"))
+        begun_at = time.monotonic()
+        with pytest.raises(RuntimeUnavailableError, match=r"its server does not answer"):
+            await running
+        assert time.monotonic() - begun_at < TOLD_S + 1
+        await place.runtime.start()
+        assert (await place.run("echo again")).content == "again"
+
+    async def test_a_server_that_its_own_commands_kill_is_replaced(self, place: Place) -> None:
+        with pytest.raises(RuntimeUnavailableError, match="The sandbox is gone"):
+            await place.run("kill -9 $(pgrep -f [r]untime.server); sleep 100")
+        await place.runtime.start()
+        assert (await place.run("echo again")).content == "again"
+
+    async def test_between_two_actions_it_is_the_next_one_that_finds_it_well(self, place: Place) -> None:
+        assert isinstance(place.runtime, DockerRuntime)
+        await change(container_of(place.runtime), lambda container: container.remove(force=True))
+        with pytest.raises(RuntimeUnavailableError, match="removed from outside"):
+            await place.do(AgentThinkAction(thought="hm"))
+        await place.runtime.start()
+        assert (await place.run("echo again")).content == "again"
+
+    async def test_memory_that_runs_out_altogether_is_told(self, workspace: Path) -> None:
+        runtime = Contained(workspace, isolation=Isolation(limits=Limits(memory_bytes=200 * 2**20, processes=100)))
+        await runtime.start()
+        try:
+            for _ in range(20):  # what lies in /tmp is memory that no command's end gives back
+                try:
+                    done = await run(runtime, "head -c 300M /dev/zero >>/tmp/full; echo $?")
+                    assert done.exit_code == 0 or "ran out of memory" in done.metadata.suffix
+                except RuntimeUnavailableError as told:
+                    assert "memory" in str(told) or "stopped" in str(told)  # noqa: PT017  # it may live on, too
+                    break
+            await runtime.start()
+            assert (await run(runtime, "rm -f /tmp/full; echo again")).content == "again"
+        finally:
+            await runtime.aclose()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the SDK leaves a socket that failed
+class TestTheEngine:
+    @pytest.fixture(autouse=True)
+    def what_failed_is_collected_here(self) -> Iterator[None]:
+        """And not in another test, which would be blamed for it."""
+        yield
+        gc.collect()
+
+    async def test_an_action_goes_on_while_the_engine_is_away(self, workspace: Path, tmp_path: Path) -> None:
+        async with Gate().opened() as gate:
+            runtime = Contained(workspace, engine=gate.url)
+            await runtime.start()
+            running = asyncio.create_task(run(runtime, "read -t 0.5; echo well"))
+            await gate.close()
+            assert (await running).content == "well"
+            await runtime.start()
+            assert (await run(runtime, "echo well")).content == "well"
+            await gate.open()
+            await runtime.aclose()
+
+    async def test_a_container_that_ended_with_the_engine_is_replaced_once_the_engine_is_back(
+        self, workspace: Path
+    ) -> None:
+        async with Gate().opened() as gate:
+            runtime = Contained(workspace, engine=gate.url)
+            await runtime.start()
+            name = container_of(runtime)
+            await gate.close()
+            await change(name, lambda container: container.kill())
+            with pytest.raises(RuntimeUnavailableError, match="the container engine does not answer"):
+                await run(runtime, "echo well")
+            with pytest.raises(RuntimeUnavailableError, match=r"The container engine does not answer .* Start Docker"):
+                await runtime.start()
+            await gate.open()
+            await runtime.start()
+            assert (await run(runtime, "echo well")).content == "well"
+            await runtime.aclose()
+        assert left_over(name) == []
+
+    async def test_where_none_listens_it_is_said_what_to_do(self, workspace: Path) -> None:
+        runtime = Contained(workspace, engine="unix:///nowhere.sock")
+        with pytest.raises(RuntimeUnavailableError, match=r"does not answer .*Start Docker, or set DOCKER_HOST"):
+            await runtime.start()
+        await runtime.aclose()
+
+    def test_a_disk_that_is_full_is_said(self) -> None:
+        assert refused("write /x: no space left on device").startswith("The disk of the container engine is full")
+
+
+class TestStarting:
+    @pytest.mark.parametrize("options", [{"image": "handloom-no-such-image:1"}, {"base": "handloom-no-such-base:1"}])
+    async def test_an_image_that_is_missing_is_told(self, workspace: Path, options: dict[str, str]) -> None:
+        runtime = Contained(workspace, **options)
+        with pytest.raises(RuntimeUnavailableError, match="Make it with: handloom image build"):
+            await runtime.start()
+        await runtime.aclose()
+
+    async def test_a_home_that_cannot_be_written_is_told(self, workspace: Path) -> None:
+        (home := workspace.with_name("workspace-home")).mkdir()
+        (home / "sandboxes").write_text("a file")
+        runtime = Contained(workspace)
+        with pytest.raises(RuntimeUnavailableError, match=r"The sandbox's folder .* cannot be used: Not a directory"):
+            await runtime.start()
+        await runtime.aclose()
+
+    async def test_a_server_that_does_not_start_tells_why(self, workspace: Path) -> None:
+        runtime = Contained(workspace, options=("--plugins", "nonsense"))
+        with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called 'nonsense'"):
+            await runtime.start()
+        await runtime.aclose()
+        assert left_over(runtime._fleet.name("")) == []
+
+    async def test_a_name_that_is_taken_is_told_and_left_alone(self, place: Place) -> None:
+        assert isinstance(place.runtime, DockerRuntime)
+        name = container_of(place.runtime)
+        await place.runtime.aclose()
+        with engine() as client:
+            stranger = client.containers.create(sandbox_image(), "true", name=name)
+            try:
+                with pytest.raises(RuntimeUnavailableError, match=rf"not Handloom's.*docker rm -f {name}"):
+                    await place.runtime.start()
+                stranger.reload()
+            finally:
+                stranger.remove()
+        await place.runtime.start()
+        assert (await place.run("echo well")).content == "well"
+
+    async def test_a_second_screen_is_refused_and_the_first_works_on(self, place: Place, workspace: Path) -> None:
+        second = Contained(workspace)
+        second.keep(workspace.parent / "home" / "sandboxes" / "conversation")
+        with pytest.raises(RuntimeUnavailableError, match="Another Handloom has the sandbox"):
+            await second.start()
+        await second.aclose()
+        assert (await place.run("echo well")).content == "well"
+
+    async def test_what_it_does_is_said_while_it_starts(self, workspace: Path) -> None:
+        said: list[str] = []
+        runtime = Contained(workspace)
+        await runtime.start(said.append)
+        await runtime.aclose()
+        assert said == ["Making the container", "Starting the container"]
+
+
+class TestTheScreenThatStartedIt:
+    @pytest.mark.parametrize("spares", [0, 1])
+    async def test_it_outlives_one_that_is_killed_and_the_next_finds_it_as_it_was(
+        self, workspace: Path, tmp_path: Path, spares: int
+    ) -> None:
+        home = tmp_path / "home"
+        screen = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.docker.screen", str(home), str(workspace), str(spares)),
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, **engine_environ(), "HANDLOOM__DOCKER__BASE": base_image()},
+        )
+        assert screen.stdout is not None
+        name = (await screen.stdout.readline()).decode().strip()
+        screen.send_signal(signal.SIGKILL)
+        await screen.wait()
+        runtime = Contained(workspace)
+        runtime._fleet = fleet(home)
+        runtime.keep(home / "sandboxes" / "conversation")
+        await runtime.start()
+        assert container_of(runtime) == name
+        assert (await runtime.execute(CmdRunAction(command="echo $kept"), 1, Watcher())).content == "1"
+        await runtime.aclose()
+        assert left_over(name) == []
+
+    @pytest.mark.parametrize("on_close", ["pause", "run"])
+    async def test_a_conversation_that_is_closed_can_leave_it(self, workspace: Path, on_close: str) -> None:
+        runtime = Contained(workspace, on_close=on_close)
+        runtime.keep(workspace.parent / "home" / "sandboxes" / "conversation")
+        await runtime.start()
+        name = container_of(runtime)
+        await run(runtime, "kept=1")
+        await runtime.rest()
+        with engine() as client:
+            assert client.containers.get(name).status == ("paused" if on_close == "pause" else "running")
+        await runtime.start()
+        assert container_of(runtime) == name
+        assert (await run(runtime, "echo $kept")).content == "1"
+        await runtime.aclose()
+        assert left_over(name) == []
+
+    async def test_one_whose_workspace_is_protected_otherwise_meanwhile_is_replaced(self, workspace: Path) -> None:
+        runtime = Contained(workspace, on_close="run")
+        runtime.keep(workspace.parent / "home" / "sandboxes" / "conversation")
+        await runtime.start()
+        await run(runtime, "kept=1")
+        await runtime.rest()
+        (workspace / ".envrc").rmdir()
+        (workspace / ".envrc").write_text("export MINE=1\n")
+        await runtime.start()
+        assert (await run(runtime, "echo [$kept]; echo x > .envrc")).exit_code != 0
+        await runtime.aclose()
+
+    async def test_without_anybody_it_ends_by_itself(self, workspace: Path) -> None:
+        runtime = Contained(workspace, on_close="run", idle_s=1.0)
+        await runtime.start()
+        name = container_of(runtime)
+        await runtime.rest()
+        with engine() as client:
+            assert client.containers.get(name).wait(timeout=20)["StatusCode"] == 0
+            client.containers.get(name).remove()
+
+
+class TestTheFleet:
+    async def test_what_was_left_behind_is_taken_away_and_what_is_in_use_stays(
+        self, workspace: Path, tmp_path: Path
+    ) -> None:
+        home = tmp_path / "home"
+        owner = DockerRuntime(fleet(home), workspace)
+        owner.keep(home / "sandboxes" / "in-use")
+        await owner.start()
+        labels = {HOME_LABEL: owner._fleet.label}
+        with engine() as client:
+            for name in ("spare-1", "ended-1"):
+                client.containers.create(sandbox_image(), "true", name=owner._fleet.name(name), labels=labels)
+        another = fleet(home)
+        await another.engine()
+        await another.settled()
+        assert left_over(owner._fleet.name("")) == [container_of(owner)]
+        assert (await run(owner, "echo well")).content == "well"
+        await owner.aclose()
+        for each in (another, owner._fleet):
+            await each.aclose()
+
+    async def test_a_spare_one_serves_the_next_conversation_and_another_takes_its_place(
+        self, workspace: Path, tmp_path: Path
+    ) -> None:
+        ready = fleet(tmp_path / "home", spares=1)
+        first = DockerRuntime(ready, workspace)
+        await first.start()
+        await ready.settled()
+        second = DockerRuntime(ready, workspace)
+        second.keep(tmp_path / "home" / "sandboxes" / "second")
+        said: list[str] = []
+        await second.start(said.append)
+        assert said == [], "it was made already"
+        assert container_of(second) == ready.name("second")
+        assert (await run(second, "echo x > made; echo well")).content == "well"
+        await ready.settled()
+        assert len(left_over(ready.name(""))) == 3
+        for runtime in (first, second):
+            await runtime.aclose()
+        await ready.aclose()
+        assert left_over(ready.name("")) == []
+        assert sorted(path.name for path in workspace.iterdir()) == ["made"]
+
+
+def left_over(name: str) -> list[str]:
+    """The containers that are called so, or begin so."""
+    with engine() as client:
+        found = client.api.containers(all=True, filters={"name": f"^/{name}"})
+    return [container["Names"][0].lstrip("/") for container in found]

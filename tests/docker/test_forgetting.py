@@ -1,0 +1,82 @@
+"""A conversation that is deleted leaves no container, no volume and no folder; that of another one stays."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from core.config import DockerSettings, Settings
+from core.errors import RuntimeUnavailableError
+from core.listing import ConversationInfo
+from runtime.containers.runtime import DockerRuntime
+from tests.containers import base_image, engine, engine_environ, sandbox_image
+from tests.runtime.walled import own, run
+from tui.runtimes import Runtimes
+
+pytestmark = pytest.mark.docker
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+async def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runtimes]:
+    for name, value in engine_environ().items():
+        monkeypatch.setenv(name, value)
+    sandbox_image()
+    settings = Settings(runtime="docker", docker=DockerSettings(base=base_image(), on_close="pause", spares=0))
+    async with Runtimes(tmp_path / "home", lambda: settings, {}) as runtimes:
+        yield runtimes
+
+
+async def paused(runtimes: Runtimes, home: Path, workspace: Path, id: str) -> str:
+    """A conversation's sandbox that was used and left; the name of its container."""
+    runtime = runtimes(str(workspace))
+    assert isinstance(runtime, DockerRuntime)
+    runtime.keep(home / "sandboxes" / id)
+    await runtime.start()
+    await run(runtime, "echo canary > /tmp/canary")
+    name = runtime.container_name
+    assert name is not None
+    await runtime.rest()
+    return name
+
+
+def names() -> set[str]:
+    """Every container at the engine."""
+    with engine() as client:
+        return {str(container.name) for container in client.containers.list(all=True)}
+
+
+async def test_the_container_and_the_folders_go_and_those_of_others_stay(runtimes: Runtimes, tmp_path: Path) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    workspace.mkdir()
+    own(workspace)
+    mine = await paused(runtimes, home, workspace, "mine")
+    other = await paused(runtimes, home, workspace, "other")
+    assert {mine, other} <= names()
+    info = ConversationInfo("mine", "", str(workspace), "m", NOW, NOW, 0)
+    await runtimes.forget(info)
+    assert mine not in names()
+    assert other in names()
+    assert {path.name.partition(".")[0] for path in (home / "sandboxes").iterdir()} == {"other"}
+    await runtimes.forget(info)  # nothing is left, which is no error
+    await runtimes.forget(ConversationInfo("other", "", str(workspace), "m", NOW, NOW, 0))
+    assert other not in names()
+
+
+async def test_one_in_use_is_refused_and_works_on(runtimes: Runtimes, tmp_path: Path) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    workspace.mkdir()
+    own(workspace)
+    runtime = runtimes(str(workspace))
+    assert isinstance(runtime, DockerRuntime)
+    runtime.keep(home / "sandboxes" / "mine")
+    await runtime.start()
+    info = ConversationInfo("mine", "", str(workspace), "m", NOW, NOW, 0)
+    with pytest.raises(RuntimeUnavailableError, match="Another Handloom has the sandbox"):
+        await runtimes.forget(info)
+    assert (await run(runtime, "echo well")).content == "well"
+    await runtime.aclose()
+    await runtimes.forget(info)

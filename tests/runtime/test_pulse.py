@@ -1,0 +1,113 @@
+"""Work under a pulse: ended when nothing beats any more, and with the reason of whoever knows it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from runtime.pulse import SilentError, pulse, under_pulse
+
+EVERY_S, SILENT_S = 0.02, 0.2
+
+
+async def beats() -> bool:
+    return True
+
+
+async def is_silent() -> bool:
+    return False
+
+
+async def hangs() -> bool:
+    await asyncio.Event().wait()
+    return True
+
+
+async def endless() -> None:
+    await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def within(low_s: float, high_s: float) -> AsyncIterator[None]:
+    begun_at = time.monotonic()
+    yield
+    assert low_s <= time.monotonic() - begun_at <= high_s
+
+
+async def test_work_that_ends_gives_what_it_gives() -> None:
+    async def work() -> str:
+        return "done"
+
+    assert await under_pulse(work(), pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
+
+
+async def test_what_work_raises_is_raised() -> None:
+    async def fails() -> None:
+        raise RuntimeUnavailableError("gone")
+
+    with pytest.raises(RuntimeUnavailableError, match="gone"):
+        await under_pulse(fails(), pulse(beats, every_s=EVERY_S, silent_s=SILENT_S))
+
+
+@pytest.mark.parametrize("beat", [is_silent, hangs])
+async def test_silence_ends_it(beat: Callable[[], Awaitable[bool]]) -> None:
+    async with within(SILENT_S, 5 * SILENT_S):
+        with pytest.raises(SilentError, match=r"has not answered for 0\.2 s"):
+            await under_pulse(endless(), pulse(beat, every_s=EVERY_S, silent_s=SILENT_S))
+
+
+async def test_as_long_as_it_beats_now_and_then_work_goes_on() -> None:
+    asked = 0
+
+    async def now_and_then() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked % 3 == 0
+
+    async def work() -> str:
+        await asyncio.wait([asyncio.create_task(endless())], timeout=3 * SILENT_S)
+        return "done"
+
+    assert await under_pulse(work(), pulse(now_and_then, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
+
+
+async def test_whoever_knows_why_is_asked_and_may_say_more() -> None:
+    async def paused() -> str:
+        return "the container is paused"
+
+    async def removed() -> str:
+        raise RuntimeUnavailableError("The container was removed.")
+
+    with pytest.raises(SilentError, match="the container is paused"):
+        await pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=paused)
+    with pytest.raises(RuntimeUnavailableError, match="was removed"):
+        await pulse(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=removed)
+
+
+async def test_cancelling_ends_both_at_once() -> None:
+    ended = []
+
+    async def work() -> None:
+        try:
+            await endless()
+        finally:
+            ended.append("work")
+
+    async def watch() -> None:
+        try:
+            await endless()
+        finally:
+            ended.append("watch")
+
+    running = asyncio.create_task(under_pulse(work(), watch()))
+    await asyncio.wait([running], timeout=0.01)
+    running.cancel()
+    async with within(0, 0.1):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert sorted(ended) == ["watch", "work"]
