@@ -1,0 +1,43 @@
+"""An event in the form in which it goes back to OpenHands: whole pictures, and whatever its file said. Pure.
+
+An imported event carries the parts that ours does not hold (`core.exchange.imported`). They are put back. Ids and
+causes are those of the log, because a conversation that went on after an import has events of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.blobs import put_in
+from core.events import Envelope, envelope_to_dict
+from core.exchange.imported import KEY, JsonObject, as_it_came, origin_of
+from core.exchange.pages import Page
+from core.exchange.sdk_in import is_sdk_event
+
+PLACE = ("id", "cause", "conversation_id")
+"""What is the log's own, and not put back."""
+
+
+def as_v0(envelope: Envelope, page: Page) -> JsonObject:
+    """The V0 form, as OpenHands V0 reads it."""
+    form, origin = _form(envelope, page)
+    if not origin:
+        return form
+    came = as_it_came(form)
+    if is_sdk_event(came):
+        return {key: value for key, value in form.items() if key != KEY}
+    place = {key: value for key, value in (origin.get("place") or {}).items() if key not in PLACE}
+    return {**came, **place, **{key: form[key] for key in PLACE if key in form}}
+
+
+def as_sdk(envelope: Envelope, page: Page) -> JsonObject | None:
+    """The event of the SDK that it was made from; None where it comes from elsewhere."""
+    form, origin = _form(envelope, page)
+    came = as_it_came(form) if origin else None
+    return came if is_sdk_event(came) else None
+
+
+def _form(envelope: Envelope, page: Page) -> tuple[JsonObject, JsonObject]:
+    event = put_in(envelope.event, dict(page.blobs)) if envelope.event.pictures else envelope.event
+    form = envelope_to_dict(replace(envelope, event=event))
+    return form, origin_of(form)

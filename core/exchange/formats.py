@@ -1,0 +1,58 @@
+"""The formats in which a conversation can be written: one row each, and the one place to add another.
+
+A format is a module with a class `Writer` (see `core.exchange.pages.Writer`), loaded when it is asked for, so that the
+command line can name the formats without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a conversation can be written as."""
+
+    name: str
+    suffix: str
+    about: str
+    """A few words for a list to choose from."""
+    module: str
+    is_text: bool = True
+    """Whether a terminal can show it."""
+    has_pictures: bool = False
+    has_recordings: bool = False
+    """Whether the writer needs what the terminal printed."""
+
+
+_ROWS = (
+    Format("trajectory", ".json", "the flat list of OpenHands V0", "core.exchange.trajectory", has_pictures=True),
+    Format(
+        "archive",
+        ".handloom.zip",
+        "everything in one file, to import elsewhere",
+        "core.exchange.archive",
+        is_text=False,
+        has_pictures=True,
+        has_recordings=True,
+    ),
+    Format(
+        "html",
+        ".html",
+        "a page that replays in a browser",
+        "core.exchange.html",
+        has_pictures=True,
+        has_recordings=True,
+    ),
+    Format("markdown", ".md", "a document for people", "core.exchange.markdown", has_pictures=True),
+    Format(
+        "openhands-events",
+        ".zip",
+        "the event files of OpenHands, zipped",
+        "core.exchange.event_files",
+        is_text=False,
+        has_pictures=True,
+    ),
+    Format("asciicast", ".cast", "the terminal, for asciinema", "core.exchange.asciicast", has_recordings=True),
+)
+FORMATS = {row.name: row for row in _ROWS}

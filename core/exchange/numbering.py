@@ -1,0 +1,248 @@
+"""Events of a file in their order here: ids from 0 without gaps, causes that come before, times that can be.
+
+Invariant of this room: nothing of an event is lost, and none is left out. What has to be another than in the file, its
+id, its cause, its time, is kept as it stood (`core.exchange.imported`), and the user is told how often. An event of a
+known kind that does not fit it, from a newer version perhaps, is kept whole as one that is not understood. Pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
+from typing import Any
+
+from core.blobs import Blob, put_in, take_out
+from core.events import (
+    CheckpointObservation,
+    CondensationAction,
+    Envelope,
+    EventFormatError,
+    EventSource,
+    UnknownAction,
+    UnknownObservation,
+    envelope_from_dict,
+    envelope_to_dict,
+)
+from core.exchange.bounded_json import Fault
+from core.exchange.imported import KEY, OPAQUE, JsonObject, is_origin, is_same, lost
+from core.secrets import Masker
+from core.stream import is_field
+
+FUTURE = timedelta(days=1)
+"""How far ahead of our clock a time may be: those of OpenHands have no zone, and are taken as UTC."""
+MAX_KIND_CHARS = 100
+_ABSENT = object()
+_NOTHING_FORGOTTEN: JsonObject = {
+    "forgotten_event_ids": [],
+    "forgotten_events_start_id": None,
+    "forgotten_events_end_id": None,
+}
+_Pair = tuple[JsonObject, JsonObject | None]
+"""An event in V0 form, and its original where that is another one."""
+_PLACE = ("id", "timestamp", "source", "cause", "conversation_id")
+_TELL = {
+    "time": "Events without a time that can be read, which got that of the event before: {count}.",
+    "future": "Events with a time in the future, which got the time of the import: {count}.",
+    "source": "Events that do not say who they are from, and count as the environment's: {count}.",
+    "cause": "Events with a cause that does not come before them, which have none here: {count}.",
+    "opaque": "Events that this version does not understand, kept as they came: {count}.",
+    "secret": "Events that held secrets of this machine, which are masked: {count}.",
+    "reference": "Events that name others that are not in the file, which is left out here: {count}.",
+}
+
+
+@dataclass
+class Numbering:
+    """Makes envelopes of V0 forms. Use once: `envelopes`, then `blobs` and `warnings`."""
+
+    conversation_id: str
+    now: datetime
+    masker: Masker = field(default_factory=Masker)
+    check: Callable[[], None] = lambda: None
+    """Called for each event; raises where the user wants it to end."""
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    _counts: Counter[str] = field(default_factory=Counter)
+    _is_sorted: bool = False
+    _sorted_ids: list[int] = field(default_factory=list)
+    _places: dict[int, list[int]] = field(default_factory=dict)
+    """Where events of an id of the file are here, in order; more than one where the id stood twice."""
+
+    def envelopes(
+        self, forms: Sequence[Any], originals: Sequence[JsonObject] = (), about: JsonObject | None = None
+    ) -> list[Envelope]:
+        """The events in their order. Raises Fault.
+
+        `originals` are the same events in another vocabulary, one for each form, and `about` is what lay beside them;
+        both are carried along.
+        """
+        for number, form in enumerate(forms, 1):
+            if not isinstance(form, dict) or not ("action" in form or "observation" in form):
+                raise Fault("it is no event: one has the key 'action' or the key 'observation'", f"value {number}")
+        if not forms:
+            raise Fault("there is no event in it")
+        found: list[Envelope] = []
+        for id, pair in enumerate(self._ordered(list(zip_longest(forms, originals)))):
+            self.check()
+            found.append(self._envelope(id, pair, found[-1].timestamp if found else None, None if id else about))
+        self.warnings += [text.format(count=self._counts[what]) for what, text in _TELL.items() if self._counts[what]]
+        return found
+
+    def place_of(self, id: Any, before: int) -> int | None:
+        """Where the last event of this id in the file is that comes before ours of the number `before`."""
+        if not _is_id(id):
+            return None
+        places = self._places.get(id, [])
+        at = bisect_left(places, before)
+        return places[at - 1] if at else None
+
+    def _ordered(self, pairs: list[_Pair]) -> list[_Pair]:
+        ids = [form.get("id") for form, _ in pairs]
+        ordered = pairs
+        self._is_sorted = all(map(_is_id, ids))
+        if self._is_sorted:
+            ordered = sorted(pairs, key=lambda pair: int(pair[0]["id"]))
+            self._sorted_ids = [form["id"] for form, _ in ordered]
+            if self._sorted_ids != ids:
+                self.warnings.append("The events were not in order; they are sorted by their ids.")
+        elif any(id is not None for id in ids):
+            self.warnings.append("Not every event has an id that is a number; they stay in the order of the file.")
+        for place, (form, _) in enumerate(ordered):
+            if _is_id(form.get("id")):
+                self._places.setdefault(form["id"], []).append(place)
+        if twice := sum(len(places) - 1 for places in self._places.values()):
+            self.warnings.append(f"Events with an id that another one has, both kept, one after the other: {twice}.")
+        if self._places and max(self._places) >= len(ordered):
+            self.warnings.append(f"Ids were missing; the {len(ordered)} events are numbered from 0.")
+        return ordered
+
+    def _envelope(self, id: int, pair: _Pair, before: datetime | None, about: JsonObject | None) -> Envelope:
+        form, original = self._masked(pair) if self.masker else pair
+        placed = {
+            **form,
+            "id": id,
+            "timestamp": self._time(form.get("timestamp"), before).isoformat(),
+            "source": self._source(form.get("source")),
+            "cause": self._cause(form.get("cause"), id),
+        }
+        placed.pop("conversation_id", None)
+        earlier = placed.pop(KEY, _ABSENT)
+        try:
+            envelope = self._understood(placed)
+        except EventFormatError:
+            self._counts["opaque"] += 1
+            envelope = envelope_from_dict(_opaque(placed), self.conversation_id)
+            original, earlier = original or form, _ABSENT
+        envelope = self._renamed(envelope, id)
+        provenance = {"original": original} if original else _provenance(form, envelope)
+        if about:
+            provenance["about"] = self.masker.mask(about)
+        if earlier is not _ABSENT:
+            provenance = {**provenance, "before": earlier} if provenance or not is_origin(earlier) else earlier
+        return self._without_pictures(_with(envelope, provenance) if provenance else envelope)
+
+    def _masked(self, pair: _Pair) -> _Pair:
+        form, original = (self.masker.mask(each, is_field=is_field) for each in pair)
+        self._counts["secret"] += form is not pair[0] or original is not pair[1]
+        return form, original
+
+    def _understood(self, placed: JsonObject) -> Envelope:
+        """The event as this version knows it. Raises EventFormatError where it does not."""
+        if "action" in placed and "observation" in placed:
+            raise EventFormatError("an action and an observation at once")
+        kind = placed.get("action", placed.get("observation"))
+        if not isinstance(kind, str) or not 0 < len(kind) <= MAX_KIND_CHARS or not kind.isprintable():
+            raise EventFormatError("a kind without a name")
+        return envelope_from_dict(placed, self.conversation_id)
+
+    def _time(self, text: Any, before: datetime | None) -> datetime:
+        try:
+            found = datetime.fromisoformat(text)
+            found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        except (ValueError, TypeError, OverflowError):
+            self._counts["time"] += 1
+            return before or self.now
+        if found > self.now + FUTURE:
+            self._counts["future"] += 1
+            return self.now
+        return found
+
+    def _source(self, name: Any) -> str:
+        if isinstance(name, str) and name in set(EventSource):
+            return name
+        self._counts["source"] += 1
+        return EventSource.ENVIRONMENT.value
+
+    def _cause(self, cause: Any, id: int) -> int | None:
+        if cause is None:
+            return None
+        found = self.place_of(cause, id)
+        self._counts["cause"] += found is None
+        return found
+
+    def _renamed(self, envelope: Envelope, id: int) -> Envelope:
+        """With the ids in the event itself, which name other events, as they are here."""
+        match envelope.event:
+            case CondensationAction(forgotten_event_ids=[*old]):
+                new = [place for each in old if (place := self.place_of(each, id)) is not None]
+                update: JsonObject = {"forgotten_event_ids": new}
+            case CondensationAction(forgotten_events_start_id=int(start), forgotten_events_end_id=int(end)):
+                first, last = self._range(start, end, id)
+                old, new, update = [start], [first] if first <= last else [], _NOTHING_FORGOTTEN
+                if new:
+                    update = {"forgotten_events_start_id": first, "forgotten_events_end_id": last}
+            case CheckpointObservation(after=after):
+                place = self.place_of(after, id)
+                old, new = [after], [] if place is None else [place]
+                update = {"after": -1 if place is None else place}
+            case _:
+                return envelope
+        self._counts["reference"] += len(new) < len(old)
+        return replace(envelope, event=envelope.event.model_copy(update=update))
+
+    def _range(self, start: int, end: int, before: int) -> tuple[int, int]:
+        """Where the events of the file with these ids, and those between, are here, before ours of that number."""
+        if not self._is_sorted:
+            return 0, -1
+        ids = self._sorted_ids
+        first, last = bisect_left(ids, start), bisect_right(ids, end) - 1
+        return first, min(last, before - 1)
+
+    def _without_pictures(self, envelope: Envelope) -> Envelope:
+        """Pictures beside the event; those whose URL would come back otherwise stay in it."""
+        event, blobs = take_out(envelope.event)
+        kept = {blob.ref.digest: blob for blob in blobs}
+        if event is envelope.event or put_in(event, kept) != envelope.event:
+            return envelope
+        self.blobs.update(kept)
+        return replace(envelope, event=event)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _opaque(placed: JsonObject) -> JsonObject:
+    """The V0 form of an event that stands in for one that is not understood."""
+    branch = "action" if "action" in placed and "observation" not in placed else "observation"
+    return {**{key: placed[key] for key in _PLACE if key in placed}, branch: OPAQUE}
+
+
+def _provenance(form: JsonObject, envelope: Envelope) -> JsonObject:
+    """What of an event's form is not in the event, nor in its place."""
+    kept = envelope_to_dict(envelope)
+    place = {key: form[key] for key in _PLACE if key in form and not is_same(form[key], kept.get(key, _ABSENT))}
+    parts = lost({key: value for key, value in form.items() if key not in (*_PLACE, KEY)}, kept)
+    return ({"place": place} if place else {}) | ({"parts": parts} if parts else {})
+
+
+def _with(envelope: Envelope, provenance: JsonObject) -> Envelope:
+    """The envelope as it is read again from its stored form with the provenance in it."""
+    match envelope.event:
+        case UnknownAction(raw=raw) | UnknownObservation(raw=raw):
+            return replace(envelope, event=envelope.event.model_copy(update={"raw": {**raw, KEY: provenance}}))
+    return replace(envelope, carried={**envelope.carried, KEY: provenance})

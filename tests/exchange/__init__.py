@@ -1,0 +1,1 @@
+"""Conversations taken elsewhere and brought back."""
