@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.errors import ConfigurationError
+from core.llm.absent import AGAIN, NoModel
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.providers import PROVIDERS, Provider, provider_of
 from core.llm.scripted import ScriptedLLM
@@ -66,6 +67,8 @@ def create_llm(
     kind, colon, rest = name.partition(":")
     if name == DEMO:
         return ScriptedLLM(DEMO_SCRIPT, workspace, name=DEMO)
+    if name == AGAIN:
+        return NoModel()
     if kind == "scripted" and colon:
         if not rest:
             raise ConfigurationError("scripted: needs the name of a script, such as scripted:demo.yaml.")
