@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from core.listing import ConversationInfo
     from core.manager import ConversationManager
+    from core.reader import EventFilter
     from core.session import AgentSession
-    from core.store import ConversationInfo, EventFilter, EventStore
+    from core.store import EventStore
     from core.stream import EventStream, EventStreamSubscriber
 
 _PLACES = {

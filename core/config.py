@@ -114,7 +114,11 @@ class SandboxSettings(_Section):
     """Processes and threads of an isolated sandbox."""
     max_file_mb: int | None = Field(default=None, ge=1)
     """The longest file that a command may write."""
+    min_free_mb: int | None = Field(default=512, ge=1)
+    """What commands leave free on the workspace's disk; those that take more are ended."""
 
+    checkpoints: bool = True
+    """Keep the workspace as it is at each turn, so that it can be brought back; needs git."""
     plugins: Names = ("agent_skills", "browser", "jupyter", "vscode")
     """What the sandbox can do beyond shell and files, each started when it is first needed; those of other packages by
     their names, too."""
@@ -125,18 +129,66 @@ class SandboxSettings(_Section):
     without isolation as you, on your machine), or nowhere."""
 
 
+class RemoteSettings(_Section):
+    """An action server on another machine. Its key stands in no setting: see key_env and key_file."""
+
+    url: str = ""
+    """Its address, such as https://HOST:8443; http is for this machine alone."""
+    key_env: str = "HANDLOOM_REMOTE_KEY"
+    """The environment variable with its key."""
+    key_file: Path | None = None
+    """The file with its key, which nobody else may read; goes before key_env."""
+    ca_file: Path | None = None
+    """Certificates to believe instead of the system's."""
+    working_dir: str = "/workspace"
+    """Where commands start there, until the server itself says it."""
+    patience_s: float = Field(default=60.0, ge=0, le=300)
+    """Seconds for which a broken link is tried again; less than the ten minutes for which the server waits."""
+
+
+class DockerSettings(_Section):
+    """The runtime docker: a container for each conversation. Its limits and its way out are those of the sandbox."""
+
+    engine: str = ""
+    """Where the container engine listens, such as unix:///run/docker.sock or ssh://user@host; empty takes DOCKER_HOST,
+    else the system's. To one of another machine the workspace is copied, and back when the conversation is closed."""
+    image: str = ""
+    """An image of your own with the action server in it; empty takes the one that `handloom image build` makes."""
+    base: str = ""
+    """What that one is built on; empty takes the official slim Python image."""
+    network: str = "none"
+    """A network of the engine's; with none, sandbox.allowed_hosts is the only way out."""
+    extra_hosts: Names = ()
+    """Names that the container knows beyond the network's, as NAME:ADDRESS."""
+    environment: Names = ()
+    """Variables for commands, as NAME=VALUE, or NAME alone for the value that it has here."""
+    volumes: Names = ()
+    """Further folders that the container sees, as FOLDER:PATH, or FOLDER:PATH:ro for those that it may only read."""
+    gpus: int = Field(default=0, ge=-1)
+    """Graphics processors that it may use; -1 for all."""
+    spares: int = Field(default=1, ge=0)
+    """Containers that are kept ready, so that the next conversation in the same folder starts at once."""
+    on_close: Literal["remove", "pause", "run"] = "remove"
+    """What becomes of the container of a conversation that is closed: removed, frozen for up to a week, or left to
+    run for idle_minutes."""
+    idle_minutes: float = Field(default=60.0, gt=0)
+    """A container without a screen ends by itself after so many minutes."""
+
+
 class Settings(_Section):
     """All settings of one Handloom."""
 
     model: str = ""
     """The model that new conversations start with; empty asks."""
-    runtime: Literal["local"] = "local"
+    runtime: Literal["local", "docker", "remote"] = "local"
     """Where actions are carried out."""
     agent: AgentSettings = AgentSettings()
     day: DaySettings = DaySettings()
     llm: LLMSettings = LLMSettings()
     conversations: ConversationSettings = ConversationSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    docker: DockerSettings = DockerSettings()
+    remote: RemoteSettings = RemoteSettings()
     screen: ScreenSettings = ScreenSettings()
 
 

@@ -2,12 +2,15 @@
 
     HandloomError
     ├── UsageError               the caller: an option, a path, an id                 exit status 2
+    │   ├── ImportRefusedError   a file that cannot be taken in whole; nothing was stored
+    │   └── ConsentError         an imported conversation goes on only after the user said so
     ├── ConfigurationError       the set-up: no key, an unknown model, a bad file     exit status 2
     ├── StoreError               the disk or the database
     │   ├── StoreVersionError    written by a newer Handloom
     │   ├── StoreBusyError       another process may use it, and only one at a time can
     │   └── LeaseLostError       another process owns this conversation now
     ├── ModelError               the model or the way to it (its kinds below)
+    ├── CheckpointError          git, the disk or the workspace: a checkpoint cannot be taken or restored
     └── RuntimeUnavailableError  the sandbox
 
 What the agent's own programs do wrong is an observation, never an exception. Every message says what to do next.
@@ -24,6 +27,14 @@ class HandloomError(Exception):
 
 class UsageError(HandloomError):
     """The caller asked for something that cannot be done."""
+
+
+class ImportRefusedError(UsageError):
+    """A file cannot become a conversation; the text says which, where, why, and what to do. Nothing was stored."""
+
+
+class ConsentError(UsageError):
+    """The conversation came from elsewhere, and the user has not said yet that it may go on."""
 
 
 class ConfigurationError(HandloomError):
@@ -77,6 +88,10 @@ class ModelError(HandloomError):
     def __init__(self, kind: ModelErrorKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class CheckpointError(HandloomError):
+    """A checkpoint of the workspace cannot be taken, found or restored."""
 
 
 class RuntimeUnavailableError(HandloomError):

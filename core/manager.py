@@ -17,7 +17,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,25 +25,30 @@ from types import MappingProxyType
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
-from core import collector
+from core import collector, deletion
 from core.agent.registry import check_agent, create_agent
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.delegation import MAX_LEVEL
+from core.deletion import Forget, forget_nothing
 from core.errors import ConfigurationError, ModelError, UsageError
-from core.events import AgentDelegateAction
+from core.events import AgentDelegateAction, AgentState, EventSource
+from core.forks import fork_title, moved, unasked_origin, unpacked
+from core.lent import LentRuntime
+from core.listing import ConversationFilter, ConversationInfo, NewConversation
+from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel, models_of
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.places import Places
 from core.plugins import PluginError, PluginRequirement, load_events, required
-from core.ports import LLM, Runtime
+from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
 from core.secrets import Masker, from_environment
 from core.security.confirmation import ConfirmMode
 from core.session import AgentSession
 from core.settings_book import Setting, SettingsBook
-from core.store import ConversationInfo, EventStore
+from core.store import EventStore
 from core.titles import SuggestTitle, first_line, suggest_title
 from core.writer import Lease
 
@@ -54,12 +59,16 @@ DEMO = "demo"
 MakeRuntime = Callable[[str], Runtime]
 """A runtime that works in the folder of this name, not started yet."""
 
+MakeCheckpoints = Callable[[str, str], Checkpoints | None]
+"""The checkpoints of a workspace for the conversation of this id; None where there are to be none."""
+
 
 class ConversationManager:
     """All open conversations of one process.
 
-    `environ` is read for names of models and values of secrets, `options` are those that the settings were loaded with,
-    `clock` tells how long a conversation has rested.
+    `forget` removes what the runtimes keep of a conversation. `around` is what they share, entered with the manager and
+    left after the last conversation. `environ` is read for names of models and values of secrets, `options` are those
+    that the settings were loaded with, `clock` tells how long a conversation has rested.
     """
 
     def __init__(
@@ -68,7 +77,10 @@ class ConversationManager:
         settings: Settings,
         *,
         make_runtime: MakeRuntime,
+        make_checkpoints: MakeCheckpoints = lambda workspace, conversation_id: None,
+        forget: Forget = forget_nothing,
         environ: Mapping[str, str],
+        around: AbstractAsyncContextManager[object] | None = None,
         options: Mapping[str, Any] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -78,6 +90,9 @@ class ConversationManager:
         self.store = EventStore(home)
         self._host = ModelHost()
         self._make_runtime = make_runtime
+        self._around = around or nullcontext()
+        self._make_checkpoints = make_checkpoints
+        self._forget = forget
         self._environ = environ
         self._masker = Masker(from_environment(environ))
         self._clock = clock
@@ -95,6 +110,7 @@ class ConversationManager:
     async def __aenter__(self) -> Self:
         self.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
         await self.store.__aenter__()
+        await self._around.__aenter__()
         collector.spare()
         if self.settings.conversations.close_delay_s:
             self._cleaner = asyncio.create_task(self._clean(), name="cleaner of conversations")
@@ -115,6 +131,7 @@ class ConversationManager:
         for id, failure in zip(ids, await asyncio.gather(*map(self.close, ids), return_exceptions=True), strict=True):
             if isinstance(failure, BaseException):
                 log.error("conversation %s could not be closed", id, exc_info=failure)
+        await self._around.__aexit__(None, None, None)
         await self._host.aclose()
         await self.store.__aexit__()
 
@@ -214,6 +231,39 @@ class ConversationManager:
             async with self._place(conversation_id):
                 return await self._open(conversation_id, model)
 
+    async def fork(self, conversation_id: str, event_id: int, *, copy_files: bool) -> AgentSession:
+        """A new conversation that begins as that one was after an event, started as after a restart.
+
+        It works in a copy of the files as they were there, or in the same folder as it is. The other one is only read.
+        Raises UsageError where there is no such event or the files were not kept, and as `open`.
+        """
+        info = next(iter(await self.store.conversations(conversation_id=conversation_id)), None)
+        if info is None or not 0 <= event_id < info.event_count:
+            raise UsageError(f"Conversation {conversation_id} has no event {event_id} to fork from.")
+        id, workspace = uuid.uuid4().hex, info.workspace
+        if copy_files:
+            checkpoints = await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id)
+            workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
+        origin = await unasked_origin(self.store, info, event_id)
+        title = fork_title(info.title or info.first_line)
+        await self.store.fork(
+            info.id, event_id, NewConversation(id, title, workspace, info.model, "fork", info.id, event_id)
+        )
+        session = await self.open(id)
+        if origin:
+            await session.ask_for_consent(origin)
+        if copy_files:
+            await session.stream.append(moved(session.runtime.working_dir), EventSource.ENVIRONMENT)
+        return session
+
+    async def at_work_beside(self, session: AgentSession) -> Sequence[str]:
+        """The titles of the other conversations that are at work in the same folder, here or elsewhere; foreign."""
+        own = {session.id, *(child.id for child in session.delegates)}
+        running = frozenset({AgentState.RUNNING.value})
+        where = ConversationFilter(workspace=session.info.workspace, states=running, parents=True)
+        return [other.title or other.first_line for other in await self.store.conversations(where=where)
+                if other.id not in own]  # fmt: skip
+
     async def _open(self, conversation_id: str, model: str) -> AgentSession:
         lease = await self.store.acquire(conversation_id)
         try:
@@ -247,15 +297,42 @@ class ConversationManager:
                 parent=parent,
                 parent_action=action_id,
             )
-            child = await self._start(lease, llm, agent=action.agent, limits=limits)
+            runtime = LentRuntime(by.runtime) if by.runtime.is_elsewhere else None
+            child = await self._start(lease, llm, agent=action.agent, limits=limits, runtime=runtime)
         child.set_confirm_mode(by.confirm_mode)
         child.delegation.attended = by.delegation.attended
         return child
 
-    async def _start(self, lease: Lease, llm: LLM, *, agent: str = "", limits: Limits | None = None) -> AgentSession:
+    async def create_again(self, source: ConversationInfo, *, workspace: str, agent: Agent) -> AgentSession:
+        """A new conversation in which this agent runs another one again, started. No model, and so no limits.
+
+        Raises as `create`.
+        """
+        workspace = await asyncio.to_thread(_folder, workspace)
+        async with self._place(uuid.uuid4().hex) as id:
+            title = f"{source.title} · {AGAIN}" if source.title else ""
+            new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
+            lease = await self.store.acquire(await self.store.adopt(new, []))
+            return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))
+
+    def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
+        """What is kept of a workspace for a conversation; None where nothing is. Reads files."""
+        return self._make_checkpoints(workspace, conversation_id)
+
+    async def _start(
+        self,
+        lease: Lease,
+        llm: LLM,
+        *,
+        make_agent: Callable[[LLM], Agent] | None = None,
+        agent: str = "",
+        limits: Limits | None = None,
+        runtime: Runtime | None = None,
+    ) -> AgentSession:
         (info,) = await self.store.conversations(conversation_id=lease.conversation_id)
         agent_settings = self.settings.agent
-        runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
+        if runtime is None:
+            runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
         runtime.keep(self.store.home / "sandboxes" / info.id)
         if info.repository:
             repository = Repository.parse(info.repository)
@@ -267,14 +344,15 @@ class ConversationManager:
             runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=lambda llm: create_agent(agent or agent_settings.name, llm, self.plugins),
+            make_agent=make_agent or (lambda llm: create_agent(agent or agent_settings.name, llm, self.plugins)),
             limits=limits or _limits(agent_settings),
-            day_limits=_limits(self.settings.day),
+            day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
             close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
             masker=self._masker,
             places=self._places,
+            checkpoints=await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id),
             suggest_title=self._suggest_title(info),
             clock=self._clock,
             sandbox=self.settings.sandbox,
@@ -290,9 +368,9 @@ class ConversationManager:
         return session
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
-        """Who names this conversation; nobody where no model is set, or for a delegate, whose task says enough."""
+        """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""
         name = self.settings.llm.title_model
-        if not name or info.parent:
+        if not name or info.parent or info.model == AGAIN:
             return None
         return partial(suggest_title, lambda: self._make_llm(name, info.workspace))
 
@@ -324,6 +402,39 @@ class ConversationManager:
                 await session.aclose()
             finally:
                 self._places.give(conversation_id)  # again: it may have been about to wake up
+
+    # -- what is done with a conversation whether it is open or not ---------------------------------------------------
+
+    def is_open(self, conversation_id: str) -> bool:
+        """Whether this process has it open."""
+        return conversation_id in self._sessions
+
+    async def open_elsewhere(self, ids: Sequence[str]) -> set[str]:
+        """Those of these conversations that another living process has open."""
+        mark, owners = self.store.mark, await self.store.shelf.owners(ids)
+        others = {id: owner for id, owner in owners.items() if owner != mark.name}
+        return await asyncio.to_thread(lambda: {id for id, owner in others.items() if mark.is_alive(owner)})
+
+    async def rename(self, conversation_id: str, title: str) -> None:
+        """Give a conversation a name. Raises UsageError for an unknown one, StoreError."""
+        if (session := self._sessions.get(conversation_id)) is not None:
+            await session.set_title(title)
+        else:
+            await self.store.rename(conversation_id, title)
+
+    async def delete(self, conversation_id: str) -> None:
+        """Remove a conversation and its delegates for good, with all that is kept of them; open ones are closed first.
+
+        The database comes last: whatever ends this in between leaves a conversation that can be deleted again. Raises
+        UsageError for an unknown one or where an agent works in it, StoreBusyError where another process has it open,
+        and HandloomError where something could not be removed; then the conversation is still there.
+        """
+        infos = await deletion.with_delegates(self.store, conversation_id)
+        if any(id in self._sessions and not self._sessions[id].rests for id in (info.id for info in infos)):
+            raise UsageError("The agent is still working in it. Stop it first, then delete it.")
+        for info in infos:
+            await self.close(info.id)
+        await deletion.delete(self.store, infos, self._forget)
 
     def _turn_of(self, conversation_id: str) -> asyncio.Lock:
         """Held while a conversation is opened or closed: two who want the same get one start."""

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from core.checkpoints import Checkpoint, FileChange, Restored
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
+from core.saying import Say, silently
 from core.usage import Job, SandboxUsage
 
 FrameSink = Callable[[Frame], None]
@@ -29,6 +31,11 @@ class Runtime(Protocol):
     @property
     def why_open(self) -> str:
         """Why there is no isolation although the settings want it, for the user; empty otherwise."""
+        ...
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its workspace is not the folder of this machine; then delegates work in the same sandbox."""
         ...
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
@@ -50,8 +57,8 @@ class Runtime(Protocol):
         """The folder in which commands start, as the runtime sees it."""
         ...
 
-    async def start(self) -> None:
-        """Make it ready. Raises RuntimeUnavailableError with what to do next.
+    async def start(self, say: Say = silently) -> None:
+        """Make it ready, saying what takes long. Raises RuntimeUnavailableError with what to do next.
 
         May be called again after it died or was closed.
         """
@@ -76,6 +83,10 @@ class Runtime(Protocol):
         """
         ...
 
+    async def came_back(self) -> list[str]:
+        """What the user should know of how the work came back from a workspace that is elsewhere, a line each."""
+        ...
+
     def watch_page(self) -> AsyncGenerator[PageShown, None]:
         """The page in the browser as it changes, at most five times a second, for as long as somebody reads.
 
@@ -92,8 +103,44 @@ class Runtime(Protocol):
         """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
         ...
 
+    async def rest(self) -> None:
+        """Let go of it because nobody needs it for now; `start` has it again, as it was where that can be kept."""
+        ...
+
     async def aclose(self) -> None:
         """End it and everything that it started. May be called twice."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """The workspace of one conversation as it was at moments. Every method raises CheckpointError."""
+
+    async def take(self, label: str) -> Checkpoint:
+        """Keep the workspace as it is; what has been kept already is not kept again. Cancelling leaves nothing."""
+        ...
+
+    async def changes(self, one: str, other: str) -> list[FileChange]:
+        """How the files of two checkpoints differ."""
+        ...
+
+    async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
+        """Have the workspace, or these paths of it, be as it was then; keeps it as it is first. All or nothing."""
+        ...
+
+    async def unpack(self, checkpoint: str, folder: str) -> None:
+        """Write the files of a checkpoint into another folder, which is empty or not there."""
+        ...
+
+    async def list(self) -> list[Checkpoint]:
+        """Those of this conversation, the oldest first."""
+        ...
+
+    async def prune(self, max_bytes: int) -> int:
+        """Forget the oldest until all take no more than this; says how many were forgotten."""
+        ...
+
+    async def delete(self) -> None:
+        """Forget all of this conversation."""
         ...
 
 

@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,11 @@ from core.config import SandboxSettings
 from core.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
+from core.listing import ConversationInfo
 from core.live import Frames
 from core.ports import Runtime
+from core.reader import EventFilter
 from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT, Repository
-from core.store import ConversationInfo, EventFilter
 from core.stream import EventStream
 
 log = logging.getLogger(__name__)
@@ -153,8 +155,15 @@ class Preparation:
 
     async def restart(self) -> None:
         """End the sandbox; what is next started is a new one, which is brought to where the work is."""
+        await self._begin_again(self._runtime.aclose)
+
+    async def rest(self) -> None:
+        """Let go of the sandbox for now; what is next started is brought to where the work is."""
+        await self._begin_again(self._runtime.rest)
+
+    async def _begin_again(self, let_go: Callable[[], Awaitable[None]]) -> None:
         self.interrupt()
-        await self._runtime.aclose()
+        await let_go()
         if self._is_prepared:
             self._steps = [self._look, self._run_setup_script]
         self._is_prepared, self._attempt = False, None
@@ -198,7 +207,7 @@ class Preparation:
 
     async def _start_runtime(self) -> None:
         try:
-            await self._runtime.start()
+            await self._runtime.start(partial(self._say, STARTING_RUNTIME))
         except HandloomError:
             raise
         except Exception as error:  # the boundary to the runtime: its bug must not end the session

@@ -40,6 +40,14 @@ class Masker:
         longest_first = sorted({value for value in values if len(value) >= MIN_LENGTH}, key=len, reverse=True)
         self._find = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
+        self._find_bytes = (
+            re.compile(b"|".join(re.escape(value.encode(errors="replace")) for value in longest_first))
+            if longest_first
+            else None
+        )
+        self.longest = max((len(value.encode(errors="replace")) for value in longest_first), default=1)
+        """Bytes of the longest secret; 1 where there is none."""
+
     def __bool__(self) -> bool:
         return self._find is not None
 
@@ -48,6 +56,12 @@ class Masker:
         if self._find is None or self._find.search(text) is None:
             return text
         return self._find.sub(PLACEHOLDER, text)
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Of the same length, with stars where secrets were."""
+        if self._find_bytes is None:
+            return data
+        return self._find_bytes.sub(lambda found: b"*" * len(found[0]), data)
 
     def mask(self, value: Any, *, is_field: Callable[[str], bool] = lambda name: False) -> Any:
         """A JSON value without secrets; the same object where there are none. Names for which `is_field` stay."""

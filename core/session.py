@@ -29,14 +29,16 @@ from core.controller.history import PAGE, History
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
 from core.delegation import CloseChild, Delegation, MakeChild, share
-from core.errors import StoreError, UsageError
+from core.errors import ConsentError, StoreError, UsageError
 from core.events import (
     CONVERSATION_TITLE,
+    Action,
     AgentDelegateAction,
     AgentState,
     AgentStateChangedObservation,
     ChangeAgentStateAction,
     CondensationRequestAction,
+    ConsentAction,
     Envelope,
     Event,
     EventSource,
@@ -47,21 +49,26 @@ from core.events import (
     PageShown,
     RecallAction,
     Status,
+    UndoObservation,
 )
+from core.listing import ConversationInfo
 from core.live import Frames
 from core.llm.pictures import IllustratedLLM
 from core.memory.memory import recall
 from core.places import Places
-from core.ports import LLM, Agent, Runtime
+from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.preparation import Preparation
+from core.reader import EventFilter
 from core.repository import Repository
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.snapshots import EVERY, Snapshots
-from core.store import ConversationInfo, EventFilter, EventStore
+from core.store import EventStore
 from core.stream import EventStream, EventStreamSubscriber
 from core.tasks import Tasks
 from core.titles import SuggestTitle, first_line
+from core.turns import Turns
+from core.undo import Turn, UndoPreview, Undos
 from core.usage import Job, SandboxUsage
 from core.user_shell import UserShell
 from core.writer import Lease
@@ -98,14 +105,18 @@ class AgentSession:
         close_child: CloseChild,
         sandbox: SandboxSettings,
         places: Places,
+        checkpoints: Checkpoints | None = None,
         suggest_title: SuggestTitle | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.info = info
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
+        self.needs_consent = False
+        """Whether it came from elsewhere and the user has not said yet that it may go on; see `consent`."""
         self.stream: EventStream = EventStream(store, lease, masker, clock)
         self.frames = Frames()
+        self.frames.watch(self.stream.record)
         self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
         self.confirm_mode = confirm
@@ -127,12 +138,15 @@ class AgentSession:
         )
         self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
         self._aftermath = Aftermath(runtime, self.stream)
+        self._turns = Turns(checkpoints, self.stream, self.frames)
+        self._undos = Undos(checkpoints, self.stream, lambda: self.state)
         self._snapshots = Snapshots(store, lease, limits)
         self._controller: AgentController | None = None
         self._places = places
         self._suggest_title = suggest_title
         self._turn = asyncio.Lock()
         """Held while something is said, and while it falls asleep or wakes up."""
+        self._origin = ""
         self._asleep: Status | None = None
         """The notice with which it was put to sleep; None while it is awake."""
         self._warming: asyncio.Task[None] | None = None
@@ -204,18 +218,27 @@ class AgentSession:
             history=history,
             state=state,
             needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
-            ready=self._preparation.ready,
+            ready=self._ready,
             delegate=self._delegate,
             day_limit=self._day_limit,
             spawn=self._spawn,
         )
         self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
+        ends: list[type[Event]] = [Action, AgentStateChangedObservation, UndoObservation]
+        self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._turns.on_event, "turns", types=ends)
         types = [AgentStateChangedObservation]
         self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._aftermath.on_state, "aftermath", types=types)
         self.stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=types)
         await self._controller.start()
         if not history.next_id:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
+        await self._undos.heal()
+        self.needs_consent = await self._asks_for_consent()
+
+    async def _ready(self, action: Envelope) -> None:
+        """Return when an action may begin. Raises RuntimeUnavailableError."""
+        await self._preparation.ready()
+        await self._turns.ready(action)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._tasks.spawn(work)
@@ -238,7 +261,7 @@ class AgentSession:
             last.push_async_callback(self._take_snapshot)
             last.push_async_callback(self._llm.aclose)
             last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
-            last.push_async_callback(self.runtime.aclose)
+            last.push_async_callback(self.runtime.rest)
 
     async def _on_state(self, envelope: Envelope) -> None:
         await self._take_snapshot(every=EVERY)
@@ -338,7 +361,7 @@ class AgentSession:
             self._asleep = notice
             self._places.give(self.info.id)
             self.frames.publish(notice)
-            for let_go in (self._preparation.restart, self._llm.aclose):
+            for let_go in (self._preparation.rest, self._llm.aclose):
                 try:
                     await let_go()
                 except Exception:  # the boundary to a sandbox and a model that nobody needs any more
@@ -360,11 +383,16 @@ class AgentSession:
     async def _awake(self) -> AsyncIterator[None]:
         """Awake, and kept awake while something is said.
 
-        Raises UsageError where it is closed or every place is taken by one that works, ConfigurationError where its
-        model is gone.
+        Raises UsageError where it is closed or every place is taken by one that works, ConsentError where the user has
+        to let it go on first, ConfigurationError where its model is gone.
         """
         async with self._turn:
             self._refuse_if_closed()
+            if self.needs_consent:
+                raise ConsentError(
+                    f"This conversation was imported from {self.origin}. Send it a message in the workspace: there you "
+                    "are asked whether it may go on."
+                )
             if self._asleep is not None:
                 await self._wake(self._asleep)
             yield
@@ -471,6 +499,10 @@ class AgentSession:
         """Whether a command of the user's own is running."""
         return self._user_shell.is_busy
 
+    async def command_ended(self) -> None:
+        """Return when no command of the user's own runs any more."""
+        await self._user_shell.ended()
+
     async def unqueue(self, message_id: int) -> None:
         """Do not say what was queued; what has been said already stays said."""
         await self.stream.append(NullAction(), EventSource.USER, message_id)
@@ -535,6 +567,98 @@ class AgentSession:
         """Store a wish after which there may be work. Raises as `send`."""
         async with self._awake():
             return await self.stream.append(wish, EventSource.USER, cause)
+
+    # -- undo ------------------------------------------------------------------------------------------------------
+
+    async def turns(self) -> list[Turn]:
+        """What can be undone: the user's messages that stand, the newest first. Raises StoreError."""
+        return await self._undos.turns()
+
+    async def undo_preview(self, turn: int | None = None) -> UndoPreview:
+        """What undoing this turn and all after it would do; the last one by default. Changes nothing.
+
+        Raises UsageError where there is none or the agent works, StoreError.
+        """
+        async with self._at_rest():
+            return await self._undos.preview(turn)
+
+    async def redo_preview(self) -> UndoPreview:
+        """What taking the last undo back would do. Raises as `undo_preview`."""
+        async with self._at_rest():
+            return await self._undos.preview_redo()
+
+    async def undo(
+        self,
+        turn: int | UndoPreview | None = None,
+        *,
+        chat: bool = True,
+        files: bool = True,
+        overwrite: bool = False,
+    ) -> UndoObservation:
+        """Take back a turn and all after it, the last one by default; a preview says exactly which files change.
+
+        What waits for the user's yes is stopped. Files that others have changed, too, are left alone unless
+        `overwrite`. Says what became of it. Raises UsageError, StoreError; then nothing has changed, or the next start
+        finishes it.
+        """
+        async with self._at_rest():
+            if self.state.queue:
+                stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Undone by the user.")
+                await self.stream.append(stop, EventSource.USER)
+                await self.stream.settle()
+            preview = turn if isinstance(turn, UndoPreview) else await self._undos.preview(turn)
+            return await self._undos.carry_out(preview, chat=chat, files=files, overwrite=overwrite)
+
+    async def redo(self, preview: UndoPreview | None = None, *, overwrite: bool = False) -> UndoObservation:
+        """Take the last undo back, in all that it was. Raises as `undo`, and UsageError after a new message."""
+        async with self._at_rest():
+            preview = preview or await self._undos.preview_redo()
+            return await self._undos.carry_out(preview, chat=preview.chat, files=True, overwrite=overwrite)
+
+    @asynccontextmanager
+    async def _at_rest(self) -> AsyncIterator[None]:
+        """Nothing is under way, and nothing is said meanwhile. Raises UsageError."""
+        if self._is_settled and self._warming is not None:
+            await asyncio.wait([self._warming])  # it may still bring files
+        async with self._turn:
+            self._refuse_if_closed()
+            if self.info.parent:
+                raise UsageError("A delegate's work is undone in the conversation that began it.")
+            if self.rests:
+                await self.stream.settle()  # a checkpoint that is being taken may need seconds
+            if not self.rests:
+                raise UsageError("The agent is at work, or its sandbox is. Esc stops it; then undo.")
+            await self._undos.heal()
+            yield
+
+    # -- what came from elsewhere ------------------------------------------------------------------------------------
+
+    @property
+    def origin(self) -> str:
+        """Where an imported conversation comes from, for the user. Foreign."""
+        return self._origin or self.info.origin_of or "elsewhere"
+
+    async def _asks_for_consent(self) -> bool:
+        """Whether the user is still to be asked: of an import, and of a fork of one."""
+        found = await self.stream.page(limit=1, where=EventFilter(kinds=frozenset({"action:consent"})))
+        for envelope in found:
+            if isinstance(envelope.event, ConsentAction):
+                self._origin = envelope.event.origin
+                return not envelope.event.given
+        return self.info.origin == "import"
+
+    async def ask_for_consent(self, origin: str) -> None:
+        """Have the user asked before it goes on, because it comes from there. Raises StoreError."""
+        await self.stream.append(ConsentAction(origin=origin, given=False), EventSource.ENVIRONMENT)
+        self._origin, self.needs_consent = origin, True
+
+    async def consent(self) -> None:
+        """Let an imported conversation go on: the user was asked, and said yes. Raises StoreError."""
+        async with self._turn:
+            self._refuse_if_closed()
+            if self.needs_consent:
+                await self.stream.append(ConsentAction(origin=self.origin), EventSource.USER)
+                self.needs_consent = False
 
     # -- what may change while it goes on -----------------------------------------------------------------------------
 

@@ -1,91 +1,78 @@
-"""EventStore: every conversation of a home in one SQLite file, `handloom.db`.
+"""EventStore: every conversation of a home in one SQLite file, to read (EventReader) and to write.
 
 Invariants of this room: an append is answered only after its commit (WAL, `synchronous=FULL`); ids of a conversation
 start at 0 and have no gaps; only the owner of a conversation's lease writes to it, checked by the database itself in
-the same transaction. One connection of the process writes and checkpoints (EventWriter has it), another reads.
-Directories are 0700, files 0600.
+the same transaction. A conversation that is stored, forked or deleted whole is so in one transaction. One connection of
+the process writes and checkpoints (EventWriter has it), another reads.
 
-Used by EventStream and the conversation manager, and by nobody else. Never decides what an event means.
+Used by EventStream, the conversation manager and what brings conversations in, and by nobody else. Never decides what
+an event means.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import astuple, dataclass
-from datetime import UTC, date, datetime
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import astuple, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from core import schema
-from core.blobs import Blob, BlobRef
+from core import index, packing
+from core.blobs import Blob
 from core.errors import StoreBusyError, StoreError, UsageError
-from core.events import Envelope, EventSource, envelope_from_dict
-from core.locks import FileLock, ProcessMark
-from core.sqlite import aiosqlite, can_be_shared, connect, remedy, sqlite3, version
-from core.writer import ADD_SPENDING, Deliver, Draft, EventWriter, Lease, Spent, to_nobody
+from core.events import Envelope
+from core.listing import NewConversation
+from core.locks import ProcessMark
+from core.reader import EventReader
+from core.recordings import RecordedFrame, RecordedRow, rows_of
+from core.sqlite import aiosqlite, remedy, sqlite3
+from core.writer import (
+    ADD_BLOB,
+    ADD_EVENT,
+    ADD_RECORDING,
+    ADD_SPENDING,
+    NOTE_FACTS,
+    Deliver,
+    Draft,
+    EventWriter,
+    Facts,
+    Lease,
+    Spent,
+    row_of_event,
+    to_nobody,
+)
+
+log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class EventFilter:
-    """Which events a reader wants. Empty fields let everything through."""
-
-    kinds: frozenset[str] = frozenset()
-    """Names as stored: `action:run`, `observation:run`, ..."""
-    sources: frozenset[EventSource] = frozenset()
-    query: str = ""
-    """A text that the stored form contains; case is ignored for ASCII."""
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationInfo:
-    """What a list of conversations shows."""
-
-    id: str
-    title: str
-    workspace: str
-    model: str
-    created_at: datetime
-    updated_at: datetime
-    event_count: int
-    parent: str = ""
-    """The conversation that delegated to this one; empty for one of the user's."""
-    parent_action: int | None = None
-    repository: str = ""
-    """What is cloned into the workspace at the start: a URL, with `#branch` where one is named."""
-
-
-class EventStore:
+class EventStore(EventReader):
     """The database of one home, open. Use as an async context manager; `clock` gives the time of new events."""
 
     def __init__(self, home: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self.home = home
-        self.path = home / "handloom.db"
+        super().__init__(home)
         self._clock = clock
         self._writer = EventWriter(self.path, clock)
 
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            await asyncio.to_thread(self._prepare_files)
-            stack.push_async_callback(asyncio.to_thread, self._release_locks)
-            try:
-                await self._writer.open()
-                stack.push_async_callback(self._writer.close)
-                self._read = await connect(self.path, schema.READER_PRAGMAS)
-            except sqlite3.Error as error:
-                raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
-            stack.push_async_callback(self._read.close)
-            stack.push_async_callback(self._end_writing)
-            self._exit = stack.pop_all()
-        return self
+    def _take_mark(self, locks: Path) -> None:
+        """Among all who use this home, the one who writes has a name."""
+        self.mark = ProcessMark(locks)
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self._exit.aclose()
+    def _release_locks(self) -> None:
+        self.mark.release()
+        super()._release_locks()
+
+    async def _connect(self, stack: AsyncExitStack) -> None:
+        """The connection that writes, then the one that reads."""
+        try:
+            await self._writer.open()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
+        stack.push_async_callback(self._writer.close)
+        await super()._connect(stack)
+        stack.push_async_callback(self._end_writing)
 
     async def _end_writing(self) -> None:
         """Write what waits, then give every conversation free."""
@@ -93,51 +80,6 @@ class EventStore:
         with suppress(StoreError):
             async with self._writer.writing("The conversations could not be given free") as connection:
                 await connection.execute("UPDATE leases SET owner = NULL WHERE owner = ?", (self.mark.name,))
-
-    # -- opening -------------------------------------------------------------------------------------------------
-
-    def _prepare_files(self) -> None:
-        """Make folders and file with their modes, take this process's place beside the others, bring the schema up."""
-        try:
-            locks = self.home / "locks"
-            for folder in (self.home, locks):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.chmod(0o700)
-            self._share = FileLock(locks / "share.lock")
-            self._take_share()
-            try:
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-                self.path.chmod(0o600)
-                with FileLock(locks / "schema.lock"):
-                    schema.upgrade(self.path)
-                self.mark = ProcessMark(locks)
-            except BaseException:
-                self._share.release()
-                raise
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
-        except OSError as error:
-            raise StoreError(
-                f"The data folder {self.home} cannot be used: {error.strerror or error}. "
-                "Make it writable, free some space, or set HANDLOOM_HOME to another folder."
-            ) from error
-
-    def _release_locks(self) -> None:
-        self.mark.release()
-        self._share.release()
-
-    def _take_share(self) -> None:
-        """Others may use the database beside us only if every SQLite involved has the WAL-reset fix."""
-        shared = can_be_shared()
-        if self._share.try_acquire(shared=shared):
-            return
-        mine = ".".join(map(str, version()))
-        raise StoreBusyError(
-            f"Another Handloom uses {self.home}, and only one at a time can: "
-            + ("it" if shared else f"this Python's SQLite ({mine})")
-            + " lacks the fix of the WAL-reset bug (3.51.3). Close the other one, set HANDLOOM_HOME to another "
-            "folder, or install the package pysqlite3."
-        )
 
     # -- conversations and leases -----------------------------------------------------------------------------------
 
@@ -157,8 +99,8 @@ class EventStore:
         async with self._writer.writing("The conversation could not be stored") as connection:
             try:
                 await connection.execute(
-                    "INSERT INTO conversations (id, title, workspace, model, created_at, parent, parent_action,"
-                    " repository) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO conversations (id, title, workspace, model, created_at, updated_at, parent,"
+                    " parent_action, repository) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8)",
                     (conversation_id, title, workspace, model, now, parent, parent_action, repository),
                 )
             except sqlite3.IntegrityError as error:
@@ -195,7 +137,7 @@ class EventStore:
                 (key, token + 1, self.mark.name),
             )
             return Lease(conversation_id, key, token + 1, next_id)
-        raise UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")
+        raise _unknown(conversation_id)
 
     async def release(self, lease: Lease) -> None:
         """Let others own the conversation."""
@@ -205,73 +147,6 @@ class EventStore:
                     "UPDATE leases SET owner = NULL WHERE conversation = ? AND token = ?", (lease.key, lease.token)
                 )
 
-    async def conversations(self, *, limit: int = 1000, conversation_id: str | None = None) -> list[ConversationInfo]:
-        """The newest conversations, those with the latest event first."""
-        rows = await self._read.execute_fetchall(
-            f"SELECT {_INFO} FROM conversations c WHERE ?1 IS NULL OR c.id = ?1 ORDER BY updated_at DESC LIMIT ?2",  # noqa: S608
-            (conversation_id, limit),
-        )
-        return [_info(row) for row in rows]
-
-    async def said(self, *, workspace: str, limit: int) -> list[str]:
-        """What the user wrote in the conversations of this home, the newest first, those of this workspace before all.
-
-        Commands of the user's own begin with `!`. Looked for among the newest events of the home, so that the cost has
-        a bound; what was written into a long conversation by others than the user is not part of it.
-        """
-        rows = await self._read.execute_fetchall(
-            "SELECT CASE kind WHEN 'action:run' THEN '!' || json_extract(body, '$.args.command')"
-            "  ELSE json_extract(body, '$.args.content') END"
-            " FROM (SELECT e.rowid AS number, e.kind, e.body, c.workspace = ?1 AS is_here"
-            "  FROM events e JOIN conversations c ON c.key = e.conversation"
-            "  WHERE e.rowid > (SELECT max(rowid) FROM events) - ?3 AND e.source = 'user' AND c.parent = ''"
-            "  AND e.kind IN ('action:message', 'action:run') AND length(e.body) <= ?4)"
-            " ORDER BY is_here DESC, number DESC LIMIT ?2",
-            (workspace, limit, _SAID_WITHIN, _SAID_BYTES),
-        )
-        return [text for (text,) in rows if isinstance(text, str)]
-
-    async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
-        """The conversations to which this one delegated, and those to which they did; the oldest first."""
-        rows = await self._read.execute_fetchall(
-            f"{_BELOW} SELECT {_INFO} FROM conversations c WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",  # noqa: S608
-            (conversation_id,),
-        )
-        return [_info(row) for row in rows]
-
-    async def count_conversations(self) -> int:
-        """How many conversations this home has."""
-        ((count,),) = await self._read.execute_fetchall("SELECT count(*) FROM conversations")
-        return int(count)
-
-    async def events_by_kind(self) -> dict[str, int]:
-        """How many events of each kind (`action:run`) all conversations of this home have; the most frequent first."""
-        rows = await self._read.execute_fetchall(
-            "SELECT kind, count(*) AS number FROM events GROUP BY kind ORDER BY number DESC, kind"
-        )
-        return {row[0]: row[1] for row in rows}
-
-    async def spent(self, day: date | None = None) -> Spent:
-        """What all conversations of this home have cost on a day (UTC), or ever."""
-        (row,) = await self._read.execute_fetchall(
-            "SELECT total(calls), total(cost), total(unpriced), total(tokens), total(seconds) FROM spending"
-            " WHERE ?1 IS NULL OR day = ?1",
-            (day and day.isoformat(),),
-        )
-        return Spent(int(row[0]), row[1], int(row[2]), int(row[3]), row[4])
-
-    async def add_spending(self, spent: Spent) -> None:
-        """Count to the day what was spent without an event, such as on a title. Raises StoreError."""
-        async with self._writer.writing("The spending could not be stored") as connection:
-            await connection.execute(ADD_SPENDING, (self._clock().date().isoformat(), *astuple(spent)))
-
-    async def spent_by_day(self, *, limit: int = 30) -> dict[date, Spent]:
-        """As `spent`, for each of the newest days (UTC) on which something was spent; the newest first."""
-        rows = await self._read.execute_fetchall(
-            "SELECT day, calls, cost, unpriced, tokens, seconds FROM spending ORDER BY day DESC LIMIT ?", (limit,)
-        )
-        return {date.fromisoformat(row[0]): Spent(*row[1:]) for row in rows}
-
     async def update_conversation(self, lease: Lease, *, title: str | None = None, model: str | None = None) -> None:
         """Change what a list shows of a conversation that we own."""
         async with self._writer.writing("The conversation's name could not be stored") as connection:
@@ -279,6 +154,20 @@ class EventStore:
                 "UPDATE conversations SET title = coalesce(?, title), model = coalesce(?, model) WHERE key = ?",
                 (title, model, lease.key),
             )
+
+    async def add_spending(self, spent: Spent) -> None:
+        """Count to the day what was spent without an event, such as on a title. Raises StoreError."""
+        async with self._writer.writing("The spending could not be stored") as connection:
+            await connection.execute(ADD_SPENDING, (self._clock().date().isoformat(), *astuple(spent)))
+
+    async def rename(self, conversation_id: str, title: str) -> None:
+        """Give a conversation another title, whoever has it open. Raises StoreError or UsageError."""
+        async with self._writer.writing("The conversation's name could not be stored") as connection:
+            cursor = await connection.execute(
+                "UPDATE conversations SET title = ? WHERE id = ?", (title, conversation_id)
+            )
+            if cursor.rowcount == 0:
+                raise _unknown(conversation_id)
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -288,40 +177,14 @@ class EventStore:
         """Store events, all or none, and answer once they are durable. See `EventWriter.append`."""
         return self._writer.append(lease, drafts, deliver)
 
-    async def read(
-        self,
-        conversation_id: str,
-        *,
-        after: int = -1,
-        before: int | None = None,
-        limit: int | None = None,
-        newest: bool = False,
-        where: EventFilter | None = None,
-    ) -> list[Envelope]:
-        """Events with `after` < id < `before`, in the order of ids; `newest` takes the last `limit` of them."""
-        bodies = await self.read_json(
-            conversation_id, after=after, before=before, limit=limit, newest=newest, where=where
-        )
-        return [envelope_from_dict(json.loads(body), conversation_id) for body in bodies]
-
-    async def blob(self, conversation_id: str, ref: BlobRef) -> Blob | None:
-        """The picture that an event of that conversation refers to; None where it is not there."""
-        rows = await self._read.execute_fetchall(
-            "SELECT b.data FROM blobs b JOIN conversations c ON c.key = b.conversation WHERE c.id = ? AND b.digest = ?",
-            (conversation_id, ref.digest),
-        )
-        for (data,) in rows:
-            return Blob(ref, data)
-        return None
-
-    async def snapshot(self, conversation_id: str, made_by: str) -> tuple[int, str] | None:
-        """The newest snapshot of a conversation's state that is `made_by` this: its last event's id, and its text."""
-        rows = await self._read.execute_fetchall(
-            "SELECT s.event, s.state FROM snapshots s JOIN conversations c ON c.key = s.conversation"
-            " WHERE c.id = ? AND s.made_by = ?",
-            (conversation_id, made_by),
-        )
-        return next(((int(event), str(state)) for event, state in rows), None)
+    async def record(self, lease: Lease, rows: Sequence[RecordedRow]) -> None:
+        """Keep what a terminal printed after the last event. Does not raise: it would be all that is lost."""
+        values = [(lease.key, row.after, row.at.isoformat(), row.frames) for row in rows]
+        try:
+            async with self._writer.writing("The recording could not be stored") as connection:
+                await connection.executemany(ADD_RECORDING, values)
+        except StoreError as error:
+            log.warning("conversation %s: %s", lease.conversation_id, error)
 
     async def keep_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
         """Keep a snapshot in the place of the last one. Raises StoreError."""
@@ -332,67 +195,192 @@ class EventStore:
                 (lease.key, event_id, made_by, state, lease.token),
             )
 
-    async def read_json(
+    # -- whole conversations -----------------------------------------------------------------------------------------
+
+    async def adopt(
         self,
-        conversation_id: str,
+        new: NewConversation,
+        envelopes: Sequence[Envelope],
         *,
-        after: int = -1,
-        before: int | None = None,
-        limit: int | None = None,
-        newest: bool = False,
-        where: EventFilter | None = None,
-    ) -> list[str]:
-        """As `read`, in the stored form: one JSON text an event."""
-        clauses = ["e.conversation = (SELECT key FROM conversations WHERE id = ?)", "e.id > ?", "e.id < ?"]
-        values: list[Any] = [conversation_id, after, 2**62 if before is None else before]
-        if where is not None:
-            _add_filter(where, clauses, values)
-        values.append(-1 if limit is None else limit)
-        order = "DESC" if newest else "ASC"
-        rows = list(
-            await self._read.execute_fetchall(
-                f"SELECT e.body FROM events e WHERE {' AND '.join(clauses)} ORDER BY e.id {order} LIMIT ?",  # noqa: S608
-                values,
+        blobs: Iterable[Blob] = (),
+        recorded: Sequence[RecordedFrame] = (),
+    ) -> str:
+        """Store a whole conversation, all of it or nothing; its id. Ids of `envelopes` are 0, 1, 2, ...
+
+        Raises UsageError where the id is taken, StoreError, or ValueError for an event that is no JSON.
+        """
+        facts = Facts()
+        for envelope in envelopes:
+            facts = facts.after(envelope.event, envelope.source)
+        if envelopes and not facts.has_cost:
+            facts = replace(facts, has_cost=True, cost=None)  # nobody wrote down what it took
+        rows = await asyncio.to_thread(lambda: [row_of_event(-1, 1, each) for each in envelopes])
+        frames = await asyncio.to_thread(rows_of, recorded)
+        async with self._whole(new) as (connection, key):
+            await connection.executemany(ADD_EVENT, [(key, *row[1:]) for row in rows])
+            await connection.execute(NOTE_FACTS, facts.row(key))
+            await connection.executemany(ADD_BLOB, [(key, *_blob_row(blob)) for blob in blobs])
+            await connection.executemany(ADD_RECORDING, [(key, r.after, r.at.isoformat(), r.frames) for r in frames])
+        return new.id
+
+    async def fork(self, conversation_id: str, upto: int, new: NewConversation) -> str:
+        """Store the events 0 to `upto` of a conversation under a new id, with their pictures and recordings; the id.
+
+        Whoever has it open goes on. Raises UsageError for an unknown conversation or event, StoreError.
+        """
+        facts = Facts()
+        after = -1
+        while page := await self.read(conversation_id, after=after, before=upto + 1, limit=500):
+            for envelope in page:
+                facts = facts.after(envelope.event, envelope.source)
+            after = page[-1].id
+        if after != upto:
+            raise UsageError(f"Conversation {conversation_id} has no event {upto}. `handloom show ID` says how many.")
+        source = await self._key(conversation_id)
+        async with self._whole(new) as (connection, key):
+            for table, columns, condition in (
+                ("events", "id, timestamp, source, cause, kind, 1, body", "id <= ?3"),
+                ("blobs", "digest, media_type, width, height, data", "?3 >= 0"),
+                ("recordings", '"after", number, at, frames', '"after" < ?3'),
+            ):
+                await connection.execute(
+                    f"INSERT INTO {table} SELECT ?1, {columns} FROM {table}"  # noqa: S608
+                    f" WHERE conversation = ?2 AND {condition} ORDER BY rowid",
+                    (key, source, upto),
+                )
+            await connection.execute(NOTE_FACTS, facts.row(key))
+        return new.id
+
+    @asynccontextmanager
+    async def _whole(self, new: NewConversation) -> AsyncIterator[tuple[aiosqlite.Connection, int]]:
+        """A transaction in which a new conversation is filled, owned by nobody, and its key."""
+        come_from = new.origin, new.origin_of, new.origin_event
+        created_at = (new.created_at or self._clock()).astimezone(UTC).isoformat()
+        async with self._transaction("The conversation could not be stored") as connection:
+            try:
+                await connection.execute(
+                    "INSERT INTO conversations (id, title, workspace, model, created_at, updated_at, origin, origin_of,"
+                    " origin_event) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8)",
+                    (new.id, new.title, new.workspace, new.model, created_at, *come_from),
+                )
+            except sqlite3.IntegrityError as error:
+                raise UsageError(f"There is a conversation {new.id} already.") from error
+            ((key,),) = await connection.execute_fetchall("SELECT last_insert_rowid()")
+            await connection.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, 1, NULL)", (key,))
+            yield connection, key
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        """Delete a conversation and those that it delegated to, all of them or none; their bytes are overwritten.
+
+        Raises UsageError for an unknown one, StoreBusyError where a living process has one of them open.
+        """
+        below = [info.id for info in await self.descendants(conversation_id)]
+        ids = [conversation_id, *below]
+        async with self._transaction("The conversation could not be deleted") as connection:
+            for id in ids:
+                lease = await self._acquire(connection, id)
+                await self._forget_words(connection, lease.key)
+                await connection.execute("DELETE FROM conversations WHERE key = ?", (lease.key,))
+        with suppress(StoreError):  # a reader that looks at it now keeps it in the file until the next commit's
+            async with self._writer.writing("The deleted pages could not be taken back") as connection:
+                await connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @asynccontextmanager
+    async def _transaction(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
+        """All or nothing, on the connection that writes."""
+        async with self._writer.writing(otherwise) as connection:
+            await connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                await connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    await connection.execute("ROLLBACK")
+                raise
+
+    # -- the index for search ----------------------------------------------------------------------------------------
+
+    async def index(self, is_enough: Callable[[], bool] = lambda: False) -> int:
+        """Bring the index for `search` up to date, a piece at a time; how many events it still does not have.
+
+        `is_enough` is asked after each piece. Whoever writes goes on between two pieces. Raises StoreError.
+        """
+        await self._begin_form()
+        while not is_enough():
+            behind = await self._fetch(
+                "SELECT c.key, coalesce(i.upto, 0) FROM conversations c LEFT JOIN indexed i ON i.conversation = c.key"
+                " WHERE c.event_count > coalesce(i.upto, 0) ORDER BY c.updated_at DESC LIMIT 50"
             )
-        )
-        return [row[0] for row in (reversed(rows) if newest else rows)]
+            for key, upto in behind:
+                await self._index_piece(key, upto)
+            if not behind:
+                break
+        return await self.index_behind()
+
+    async def _begin_form(self) -> None:
+        """Where the index was made by another form, begin it anew."""
+        if list(await self._fetch("SELECT form FROM index_form")) == [(index.FORM,)]:
+            return
+        async with self._transaction("The search index could not be made") as connection:
+            for statement in (
+                "INSERT INTO words (words) VALUES ('delete-all')",
+                "INSERT INTO characters (characters) VALUES ('delete-all')",
+                "DELETE FROM indexed",
+                "DELETE FROM index_form",
+            ):
+                await connection.execute(statement)
+            await connection.execute("INSERT INTO index_form VALUES (?)", (index.FORM,))
+
+    async def _index_piece(self, key: int, upto: int) -> None:
+        """Index some events of a conversation from `upto` on."""
+        rows = list(await self._fetch(_PIECE, (key, upto, _PIECE_EVENTS)))
+        words, characters = await asyncio.to_thread(_index_rows, key, rows)
+        async with self._transaction("The search index could not be written") as connection:
+            stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
+            there = await connection.execute_fetchall("SELECT 1 FROM conversations WHERE key = ?", (key,))
+            if not there or next((at for (at,) in stands), 0) != upto:
+                return  # it was deleted, or another process was here before
+            await connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+            await connection.executemany("INSERT INTO characters (rowid, text) VALUES (?, ?)", characters)
+            await connection.execute(
+                "INSERT INTO indexed (conversation, upto) VALUES (?1, ?2)"
+                " ON CONFLICT (conversation) DO UPDATE SET upto = ?2",
+                (key, rows[-1][0] + 1 if rows else upto),
+            )
+
+    async def _forget_words(self, connection: aiosqlite.Connection, key: int) -> None:
+        """Take a conversation out of the index; a table without content wants to be told what it held."""
+        stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
+        upto, after = next((at for (at,) in stands), 0), 0
+        while after < upto:
+            rows = list(await connection.execute_fetchall(_PIECE, (key, after, min(_PIECE_EVENTS, upto - after))))
+            words, characters = await asyncio.to_thread(_index_rows, key, rows)
+            for table, forgotten in (("words", words), ("characters", characters)):
+                await connection.executemany(
+                    f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)",  # noqa: S608
+                    forgotten,
+                )
+            after += _PIECE_EVENTS
 
 
-_SAID_WITHIN = 200_000
-"""Events among which `said` looks: about 100 ms of reading, and more than most homes ever have."""
-_SAID_BYTES = 40_000
-"""A longer message is a document that was pasted, and nobody writes it again."""
-
-_INFO = (
-    "c.id, c.title, c.workspace, c.model, c.created_at,"
-    " coalesce((SELECT e.timestamp FROM events e WHERE e.conversation = c.key ORDER BY e.id DESC LIMIT 1),"
-    "  c.created_at) AS updated_at,"
-    " coalesce((SELECT max(e.id) + 1 FROM events e WHERE e.conversation = c.key), 0),"
-    " c.parent, c.parent_action, c.repository"
-)
-"""The columns of which a ConversationInfo is made."""
+_PIECE = "SELECT id, body FROM events WHERE conversation = ? AND id >= ? ORDER BY id LIMIT ?"
+_PIECE_EVENTS = 500
+"""Events that are indexed in one transaction: some milliseconds for which an append waits."""
 
 
-_BELOW = (
-    "WITH RECURSIVE below (id) AS (SELECT id FROM conversations WHERE parent = ?1"
-    " UNION SELECT c.id FROM conversations c JOIN below ON c.parent = below.id)"
-)
+_Texts = list[tuple[int, str]]
 
 
-def _info(row: Sequence[Any]) -> ConversationInfo:
-    values: list[Any] = [*row[:4], *map(datetime.fromisoformat, row[4:6]), *row[6:]]
-    return ConversationInfo(*values)
+def _index_rows(key: int, rows: Iterable[sqlite3.Row]) -> tuple[_Texts, _Texts]:
+    """What the index has of these events, for `words` and for `characters`."""
+    words = [(index.row_of(key, id), index.text_of(packing.unpack(body))) for id, body in rows]
+    characters = [(row, runs) for row, text in words if (runs := index.runs_of(text))]
+    return words, characters
 
 
-def _add_filter(where: EventFilter, clauses: list[str], values: list[Any]) -> None:
-    for column, wanted in (("kind", sorted(where.kinds)), ("source", sorted(where.sources))):
-        if wanted:
-            clauses.append(f"e.{column} IN ({', '.join('?' * len(wanted))})")
-            values.extend(str(value) for value in wanted)
-    if where.query:
-        clauses.append("instr(lower(e.body), lower(?)) > 0")
-        values.append(where.query)
-    for operator, moment in ((">=", where.since), ("<=", where.until)):
-        if moment is not None:
-            clauses.append(f"e.timestamp {operator} ?")
-            values.append(moment.astimezone(UTC).isoformat())
+def _blob_row(blob: Blob) -> tuple[Any, ...]:
+    return blob.ref.digest, blob.ref.media_type, blob.ref.width, blob.ref.height, blob.data
+
+
+def _unknown(conversation_id: str) -> UsageError:
+    return UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")

@@ -17,19 +17,23 @@ from enum import StrEnum
 from functools import cache
 
 from core.blobs import Blob, BlobRef, take_out
-from core.errors import UsageError
+from core.errors import StoreError, UsageError
 from core.events import (
     Action,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
+    Frame,
     Observation,
+    TerminalOutput,
     event_from_dict,
     event_to_dict,
 )
+from core.reader import EventFilter
+from core.recorder import Recorder
 from core.secrets import Masker
-from core.store import EventFilter, EventStore
+from core.store import EventStore
 from core.writer import Draft, Lease
 
 log = logging.getLogger(__name__)
@@ -76,6 +80,7 @@ class EventStream:
         self._store = store
         self._lease = lease
         self._masker = masker or Masker()
+        self._recorder = Recorder(self._masker)
         self._subscriptions: dict[tuple[EventStreamSubscriber, str], _Subscription] = {}
         self._latest_id = lease.next_id - 1
         self._clock = clock
@@ -95,8 +100,7 @@ class EventStream:
 
     async def append(self, event: Event, source: EventSource, cause: int | None = None) -> Envelope:
         """Add one event; it is durable when this returns. See `append_all`."""
-        draft = self._prepared(Draft(event, source, cause))
-        (envelope,) = await self._store.append(self._lease, (draft,), self._deliver)
+        (envelope,) = await self.append_all((Draft(event, source, cause),))
         return envelope
 
     async def append_all(self, drafts: Sequence[Draft]) -> Sequence[Envelope]:
@@ -104,10 +108,22 @@ class EventStream:
 
         Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
         """
-        return await self._store.append(self._lease, [self._prepared(draft) for draft in drafts], self._deliver)
+        prepared = [self._prepared(draft) for draft in drafts]
+        try:
+            return await self._store.append(self._lease, prepared, self._deliver)
+        except StoreError:
+            self._recorder.give_back(row for draft in prepared for row in draft.recorded)
+            raise
+
+    def record(self, frame: Frame) -> None:
+        """Keep what a terminal printed with the next event; other frames are not kept."""
+        if isinstance(frame, TerminalOutput):
+            self._recorder.add(frame, self._latest_id)
 
     def _prepared(self, draft: Draft) -> Draft:
-        """Pictures beside the event, secrets masked: as it is stored, and as subscribers see it."""
+        """Pictures and recordings beside the event, secrets masked: as it is stored, and as subscribers see it."""
+        if rows := self._recorder.take():
+            draft = replace(draft, recorded=rows)
         event, blobs = take_out(draft.event) if draft.event.pictures else (draft.event, ())
         if self._masker:
             event = self._masked(event)
@@ -115,7 +131,7 @@ class EventStream:
 
     def _masked(self, event: Event) -> Event:
         data = event_to_dict(event, derived=False)
-        masked = self._masker.mask(data, is_field=_is_field)
+        masked = self._masker.mask(data, is_field=is_field)
         return event if masked is data else event_from_dict(masked)[0]
 
     def _deliver(self, envelopes: Sequence[Envelope]) -> None:
@@ -196,6 +212,8 @@ class EventStream:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        if rows := self._recorder.take():
+            await self._store.record(self._lease, rows)
         await self._store.release(self._lease)
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -230,5 +248,5 @@ def _field_names() -> frozenset[str]:
     return frozenset(names)
 
 
-def _is_field(name: str) -> bool:
+def is_field(name: str) -> bool:
     return name in _field_names()

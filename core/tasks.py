@@ -44,7 +44,13 @@ class Tasks:
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do some work beside the rest; it may be cancelled."""
         assert self._group is not None
-        task = self._group.create_task(self._isolated(work))
+        isolated = self._isolated(work)
+        try:
+            task = self._group.create_task(isolated)
+        except RuntimeError:  # the last one has ended: nothing begins any more
+            isolated.close()
+            work.close()
+            raise
         task.add_done_callback(lambda _: work.close())  # one that is cancelled before its first step leaves it unbegun
         return task
 

@@ -32,3 +32,5 @@ class SandboxUsage:
     uptime_s: float
     limits: tuple[str, ...] = ()
     """What it may use at most, for people."""
+    oom_kills: int = 0
+    """Processes that the kernel has killed because memory ran out, as far as it is known inside."""

@@ -74,6 +74,11 @@ class UserShell:
         await begun.wait()  # one that is cancelled before its first step could not answer for its action
         return envelope
 
+    async def ended(self) -> None:
+        """Return when none runs; its observation is stored by then."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     def interrupt(self) -> None:
         """Stop the command that runs; it still gets its observation."""
         if self._task is not None:

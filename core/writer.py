@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,18 @@ from core.blobs import Blob
 from core.errors import LeaseLostError, StoreError
 from core.events import (
     Action,
+    AgentStateChangedObservation,
     Envelope,
     Event,
     EventSource,
+    MessageAction,
     UnknownAction,
     UnknownObservation,
     envelope_to_dict,
     to_json,
 )
+from core.packing import pack
+from core.recordings import RecordedRow
 from core.sqlite import aiosqlite, connect, remedy, sqlite3
 
 log = logging.getLogger(__name__)
@@ -49,9 +53,20 @@ ADD_BLOB = (
     "INSERT OR IGNORE INTO blobs (conversation, digest, media_type, width, height, data) VALUES (?, ?, ?, ?, ?, ?)"
 )
 
+ADD_RECORDING = (
+    'INSERT INTO recordings (conversation, "after", number, at, frames) SELECT ?1, ?2,'
+    ' (SELECT coalesce(max(number) + 1, 0) FROM recordings WHERE conversation = ?1 AND "after" = ?2), ?3, ?4'
+)
+NOTE_FACTS = (
+    "UPDATE conversations SET state = CASE WHEN ?2 <> '' THEN ?2 ELSE state END,"
+    " cost = CASE WHEN ?3 THEN ?4 ELSE cost END,"
+    " first_line = CASE WHEN first_line = '' THEN ?5 ELSE first_line END WHERE key = ?1"
+)
+
 Deliver = Callable[[Sequence[Envelope]], None]
 """Takes in events that are durable: quickly, for every append waits for it."""
 
+FIRST_LINE_CHARS = 200
 MAX_BATCH = 1000
 """Events in one commit at most, so that a burst does not hold the database from other processes for long."""
 
@@ -81,6 +96,36 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """What a list shows of a conversation, as far as some events tell it."""
+
+    state: str = ""
+    has_cost: bool = False
+    cost: float | None = None
+    first_line: str = ""
+
+    def after(self, event: Event, source: EventSource) -> Facts:
+        """With what one more event tells."""
+        facts = self
+        if event.llm_metrics is not None:
+            facts = replace(facts, has_cost=True, cost=event.llm_metrics.accumulated_cost)
+        if isinstance(event, AgentStateChangedObservation):
+            facts = replace(facts, state=str(event.agent_state))
+        elif isinstance(event, MessageAction) and source is EventSource.USER and not facts.first_line:
+            first = next((line.strip() for line in event.content.splitlines() if line.strip()), "")
+            first = first[:FIRST_LINE_CHARS].encode(errors="replace").decode()  # lone surrogates are no UTF-8
+            facts = replace(facts, first_line=first)
+        return facts
+
+    def row(self, key: int) -> tuple[Any, ...]:
+        """The values of `NOTE_FACTS`."""
+        return key, self.state, self.has_cost, self.cost, self.first_line
+
+
+NO_FACTS = Facts()
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """An event that has no id yet."""
 
@@ -91,6 +136,8 @@ class Draft:
     """What it cost; added to the day's spending in the same transaction."""
     blobs: tuple[Blob, ...] = ()
     """The pictures that it refers to; stored in the same transaction."""
+    recorded: tuple[RecordedRow, ...] = ()
+    """What the terminal printed before it; stored in the same transaction."""
 
 
 @dataclass(slots=True)
@@ -232,14 +279,13 @@ class EventWriter:
     def _number(self, batch: Iterable[_Request]) -> list[_Request]:
         """Give ids and time to a batch's drafts, and make their rows. What cannot be written as JSON is refused."""
         now = self._clock()
-        timestamp = now.isoformat()
         next_ids: dict[int, int] = {}
         numbered = []
         for request in batch:
             lease = request.lease
             first = next_ids.get(lease.key, lease.next_id)
             try:
-                self._make_rows(request, first, now, timestamp)
+                self._make_rows(request, first, now)
             except Exception as error:  # the boundary to whoever made the event: the writer must outlive every event
                 log.exception("an event of conversation %s cannot be stored", lease.conversation_id)
                 _fail(request, StoreError(f"The event cannot be stored: {type(error).__name__}: {error}"))
@@ -248,7 +294,7 @@ class EventWriter:
             numbered.append(request)
         return numbered
 
-    def _make_rows(self, request: _Request, first: int, now: datetime, timestamp: str) -> None:
+    def _make_rows(self, request: _Request, first: int, now: datetime) -> None:
         lease, envelopes, rows = request.lease, [], []
         for event_id, draft in enumerate(request.drafts, first):
             envelope = Envelope(
@@ -259,10 +305,8 @@ class EventWriter:
                 cause=draft.cause,
                 event=draft.event,
             )
-            body = to_json(envelope_to_dict(envelope, derived=False))
-            kind, source = kind_of(draft.event), draft.source.value
             envelopes.append(envelope)
-            rows.append((lease.key, event_id, timestamp, source, draft.cause, kind, lease.token, body))
+            rows.append(row_of_event(lease.key, lease.token, envelope))
         request.envelopes, request.rows = envelopes, rows
 
     async def _take_back(self, leases: Iterable[Lease]) -> None:
@@ -281,17 +325,15 @@ class EventWriter:
     async def _insert(self, batch: Iterable[_Request]) -> None:
         """One transaction. A single row commits by itself: one trip to the writing thread instead of three."""
         rows = [row for request in batch for row in request.rows]
-        spending, blobs = _spending(batch), _blobs(batch)
-        if len(rows) == 1 and not spending and not blobs:
+        beside = [*_spending(batch), *_facts(batch), *_blobs(batch), *_recorded(batch)]
+        if len(rows) == 1 and not beside:
             await self.connection.execute(ADD_EVENT, rows[0])
             return
         await self.connection.execute("BEGIN IMMEDIATE")
         try:
             await self.connection.executemany(ADD_EVENT, rows)
-            for row in spending:
-                await self.connection.execute(ADD_SPENDING, row)
-            if blobs:
-                await self.connection.executemany(ADD_BLOB, blobs)
+            for statement, row in beside:
+                await self.connection.execute(statement, row)
             await self.connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
@@ -315,24 +357,55 @@ class EventWriter:
             self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
 
 
-def _spending(batch: Iterable[_Request]) -> list[tuple[Any, ...]]:
-    """What a batch adds to the spending of its day; one row, or none."""
+def row_of_event(key: int, token: int, envelope: Envelope) -> tuple[Any, ...]:
+    """The values of `ADD_EVENT`. Raises ValueError for an event that is no JSON."""
+    body = pack(to_json(envelope_to_dict(envelope, derived=False)))
+    timestamp, source = envelope.timestamp.isoformat(), envelope.source.value
+    return key, envelope.id, timestamp, source, envelope.cause, kind_of(envelope.event), token, body
+
+
+_Statement = tuple[str, tuple[Any, ...]]
+
+
+def _spending(batch: Iterable[_Request]) -> Iterator[_Statement]:
+    """What a batch adds to the spending of its day."""
     spent, day = Spent(), ""
     for request in batch:
         for draft, envelope in zip(request.drafts, request.envelopes, strict=True):
             if draft.spent is not None:
                 spent, day = spent + draft.spent, envelope.timestamp.date().isoformat()
-    return [(day, *astuple(spent))] if day else []
+    if day:
+        yield ADD_SPENDING, (day, *astuple(spent))
 
 
-def _blobs(batch: Iterable[_Request]) -> list[tuple[Any, ...]]:
-    """The rows of a batch's pictures."""
-    return [
-        (request.lease.key, blob.ref.digest, blob.ref.media_type, blob.ref.width, blob.ref.height, blob.data)
-        for request in batch
-        for draft in request.drafts
-        for blob in draft.blobs
-    ]
+def _facts(batch: Iterable[_Request]) -> Iterator[_Statement]:
+    """What a batch changes of what lists show."""
+    found: dict[int, Facts] = {}
+    for request in batch:
+        for draft in request.drafts:
+            before = found.get(request.lease.key, NO_FACTS)
+            found[request.lease.key] = before.after(draft.event, draft.source)
+    for key, facts in found.items():
+        if facts is not NO_FACTS:
+            yield NOTE_FACTS, facts.row(key)
+
+
+def _blobs(batch: Iterable[_Request]) -> Iterator[_Statement]:
+    """The pictures of a batch."""
+    for request in batch:
+        for draft in request.drafts:
+            for blob in draft.blobs:
+                ref = blob.ref
+                row = (request.lease.key, ref.digest, ref.media_type, ref.width, ref.height, blob.data)
+                yield ADD_BLOB, row
+
+
+def _recorded(batch: Iterable[_Request]) -> Iterator[_Statement]:
+    """What terminals printed before the events of a batch."""
+    for request in batch:
+        for draft in request.drafts:
+            for row in draft.recorded:
+                yield ADD_RECORDING, (request.lease.key, row.after, row.at.isoformat(), row.frames)
 
 
 def _deliver(request: _Request) -> None:

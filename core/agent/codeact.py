@@ -17,6 +17,7 @@ from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
 from core.memory.texts import last_observation_text
+from core.memory.undone import without_undone
 from core.memory.view import View, condense_window
 from core.plugins import PluginRequirement, load
 from core.ports import LLM, FrameSink, LLMRequest
@@ -68,7 +69,9 @@ class CodeActAgent:
         if not messages or messages[0]["role"] != "system":
             # A trajectory from elsewhere may begin without instructions; the model cannot.
             messages.insert(0, {"role": "system", "content": system_prompt()})
-        request = LLMRequest(messages, self._schemas, last_observation_text(history), _forgotten(history, view))
+        request = LLMRequest(
+            messages, self._schemas, last_observation_text(without_undone(history)), _forgotten(history, view)
+        )
         cause = history[-1].id if history else 0
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)

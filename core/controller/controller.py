@@ -76,7 +76,7 @@ class AgentController:
         history: History,
         state: State,
         needs_confirmation: ConfirmationPolicy,
-        ready: Callable[[], Awaitable[None]],
+        ready: Callable[[Envelope], Awaitable[None]],
         delegate: Delegate,
         day_limit: DayLimit,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
@@ -89,7 +89,7 @@ class AgentController:
         self.state = state
         self.needs_confirmation = needs_confirmation
         self._ready = ready
-        """Makes the sandbox ready for an action; raises RuntimeUnavailableError."""
+        """Makes everything ready for this action; raises RuntimeUnavailableError."""
         self._delegate = delegate
         self._day_limit = day_limit
         self.changed = asyncio.Event()
@@ -178,7 +178,7 @@ class AgentController:
             if isinstance(action, AgentDelegateAction):
                 observation = await self._delegate(action, envelope.id)
             else:
-                await self._ready()
+                await self._ready(envelope)
                 observation = await self.runtime.execute(action, envelope.id, publish)
         except asyncio.CancelledError:
             observation = _interrupted(action, seen)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from core.controller import undoing
 from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
 from core.controller.limits import extended, reached
 from core.controller.state import Limits, Owed, Pending, Queued, State
@@ -44,6 +45,8 @@ from core.events import (
     RecallAction,
     RecallType,
     SystemMessageAction,
+    UndoAction,
+    UndoObservation,
     UserRejectObservation,
 )
 from core.llm.metrics import add_metrics
@@ -132,6 +135,10 @@ def _apply(s: State, env: Envelope) -> State:
             return replace(s, agent_state=AgentState.AWAITING_USER_INPUT)
         case NullAction() if env.source is EventSource.USER and env.cause is not None:
             return replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
+        case UndoAction() as undo:
+            return undoing.begun(s, env.id, undo)
+        case UndoObservation() as undone:
+            return undoing.ended(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
         case CondensationRequestAction():
             return replace(s, condensing=False, condensed=True)
         case LoopRecoveryAction(option=option) if s.halt is not None and s.halt.kind is HaltKind.STUCK:
@@ -158,7 +165,9 @@ def _told(s: State, env: Envelope, message: MessageAction) -> State:
         s = replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
     releasing = None if s.releasing == env.cause else s.releasing
     recalls = s.recalls | {env.id}
-    s = replace(s, unread=True, greeted=True, recalls=recalls, recent=(), releasing=releasing)
+    first_said = env.id if s.first_said is None else s.first_said
+    s = replace(s, unread=True, first_said=first_said, recalls=recalls, recent=(), releasing=releasing)
+    s = replace(s, undoing=None, undone=())
     # neither an approval nor a limit is granted by a message
     if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
         return s
@@ -327,6 +336,8 @@ def _release(before: State, s: State, env: Envelope) -> State:
     """
     if not s.queued or s.releasing is not None or s.agent_state not in _RESTING or s.is_busy or s.unread:
         return s
+    if s.undoing is not None or isinstance(env.event, UndoObservation):
+        return s
     comes_to_rest = before.agent_state not in _RESTING
     is_queued = isinstance(env.event, MessageAction) and env.event.queued
     goes_on = isinstance(env.event, ChangeAgentStateAction) and env.event.agent_state is AgentState.RUNNING
@@ -342,7 +353,7 @@ def react(before: State, after: State, env: Envelope) -> tuple[Effect, ...]:
     if isinstance(env.event, ChangeAgentStateAction) and after.agent_state is AgentState.STOPPED:
         effects += [Cancel(id) for id in (before.asked, *before.running) if id is not None]
     if isinstance(env.event, MessageAction) and env.source is EventSource.USER and not env.event.queued:
-        kind = RecallType.KNOWLEDGE if before.greeted else RecallType.WORKSPACE_CONTEXT
+        kind = RecallType.WORKSPACE_CONTEXT if before.first_said is None else RecallType.KNOWLEDGE
         recall = RecallAction(recall_type=kind, query=env.event.content)
         effects.append(Emit(recall, EventSource.USER, env.id))
     if after.agent_state is not before.agent_state:

@@ -61,6 +61,32 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
+class Undoing:
+    """An undo that was begun, or a redo, and whose observation is still to come."""
+
+    id: int
+    first: int
+    chat: bool
+    redoes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """An undo that can be taken back, and what its events had made of the state."""
+
+    id: int
+    """Of its action."""
+    first: int
+    chat: bool
+    first_said: int | None
+    queued: tuple[Queued, ...]
+    agent_state: AgentState
+    reason: str
+    halt: Halt | None
+    unread: bool
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The state of one conversation. `fold` of its log gives it; restart is a fold."""
 
@@ -89,8 +115,8 @@ class State:
     """Where the agent's last answer leads once its actions are done."""
     unread: bool = False
     """A message of the user that no model call has seen."""
-    greeted: bool = False
-    """The user has said something before."""
+    first_said: int | None = None
+    """The id of the first message of the user."""
     queued: tuple[Queued, ...] = ()
     releasing: int | None = None
     """The queued message that is being said."""
@@ -100,6 +126,9 @@ class State:
     """It has been asked for since the model's last real answer."""
     recent: tuple[Step, ...] = ()
     """The agent's last steps since the user spoke, for finding loops."""
+    undoing: Undoing | None = None
+    undone: tuple[Undone, ...] = ()
+    """The undos since the user spoke, which can be taken back, the latest first of all: it is the last one here."""
 
     iteration: int = 0
     metrics: LLMMetrics = _NOTHING_SPENT
@@ -137,6 +166,12 @@ class State:
         if self.agent_state is not AgentState.AWAITING_USER_CONFIRMATION:
             return None
         return next((pending.id for pending in self.queue if pending.held), None)
+
+    @property
+    def can_undo(self) -> bool:
+        """Nothing is under way, held back or owed, so that what was said can be taken back."""
+        waits = self.queue or self.owed or self.condensing or self.releasing is not None or self.undoing is not None
+        return not (self.is_busy or waits) and self.agent_state not in (AgentState.LOADING, AgentState.RUNNING)
 
     @property
     def is_busy(self) -> bool:

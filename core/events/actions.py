@@ -443,3 +443,48 @@ class LoopRecoveryAction(Action):
     @property
     def message(self) -> str:
         return f"Recovering from a loop by option {self.option}."
+
+
+class UndoAction(Action):
+    """The user takes back a turn and all that came after it, or takes back such an undo. Handloom's own: V0 has none.
+
+    It only says what shall be; its observation says whether it is so.
+    """
+
+    kind: ClassVar[str] = "undo"
+
+    first: int
+    """The first event that is undone, a message of the user. What lies between it and this action is undone."""
+    chat: bool = True
+    """Whether the model no longer sees those events."""
+    files: bool = False
+    """Whether the files that they changed are brought back."""
+    checkpoint: str = ""
+    """How the files shall be."""
+    before: str = ""
+    """How they were."""
+    spared: list[str] = []
+    """Files that differ between these two and are left alone."""
+    redoes: int | None = None
+    """The undo that is taken back; None where this is none of that."""
+
+    @property
+    def message(self) -> str:
+        what = " and ".join(name for name, is_meant in (("chat", self.chat), ("files", self.files)) if is_meant)
+        return f"Undo {self.redoes} taken back: {what}" if self.redoes is not None else f"Undo to {self.first}: {what}"
+
+
+class ConsentAction(Action):
+    """The user lets a conversation that came from elsewhere go on, or is still to be asked. Handloom's own."""
+
+    kind: ClassVar[str] = "consent"
+
+    origin: str
+    """Where it comes from, as the user was told."""
+    given: bool = True
+
+    @property
+    def message(self) -> str:
+        return (
+            f"Goes on although it was imported from {self.origin}." if self.given else f"Imported from {self.origin}."
+        )

@@ -328,6 +328,55 @@ class TaskTrackingObservation(Observation):
         return self.content
 
 
+class CheckpointObservation(Observation):
+    """The workspace was kept as it is. Handloom's own: V0 has none."""
+
+    kind: ClassVar[str] = "checkpoint"
+
+    checkpoint: str
+    """Its id in the store of checkpoints."""
+    after: int
+    """The newest event that it follows: the message that begins a turn, or the change of state that ends one."""
+    files: int = 0
+    """That are in it."""
+    changed: int = 0
+    """Files that had changed since the one before."""
+    skipped: list[str] = []
+    """Some of the files that are not in it, each with the reason behind it."""
+
+    @property
+    def message(self) -> str:
+        left = f", {len(self.skipped)} left out" if self.skipped else ""
+        return f"Checkpoint: {self.changed} of {self.files} files changed{left}"
+
+
+class UndoObservation(Observation):
+    """What became of an undo; `content` is for the model, where it goes on seeing what was undone. Handloom's own."""
+
+    kind: ClassVar[str] = "undo"
+
+    done: bool = True
+    """Whether it is so; else nothing has changed, and `why` says what stood in the way."""
+    why: str = ""
+    before: str = ""
+    """The checkpoint of the files before it; empty where files were not meant."""
+    after: str = ""
+    changed: int = 0
+    """Files that were written or removed."""
+    kept: list[str] = []
+    """Some of the files that should have gone and are still there."""
+
+    @property
+    def success(self) -> bool:
+        return self.done
+
+    @property
+    def message(self) -> str:
+        if not self.done:
+            return f"Not undone. {self.why}"
+        return f"Undone; {self.changed} files changed" if self.before else "Undone"
+
+
 class LoopDetectionObservation(Observation):
     """The agent runs in a circle; `content` offers the ways out."""
 

@@ -13,6 +13,7 @@ from core.events import (
     AgentStateChangedObservation,
     BrowseInteractiveAction,
     BrowserOutputObservation,
+    CheckpointObservation,
     CmdOutputObservation,
     Envelope,
     ErrorObservation,
@@ -20,12 +21,16 @@ from core.events import (
     Observation,
     RecallObservation,
     RecallType,
+    UndoObservation,
     UserRejectObservation,
     truncate_middle,
 )
 
 MAX_OBSERVATION_CHARS = MAX_CMD_OUTPUT_CHARS
 """What the model sees of one observation at most."""
+_UNSEEN = (
+    AgentStateChangedObservation, CheckpointObservation, NullObservation, RecallObservation, UndoObservation,
+)  # fmt: skip
 ERROR_NOTE = "[Error occurred in processing last action]"
 REJECTION_NOTE = "[Last action has been rejected by the user]"
 
@@ -92,7 +97,6 @@ def last_observation_text(history: Sequence[Envelope]) -> str:
     """The newest result that the model reads, as it reads it; empty where there is none yet."""
     for envelope in reversed(history):
         event = envelope.event
-        is_unseen = isinstance(event, AgentStateChangedObservation | NullObservation | RecallObservation)
-        if isinstance(event, Observation) and not is_unseen and not getattr(event, "hidden", False):
+        if isinstance(event, Observation) and not isinstance(event, _UNSEEN) and not getattr(event, "hidden", False):
             return observation_text(event)
     return ""

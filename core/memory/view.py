@@ -1,4 +1,4 @@
-"""View: what the model sees of a history, after what was condensed is left out.
+"""View: what the model sees of a history, after what was undone and what was condensed is left out.
 
 Pure. The log itself is never changed: a CondensationAction names the events that are no longer seen, and may say what
 stands in for them. Only the newest summary is shown. Follows `openhands/memory/view.py`.
@@ -22,6 +22,7 @@ from core.events import (
     RecallAction,
     SystemMessageAction,
 )
+from core.memory.undone import without_undone
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class View:
     @classmethod
     def of(cls, history: Sequence[Envelope]) -> View:
         """The view of a whole history."""
+        history = without_undone(history)
         kinds = (CondensationAction, CondensationRequestAction)
         steps = [envelope for envelope in history if isinstance(envelope.event, kinds)]
         if not steps:

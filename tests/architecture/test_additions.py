@@ -10,7 +10,15 @@ from typing import ClassVar, get_origin, get_type_hints
 from pydantic import BaseModel
 
 from core.agent.tools import CODEACT_TOOLS
-from core.config import AgentSettings, ConversationSettings, DaySettings, SandboxSettings, Settings
+from core.config import (
+    AgentSettings,
+    ConversationSettings,
+    DaySettings,
+    DockerSettings,
+    RemoteSettings,
+    SandboxSettings,
+    Settings,
+)
 from core.events import Action
 from core.llm.settings import LLMSettings
 from core.screen_settings import ScreenSettings
@@ -50,7 +58,7 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
 
 SECTIONS = (
     *(Settings, AgentSettings, DaySettings, LLMSettings),
-    *(ConversationSettings, SandboxSettings, ScreenSettings),
+    *(ConversationSettings, SandboxSettings, DockerSettings, RemoteSettings, ScreenSettings),
 )
 
 

@@ -16,6 +16,8 @@ from tests.architecture.loop_watch import Watch
 from tests.blocking import ROOT, BlockedLoop, LoopGuard
 from tests.doubles import FINISH, bash, call, write_script
 
+pytestmark = pytest.mark.alone
+
 LIMIT_MS = 50.0
 
 

@@ -14,6 +14,7 @@ from core.config import Settings
 from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservation, Observation
 from core.manager import ConversationManager
 from core.ports import FrameSink
+from core.saying import Say, silently
 from core.session import AgentSession
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
@@ -31,7 +32,7 @@ class Thoughts(Unconfined):
     def __init__(self, working_dir: str) -> None:
         self.working_dir = working_dir
 
-    async def start(self) -> None:
+    async def start(self, say: Say = silently) -> None:
         """There is nothing to start."""
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:

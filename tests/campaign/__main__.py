@@ -20,12 +20,17 @@ from datetime import UTC, datetime
 from tests import machine
 from tests.campaign import (
     browsers,
+    checkpointing,
+    containers,
     edits,
     escapes,
+    imports,
     interleavings,
     kernels,
     kills,
+    links,
     owners,
+    replays,
     shells,
     swaps,
     syscalls,
@@ -47,9 +52,15 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "interrupts": lambda seed: shells.interrupts(shells.INTERRUPTS, seed),
     "browser_kills": lambda seed: browsers.run(browsers.KILLS, seed),
     "kernel_deaths": lambda seed: kernels.run(kernels.FULL, seed),
+    "containers": lambda seed: containers.run(containers.FULL, seed),
+    "links": lambda seed: links.run(links.FULL, seed),
     "trajectories": lambda seed: trajectories.run(trajectories.FULL, seed),
+    "replays": lambda seed: replays.run(replays.FULL, seed),
+    "imports": lambda seed: imports.run(imports.FULL, seed),
     "edits": lambda seed: edits.run(None, seed),
     "swaps": lambda seed: swaps.run(swaps.FULL, seed),
+    "checkpoint_kills": lambda seed: checkpointing.kills(checkpointing.KILLS_FULL, seed),
+    "checkpoint_swaps": lambda seed: checkpointing.swaps(checkpointing.SWAPS_FULL, seed),
     "escapes": escapes.run,
 }
 
@@ -75,9 +86,18 @@ MEANINGS = {
     "interrupts": "The request for a command is closed after a random time, whatever the command does with signals.",
     "browser_kills": "The browser's worker, its driver, Chromium or a part of it is killed (-9) in a step or between.",
     "kernel_deaths": "A kernel is killed (-9) or ends itself: between cells, in one, around one, while it starts.",
+    "containers": "A container is removed, killed, stopped, restarted or paused, its server killed or stopped from "
+    "inside, its socket removed, or the engine goes away: at a random moment of a command, in a real conversation.",
+    "links": "The link to a server is cut, half closed, stalled or delayed at a random byte, again and again while an "
+    "action runs, and sometimes the action is cancelled.",
     "trajectories": "Events and trajectories with types swapped, parts moved, bits flipped, ends cut off.",
+    "replays": "A long session with a real shell is replayed by step and by seek; each pane is compared at each event.",
+    "imports": "Files and folders of OpenHands and of its SDK, zipped ones and archives of ours, with bytes and values "
+    "changed, moved, cut off and in other encodings, are imported into a home.",
     "edits": "An edit of a file is killed at every single system call, and a new server takes it back.",
     "swaps": "Files are read, written, edited and undone, while folders and files are swapped for links to outside.",
+    "checkpoint_kills": "Whoever restores checkpoints is killed (-9) at a random moment, or between two files.",
+    "checkpoint_swaps": "Checkpoints are taken and restored, while folders and files are swapped for links to outside.",
     "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",
 }
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,8 +84,9 @@ def traced(folder: Path, edits: int, in_place: bool, *options: str) -> str:
             assert strace.stderr is not None
             attached = strace.stderr.readline()
             assert "attached" in attached, attached
-            program.stdin.write("\n")
-            program.stdin.close()
+            with suppress(BrokenPipeError):  # killed in the very read that waits for this
+                program.stdin.write("\n")
+                program.stdin.close()
             said = program.stdout.read()
             strace.stderr.read()
     return said

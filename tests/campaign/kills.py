@@ -21,7 +21,7 @@ from tests.campaign import stored
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
 from tests.doubles import FINISH, bash, call, write_script
 from tests.program import Ended, Handloom
-from tui import plain
+from tui import exporting
 
 PROMISE = "nothing that was printed is lost, nothing runs twice, nothing is left running, and the work goes on"
 FULL, SHORT = 300, 12
@@ -114,7 +114,8 @@ def exported(handloom: Handloom, conversation: str) -> list[dict[str, Any]]:
     """What `handloom export -o` writes; in this process, because starting another takes most of a trial."""
     file = handloom.home.parent / "export.json"
     os.environ["HANDLOOM_HOME"] = str(handloom.home)
-    asyncio.run(plain.export(argparse.Namespace(id=conversation, format="trajectory", output=file)))
+    wanted = {"format": "trajectory", "mask": False, "allow_secrets": True}
+    asyncio.run(exporting.export(argparse.Namespace(id=conversation, output=file, **wanted)))
     events: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
     return events
 

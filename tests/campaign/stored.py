@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.events import Action
+from core.packing import unpack
 from core.sqlite import sqlite3
 from tests.campaign.trial import check
 
@@ -19,12 +20,12 @@ class Row:
 
     id: int
     lease: int
-    body: str
+    body: str | bytes
 
     @property
     def event(self) -> dict[str, Any]:
         """The stored form, which leaves out what follows from the rest."""
-        event: dict[str, Any] = json.loads(self.body)
+        event: dict[str, Any] = json.loads(unpack(self.body))
         return event
 
 

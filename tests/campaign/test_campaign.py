@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from core.errors import ImportRefusedError
 from core.events import (
     Action,
     CmdOutputMetadata,
@@ -22,16 +23,24 @@ from core.events import (
     envelope_from_dict,
     envelope_to_dict,
 )
+from core.exchange.imported import Imported
+from core.exchange.importing import import_file
 from core.sqlite import sqlite3
+from core.store import EventStore
 from runtime.local import LocalRuntime
 from runtime.server import hints
 from tests.campaign import (
     browsers,
+    checkpointing,
+    containers,
     edits,
+    imports,
     interleavings,
     kernels,
     kills,
+    links,
     owners,
+    replays,
     shells,
     stored,
     swaps,
@@ -52,6 +61,16 @@ def holds(result: Result, trials: int) -> None:
 
 def event(event_id: int, *, lease: int = 1, **form: Any) -> Row:
     return Row(event_id, lease, json.dumps({"id": event_id, **form}))
+
+
+class TestCheckpoints:
+    def test_a_restore_that_is_killed_leaves_old_or_new_and_a_store_that_can_be_read(self, seed: int) -> None:
+        holds(checkpointing.kills(checkpointing.KILLS_SHORT, seed), checkpointing.KILLS_SHORT)
+
+    def test_a_link_that_is_swapped_in_is_neither_read_nor_written_through(self, seed: int) -> None:
+        result = checkpointing.swaps(checkpointing.SWAPS_SHORT, seed)
+        holds(result, checkpointing.SWAPS_SHORT)
+        assert result.counts["taken"] > 0
 
 
 class TestKills:
@@ -181,6 +200,29 @@ class TestKernels:
         holds(kernels.run(kernels.CHUNK, seed), kernels.CHUNK)
 
 
+@pytest.mark.docker
+class TestContainers:
+    def test_what_befalls_a_container_is_told_once_and_the_next_command_works(self, seed: int) -> None:
+        holds(containers.run(containers.SHORT, seed, containers.SHORT), containers.SHORT)
+
+
+class TestLinks:
+    def test_over_a_link_that_breaks_an_action_is_done_once_and_heard_of_whole(self, seed: int) -> None:
+        result = links.run(links.CHUNK, seed)
+        holds(result, links.CHUNK)
+        assert result.counts["links that broke"] > links.CHUNK / 2
+
+    def test_an_answer_that_lacks_something_or_an_effect_that_came_twice_is_noticed(self) -> None:
+        links.check_printed("a 1 a 2", "a", 2, "case")
+        with pytest.raises(Violation, match="printed"):
+            links.check_printed("a 1 a 1 a 2", "a", 2, "case")
+        links.check_effects(["1", "2"], {"1"}, {"2"})
+        with pytest.raises(Violation, match="twice"):
+            links.check_effects(["1", "1"], {"1"}, set())
+        with pytest.raises(Violation, match="never"):
+            links.check_effects([], {"1"}, set())
+
+
 class TestTrajectories:
     def test_a_mutant_is_refused_with_a_reason_or_kept_whole(self, seed: int) -> None:
         result = trajectories.run(trajectories.SHORT, seed)
@@ -204,6 +246,55 @@ class TestTrajectories:
         assert envelope_to_dict(envelope_from_dict(whole, "c"))["new"] == [1]
         with pytest.raises(EventFormatError):
             envelope_from_dict({"id": 1}, "c")
+
+
+class TestReplays:
+    def test_a_session_is_drawn_as_it_was(self, seed: int) -> None:
+        result = replays.run(replays.SHORT, seed, sessions=1)
+        holds(result, 1)
+        assert result.counts["screens by seek"] == result.counts["screens by step"] > 10
+
+    def test_a_replay_that_shows_something_else_is_noticed(self) -> None:
+        seen = {"chat": [[("said", "bold")]]}
+        replays.same(seen, seen, "here")
+        for other in ({"chat": [[("said", "")]]}, {"chat": [[("sald", "bold")]]}, {}):
+            with pytest.raises(Violation, match="here"):
+                replays.same(seen, other, "here")
+
+
+class TestImports:
+    def test_a_file_is_refused_and_nothing_is_written_or_imported_and_nothing_is_lost(self, seed: int) -> None:
+        result = imports.run(imports.SHORT, seed)
+        holds(result, imports.SHORT)
+        assert min(result.counts[what] for what in ("imported", "refused")) > imports.SHORT // 5
+
+    def test_an_import_that_loses_a_part_is_noticed(self) -> None:
+        async def loses(store: EventStore, path: Path) -> tuple[str, Imported]:
+            if path.is_file() and path.read_bytes().startswith(b"["):
+                path.write_bytes(path.read_bytes().replace(b'"degrees"', b'"celsius"'))
+                try:
+                    return await import_file(store, path)
+                finally:
+                    path.write_bytes(path.read_bytes().replace(b'"celsius"', b'"degrees"'))
+            return await import_file(store, path)
+
+        with pytest.raises(Violation, match=r"degrees.* is lost"):
+            imports.chunk(0, 100, loses)
+
+    def test_a_refusal_that_has_written_something_is_noticed(self) -> None:
+        async def writes_first(store: EventStore, path: Path) -> tuple[str, Imported]:
+            await store.create_conversation(path.name, title="", workspace="", model="")
+            return await import_file(store, path)
+
+        with pytest.raises(Violation, match="a refusal wrote to the database"):
+            imports.chunk(0, 20, writes_first)
+
+    def test_a_refusal_without_a_sentence_is_noticed(self) -> None:
+        async def is_silent(store: EventStore, path: Path) -> tuple[str, Imported]:
+            raise ImportRefusedError("no")
+
+        with pytest.raises(Violation, match="no sentence that helps"):
+            imports.chunk(0, 1, is_silent)
 
 
 @pytest.mark.strace

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +42,10 @@ from core.events import (
     SystemMessageAction,
     TokenUsage,
     ToolCallMetadata,
+    UndoAction,
+    UndoObservation,
 )
+from core.memory.undone import undone_spans
 
 PRICE = 0.1
 """US dollars of every call."""
@@ -67,6 +70,19 @@ def is_said(envelope: Envelope) -> bool:
 
 class Violation(AssertionError):
     """An invariant does not hold."""
+
+
+def set_aside(s: State, span: range) -> State:
+    """What an undo of these events sets aside and a redo has again, with the rest as it is at first."""
+    return replace(
+        State.initial(),
+        first_said=s.first_said,
+        queued=tuple(queued for queued in s.queued if queued.id in span),
+        agent_state=s.agent_state,
+        reason=s.reason,
+        halt=s.halt,
+        unread=s.unread,
+    )
 
 
 def check(holds: bool, what: str) -> None:
@@ -110,6 +126,8 @@ class World:
         self.cost = 0.0
         self.tokens = 0
         self.executed: list[int] = []
+        self.found: dict[int, State] = {}
+        """The state that an undo found, by the id of its action."""
         self.append(SystemMessageAction(content="be good"), AGENT)
 
     # -- the stream ------------------------------------------------------------------------------------------------
@@ -233,6 +251,55 @@ class World:
             case 5 if self.errands:
                 self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.errands.pop())
 
+    def user_undoes(self) -> None:
+        """A turn that stands, or the last undo; the session begins one only while the controller rests."""
+        undone = self.state.undone
+        if undone and self.rng.random() < 0.5:
+            action = UndoAction(first=undone[-1].first, chat=undone[-1].chat, redoes=undone[-1].id)
+        else:
+            turns = [e.id for e in self.log if is_said(e) and not self.is_undone(e.id)]
+            if not turns:
+                return
+            action = UndoAction(first=self.rng.choice(turns), chat=self.rng.random() < 0.8)
+            self.found[len(self.log)] = self.state
+        self.append(action, USER)
+
+    def undo_ends(self) -> None:
+        """The files are restored, or cannot be; after a crash the next owner says which."""
+        assert self.state.undoing is not None
+        undoing, before = self.state.undoing, self.state
+        done = self.rng.random() < 0.8
+        self.append(UndoObservation(done=done), ENVIRONMENT, undoing.id)
+        self.controller_sees_one()
+        if done and undoing.redoes is None and undoing.chat:
+            self.reached.add("undone")
+            check(self.state.agent_state is AgentState.AWAITING_USER_INPUT, "an undo leaves the agent at work")
+            self.check_undone(undoing.first)
+        elif done and undoing.redoes is not None:
+            self.reached.add("had again")
+            if undoing.chat:
+                self.check_had_again(range(undoing.first, undoing.redoes))
+        elif not done:
+            check(
+                replace(self.state, undone=()) == replace(before, undoing=None, undone=()), "a failed undo does a thing"
+            )
+
+    def is_undone(self, event_id: int) -> bool:
+        return any(event_id in span for span in undone_spans(self.log))
+
+    def check_undone(self, first: int) -> None:
+        """The controller knows no more of a turn that is undone than before it; but what was spent is spent."""
+        s = self.state
+        said = [e.id for e in self.log if is_said(e) and not self.is_undone(e.id)]
+        check(s.first_said == (said[0] if said else None), "greeted by a message that is undone")
+        check(all(queued.id < first for queued in s.queued), "an undone message is still queued")
+        check(not (s.unread or s.recent or s.halt), "something of an undone turn is left")
+
+    def check_had_again(self, span: range) -> None:
+        check(
+            set_aside(self.state, span) == set_aside(self.found[span.stop], span), "a redo is not what the undo found"
+        )
+
     def crash_and_restart(self) -> None:
         """The process dies; what was in flight is gone. Another one folds the log and settles what is owed."""
         self.crashed = True
@@ -257,7 +324,12 @@ class World:
         found += [lambda k=k: self.runtime_answers(k) for k in self.acting] * 3
         if self.recalling:
             found += [self.memory_answers] * 3
-        if user:
+        if self.state.undoing is not None:
+            if not self.inbox:
+                found += [self.undo_ends] * 3
+        elif user and not self.inbox and self.state.can_undo:
+            found += [self.user_undoes]
+        if user and self.state.undoing is None and not self.undo_is_asked:
             found.append(lambda: self.append(MessageAction(content="m"), USER))
             wishes = [AgentState.STOPPED, AgentState.PAUSED, AgentState.RUNNING, AgentState.USER_REJECTED]
             wishes += [AgentState.USER_CONFIRMED] * 3
@@ -267,6 +339,11 @@ class World:
         if crashes and self.rng.random() < 0.1:
             found.append(self.crash_and_restart)
         return found
+
+    @property
+    def undo_is_asked(self) -> bool:
+        """While one is on its way, the session lets the user say nothing else."""
+        return any(isinstance(envelope.event, UndoAction) for envelope in self.inbox)
 
     def run(self, steps: int = 80, *, crashes: bool = True) -> None:
         for _ in range(steps):
@@ -324,17 +401,20 @@ class World:
             if isinstance(envelope.event, Action) and envelope.event.acts and envelope.id not in waiting_ids:
                 count = answers.count(envelope.id)
                 check(count == 1, f"action {envelope.id} has {count} observations")
-        meant = {e.id for e in self.log if isinstance(e.event, MessageAction) and e.event.queued}
+        stands = [e for e in self.log if not self.is_undone(e.id)]
+        later = {e.id for e in stands if isinstance(e.event, MessageAction) and e.event.queued}
         gone = {e.cause for e in self.log if is_said(e) or isinstance(e.event, NullAction)}
-        check(meant - gone == {queued.id for queued in s.queued}, "a queued message is lost")
+        check(later - gone == {queued.id for queued in s.queued}, "a queued message is lost")
         if s.queue:
             waiting = s.agent_state in (AgentState.AWAITING_USER_CONFIRMATION, AgentState.PAUSED)
             check(waiting, f"an action is left behind in {s.agent_state}")
         if s.agent_state in (AgentState.AWAITING_USER_INPUT, AgentState.FINISHED):
             asked = max((e.cause or 0 for e in self.log if e.source is AGENT and e.cause is not None), default=0)
-            said = max((e.id for e in self.log if is_said(e)), default=0)
-            check(not s.queued or self.crashed, "a queued message is not said")
-            check(not s.unread and asked >= said, "a message of the user stays unread")
+            said = max((e.id for e in stands if is_said(e)), default=0)
+            may_wait = self.crashed or self.found
+            check(not s.queued or bool(may_wait), "a queued message is not said")
+            is_answer_undone = any(said < span.start for span in undone_spans(self.log))
+            check(not s.unread and (asked >= said or is_answer_undone), "a message of the user stays unread")
         again = State.initial(self.limits)
         for envelope in self.log:
             again = self.machine.evolve(again, envelope)

@@ -21,6 +21,7 @@ from core.events import (
     EventSource,
     MessageAction,
     Observation,
+    UndoObservation,
 )
 from tests.controller.simulation import REAL, Violation, World
 
@@ -37,8 +38,10 @@ EVERYTHING = {
     "model:context_window",
     "sandbox:",
     "stuck:repeating_action_observation",
+    "undone",
+    "had again",
 }
-"""What stands in the way of some of them, so that it is known to have been tried."""
+"""What stands in the way of some of them and what is undone, so that it is known to have been tried."""
 
 
 def test_the_invariants_hold_in_random_interleavings(seed: int) -> None:
@@ -136,6 +139,28 @@ def waits_for_a_condensation_that_nobody_asks_for(s: State, env: Envelope) -> St
     return replace(after, condensing=True) if isinstance(env.event, CondensationRequestAction) else after
 
 
+def is_greeted_by_what_is_undone(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, first_said=s.first_said) if isinstance(env.event, UndoObservation) else after
+
+
+def says_what_is_queued_because_of_an_undo(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    undone = isinstance(env.event, UndoObservation) and after.queued
+    return replace(after, releasing=after.queued[0].id) if undone else after
+
+
+def loses_the_halt_that_was_undone(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, undone=tuple(replace(undone, halt=None) for undone in after.undone))
+
+
+def undoes_what_failed(s: State, env: Envelope) -> State:
+    if isinstance(env.event, UndoObservation):
+        env = replace(env, event=UndoObservation(done=True))
+    return decide.evolve(s, env)
+
+
 @pytest.mark.parametrize(
     "mutation",
     [
@@ -153,6 +178,10 @@ def waits_for_a_condensation_that_nobody_asks_for(s: State, env: Envelope) -> St
         lets_commands_run_side_by_side,
         loses_delegates,
         waits_for_a_condensation_that_nobody_asks_for,
+        is_greeted_by_what_is_undone,
+        says_what_is_queued_because_of_an_undo,
+        loses_the_halt_that_was_undone,
+        undoes_what_failed,
     ],
 )
 def test_a_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], State]) -> None:

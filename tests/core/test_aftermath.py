@@ -105,3 +105,21 @@ async def test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_h
         await rested(again)
         assert len(warnings(await again.stream.read())) == 1
         assert len(await again.left_behind()) == 2, "the Sandbox screen has them still"
+
+
+async def test_what_did_not_come_back_from_elsewhere_is_told_in_its_own_words(tmp_path: Path) -> None:
+    class Elsewhere(ScriptedRuntime):
+        async def came_back(self) -> list[str]:
+            return ["notes: was changed here and in the sandbox"]
+
+    model = write_script(tmp_path, [FINISH, FINISH])
+    runtime = Elsewhere()
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=lambda _: runtime, environ={}) as manager:
+        session = await manager.create(workspace=str(tmp_path), model=model)
+        await rested(session)
+        await rested(session)
+        events = [one.event for one in await session.stream.read()]
+    told = [event.content for event in events if isinstance(event, ErrorObservation)]
+    assert told == [
+        "The work came back from where the sandbox ran, but for this:\n- notes: was changed here and in the sandbox"
+    ]

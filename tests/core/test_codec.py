@@ -58,6 +58,8 @@ ARGS: dict[str, dict[str, Any]] = {
     "condensation": {"forgotten_event_ids": [1, 2], "summary": "s", "summary_offset": 1},
     "task_tracking": {"command": "plan", "task_list": [{"id": "1", "title": "t", "status": "todo"}]},
     "loop_recovery": {"option": 2},
+    "undo": {"first": 3, "files": True, "checkpoint": "c" * 40, "before": "b" * 40, "spared": ["a\udcff"]},
+    "consent": {"origin": "somewhere.json"},
 }
 EXTRAS: dict[str, dict[str, Any]] = {
     "run": {"command": "ls", "metadata": {"exit_code": 0, "pid": 7, "working_dir": "/w"}},
@@ -72,6 +74,8 @@ EXTRAS: dict[str, dict[str, Any]] = {
         "microagent_knowledge": [{"name": "n", "trigger": "t", "content": "c"}],
     },
     "download": {"file_path": "/workspace/f"},
+    "checkpoint": {"checkpoint": "c" * 40, "after": 2, "files": 3, "changed": 1, "skipped": ["a: no regular file"]},
+    "undo": {"before": "b" * 40, "after": "c" * 40, "changed": 2, "kept": ["a"]},
 }
 
 

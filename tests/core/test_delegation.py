@@ -98,6 +98,25 @@ async def test_a_delegate_works_in_a_conversation_of_its_own_and_answers_its_par
         assert int((tmp_path / "count").read_text()) > 0
 
 
+async def test_a_delegate_shares_a_sandbox_whose_workspace_is_elsewhere(tmp_path: Path) -> None:
+    class Elsewhere(LocalRuntime):
+        is_elsewhere = True
+
+    made: list[Elsewhere] = []
+
+    def make_runtime(folder: str) -> Elsewhere:
+        made.append(Elsewhere(folder))
+        return made[-1]
+
+    child = [{"tool_calls": [bash("echo $kept > told")]}, {"tool_calls": [call("finish", message="done")]}]
+    turns = [{"tool_calls": [bash("kept=1")]}, {"tool_calls": [DELEGATE]}, {"tool_calls": [bash("cat told")]}, FINISH]
+    async with parent(tmp_path, turns, child, make_runtime=make_runtime) as (_, session):
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+    assert len(made) == 1
+    assert (tmp_path / "told").read_text() == "1\n"
+
+
 async def test_what_a_delegate_spends_is_its_parents_too(tmp_path: Path) -> None:
     child = [{"tool_calls": [call("think", thought="hm")], "usage": {"prompt_tokens": 100, "cost": 0.2}}, FINISH]
     turns = [{"tool_calls": [DELEGATE], "usage": {"prompt_tokens": 10, "cost": 0.1}}, FINISH]

@@ -27,6 +27,7 @@ from core.events import (
 from core.manager import ConversationManager
 from core.places import TOO_MANY
 from core.ports import Runtime
+from core.saying import Say, silently
 from core.session import AgentSession
 from core.store import EventStore
 from core.tasks import TASK_STATUS
@@ -44,7 +45,7 @@ class Sandbox(ScriptedRuntime):
         self.starts = 0
         self.is_closed = asyncio.Event()
 
-    async def start(self) -> None:
+    async def start(self, say: Say = silently) -> None:
         self.starts += 1
         self.is_closed.clear()
 
@@ -592,7 +593,8 @@ async def test_no_event_rewrites_what_is_known_of_the_conversation(tmp_path: Pat
         writer = rooms.manager.store._writer.connection
         await writer.execute("CREATE TEMP TABLE writes (title TEXT)")
         await writer.execute(
-            "CREATE TEMP TRIGGER note AFTER UPDATE ON conversations BEGIN INSERT INTO writes VALUES (NEW.title); END"
+            "CREATE TEMP TRIGGER note AFTER UPDATE OF title ON conversations BEGIN"
+            " INSERT INTO writes VALUES (NEW.title); END"
         )
         await said(session, "name me")
         assert len([e for e in await session.stream.read() if not isinstance(e.event, MessageAction)]) > 5

@@ -37,6 +37,7 @@ from core.manager import ConversationManager
 from core.ports import Runtime
 from core.preparation import NO_ISOLATION, SCRIPTS_NOT_RUN
 from core.repository import Repository
+from core.saying import Say, silently
 from core.session import AgentSession
 from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
@@ -451,7 +452,7 @@ class TestWaiting:
 
     async def test_a_runtime_that_cannot_be_started_in_its_own_way_is_told_too(self, tmp_path: Path) -> None:
         class Broken(ScriptedRuntime):
-            async def start(self) -> None:
+            async def start(self, say: Say = silently) -> None:
                 raise OSError("no space")
 
         async with conversation(tmp_path, ["true"], make_runtime=lambda workspace: Broken()) as session:

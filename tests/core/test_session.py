@@ -345,7 +345,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         real, failures = session._store._writer._insert, [3]
 
         async def insert(batch: list[Any]) -> None:
-            if failures[0] and any('"observation":"run"' in row[-1] for request in batch for row in request.rows):
+            if failures[0] and any(row[5] == "observation:run" for request in batch for row in request.rows):
                 failures[0] -= 1
                 from core.sqlite import sqlite3
 
@@ -369,7 +369,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
         real, id = session._store._writer._insert, session.info.id
 
         async def insert(batch: list[Any]) -> None:
-            if any('"observation":"run"' in row[-1] for request in batch for row in request.rows):
+            if any(row[5] == "observation:run" for request in batch for row in request.rows):
                 from core.sqlite import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")

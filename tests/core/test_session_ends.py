@@ -21,6 +21,7 @@ from core.events import (
 )
 from core.manager import ConversationManager
 from core.ports import FrameSink
+from core.saying import Say, silently
 from core.store import EventStore
 from core.stream import EventStreamSubscriber
 from core.writer import Draft
@@ -66,7 +67,7 @@ class SlowlyStarting(ScriptedRuntime):
         self.starting = asyncio.Event()
         self.notes: list[str] = []
 
-    async def start(self) -> None:
+    async def start(self, say: Say = silently) -> None:
         self.starting.set()
         try:
             await asyncio.Event().wait()

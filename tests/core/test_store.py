@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
+from core import reader as reader_module
 from core import schema
-from core import store as store_module
 from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersionError, UsageError
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation
 from core.locks import FileLock
+from core.reader import EventFilter
 from core.sqlite import can_be_shared, sqlite3, version
-from core.store import EventFilter, EventStore
+from core.store import EventStore
 from core.writer import Draft, Lease, Spent, kind_of
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
@@ -312,7 +313,7 @@ async def test_with_an_older_sqlite_only_one_process_at_a_time_may_use_a_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EventStore(tmp_path / "home"):
-        monkeypatch.setattr(store_module, "can_be_shared", lambda: False)
+        monkeypatch.setattr(reader_module, "can_be_shared", lambda: False)
         with pytest.raises(StoreBusyError, match="only one at a time"):
             async with EventStore(tmp_path / "home"):
                 pass
@@ -332,7 +333,7 @@ async def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(store: Ev
     pages = next(iter(rows))[0]
     await store._writer.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(StoreError, match="disk is full"):
-        await store.append(lease, [said("x" * 100_000)])
+        await store.append(lease, [said(os.urandom(100_000).hex())])
     await store.append(lease, [said("room again")])  # the failed connection was replaced, and its limit is gone
     assert [e.id for e in await store.read("c")] == [0]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.events import AgentThinkAction, CmdRunAction, EventSource, MessageAction
+from core.events import AgentThinkAction, CmdRunAction, EventSource, MessageAction, NullObservation
+from core.reader import EventFilter
 from core.sqlite import aiosqlite
-from core.store import EventFilter, EventStore
+from core.store import EventStore
 from core.writer import Draft, Lease
 
 LONG = 5_000
@@ -79,13 +80,13 @@ async def test_a_page_costs_the_same_wherever_the_conversation_was_opened_again(
     assert in_parts == at_once
 
 
-async def test_an_append_writes_the_event_and_nothing_else(store: EventStore) -> None:
-    """One row: no second copy, no list of conversations, no title or time of the last event."""
+async def test_an_append_writes_the_event_and_the_row_of_its_conversation(store: EventStore) -> None:
+    """Two rows in one transaction: no second copy of the event, no list of conversations."""
     lease = await conversation(store, "c", 60)
     before = store._writer.connection.total_changes
     for n in range(60):
-        await store.append(lease, [said(str(n))])
-    assert store._writer.connection.total_changes - before == 60
+        await store.append(lease, [Draft(NullObservation(content=str(n)), EventSource.ENVIRONMENT)])
+    assert store._writer.connection.total_changes - before == 2 * 60
 
 
 async def test_what_a_filter_leaves_out_is_not_parsed(store: EventStore) -> None:

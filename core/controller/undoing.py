@@ -1,0 +1,67 @@
+"""Undo in the controller's state: what a turn had made of it is set aside, and a redo has it again.
+
+Pure, a part of the decisions (`decide`). Invariants: an undo begins only while nothing is under way; what was spent
+stays spent, and limits that were extended stay extended; a redo gives the state that the undo had found; nothing is
+said or run because of either. As soon as the user says something, what was undone stays undone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.controller.state import State, Undoing, Undone
+from core.events import AgentState, UndoAction, UndoObservation
+
+
+def begun(s: State, action_id: int, action: UndoAction) -> State:
+    """The state with an undo or a redo on its way; the same where it cannot be."""
+    if not s.can_undo or (action.redoes is not None and (not s.undone or s.undone[-1].id != action.redoes)):
+        return s
+    return replace(s, undoing=Undoing(action_id, action.first, action.chat, action.redoes))
+
+
+def ended(s: State, observation: UndoObservation) -> State:
+    """The state after what was begun."""
+    undoing, s = s.undoing, replace(s, undoing=None)
+    if undoing is None or not observation.done:
+        return s
+    return _set_aside(s, undoing) if undoing.redoes is None else _had_again(s)
+
+
+def _set_aside(s: State, undoing: Undoing) -> State:
+    first = undoing.first
+    aside = Undone(
+        undoing.id, first, undoing.chat, s.first_said, s.queued, s.agent_state, s.reason, s.halt, s.unread
+    )  # fmt: skip
+    s = replace(s, undone=(*s.undone, aside))
+    if not undoing.chat:
+        return s
+    return replace(
+        s,
+        first_said=s.first_said if s.first_said is not None and s.first_said < first else None,
+        queued=tuple(queued for queued in s.queued if queued.id < first),
+        agent_state=AgentState.AWAITING_USER_INPUT,
+        reason="",
+        halt=None,
+        unread=False,
+        ending=None,
+        condensed=False,
+        recent=(),
+    )
+
+
+def _had_again(s: State) -> State:
+    *left, aside = s.undone
+    s = replace(s, undone=tuple(left))
+    if not aside.chat:
+        return s
+    return replace(
+        s,
+        first_said=aside.first_said,
+        queued=(*s.queued, *(queued for queued in aside.queued if queued.id >= aside.first)),
+        agent_state=aside.agent_state,
+        reason=aside.reason,
+        halt=aside.halt,
+        unread=aside.unread,
+        recent=(),
+    )

@@ -1,0 +1,200 @@
+"""A checkpoint at both ends of each turn: recorded where files changed, never in the way, told where there are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from core.checkpoints import Checkpoint
+from core.config import Settings
+from core.errors import CheckpointError
+from core.events import (
+    Action,
+    AgentStateChangedObservation,
+    CheckpointObservation,
+    CmdOutputObservation,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    FileReadAction,
+    MessageAction,
+    Observation,
+)
+from core.manager import ConversationManager
+from core.ports import Checkpoints, Runtime
+from core.session import AgentSession
+from core.turns import NO_CHECKPOINTS
+from runtime.checkpoints import WorkspaceCheckpoints
+from runtime.local import LocalRuntime
+from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
+
+FREE = Settings.model_validate({"agent": {"confirm": "never"}})
+
+
+class Slow(WorkspaceCheckpoints):
+    """Waits with each checkpoint until the test lets it go."""
+
+    def __init__(self, home: Path, workspace: str, conversation_id: str) -> None:
+        super().__init__(home, workspace, conversation_id)
+        self.begun = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+
+    async def take(self, label: str) -> Checkpoint:
+        self.begun.set()
+        await self.may_go_on.wait()
+        return await super().take(label)
+
+
+class Failing(WorkspaceCheckpoints):
+    """Has none."""
+
+    async def take(self, label: str) -> Checkpoint:
+        raise CheckpointError("There is no git here. Install it.")
+
+
+@asynccontextmanager
+async def conversation(
+    tmp_path: Path,
+    turns: list[dict[str, Any]],
+    *,
+    make_runtime: Callable[[str], Runtime] = LocalRuntime,
+    make: Callable[[Path, str, str], Checkpoints] = WorkspaceCheckpoints,
+) -> AsyncIterator[tuple[AgentSession, Checkpoints]]:
+    """A new conversation in a folder of its own, and the store of its checkpoints."""
+    home, made = tmp_path / "home", list[Checkpoints]()
+    (tmp_path / "workspace").mkdir()
+
+    def checkpoints(workspace: str, conversation_id: str) -> Checkpoints:
+        made.append(make(home, workspace, conversation_id))
+        return made[-1]
+
+    manager = ConversationManager(home, FREE, make_runtime=make_runtime, make_checkpoints=checkpoints, environ={})
+    async with manager:
+        session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, turns))
+        yield session, made[0]
+
+
+async def rested(session: AgentSession) -> list[Envelope]:
+    async with asyncio.timeout(30):
+        await session.settled()
+    return await session.stream.read()
+
+
+def records(events: list[Envelope]) -> list[CheckpointObservation]:
+    return [envelope.event for envelope in events if isinstance(envelope.event, CheckpointObservation)]
+
+
+def told_in(envelope: Envelope) -> str:
+    assert isinstance(envelope.event, Observation)
+    return envelope.event.content
+
+
+def ids(events: list[Envelope], *kinds: type[Event]) -> list[int]:
+    return [envelope.id for envelope in events if isinstance(envelope.event, kinds)]
+
+
+async def test_two_turns_the_first_one_again_and_the_way_back_of_that(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    turns = [{"tool_calls": [bash("echo 1 > a")]}, FINISH, {"tool_calls": [bash("echo 2 > a; rm mine; echo 2 > b")]}]
+    async with conversation(tmp_path, [*turns, FINISH]) as (session, store):
+        (workspace / "mine").write_text("of the user")
+        await session.send("one")
+        first = await rested(session)
+        (workspace / "mine").write_text("changed between the turns")
+        await session.send("two")
+        events = await rested(session)
+        begun, ended, begun_again, _ = records(events)
+        messages = ids(events, MessageAction)
+        assert [begun.after, begun_again.after] == messages, "each turn begins with a message"
+        assert ended.after in ids(first, AgentStateChangedObservation)
+        assert [(r.files, r.changed) for r in records(events)] == [(1, 1), (2, 1), (2, 1), (2, 3)]
+        before = {"a": "2\n", "b": "2\n"}
+        assert read(workspace) == before
+        done = await store.restore(ended.checkpoint)
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        await store.restore(done.before.id)
+        assert read(workspace) == before
+        await store.unpack(begun.checkpoint, str(tmp_path / "fork"))
+        assert read(tmp_path / "fork") == {"mine": "of the user"}
+
+
+def read(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+async def test_a_turn_that_changes_nothing_adds_nothing_to_the_log(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH, FINISH]) as (session, _):
+        await session.send("one")
+        assert len(records(await rested(session))) == 1
+        await session.send("two")
+        assert len(records(await rested(session))) == 1
+
+
+async def test_a_conversation_in_which_nothing_was_said_has_none(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH]) as (session, store):
+        await rested(session)
+        assert await store.list() == []
+
+
+async def test_an_action_that_changes_files_waits_and_one_that_reads_does_not(tmp_path: Path) -> None:
+    def answer(action: Action) -> Observation:
+        if isinstance(action, FileReadAction):
+            was_read.set()
+        return CmdOutputObservation(command="", content="ok")
+
+    was_read = asyncio.Event()
+    runtime = ScriptedRuntime(answer)
+    view = call("str_replace_editor", command="view", path="/workspace/a", security_risk="LOW")
+    turns = [{"tool_calls": [view]}, {"tool_calls": [bash("touch a")]}, FINISH]
+    async with conversation(tmp_path, turns, make_runtime=lambda _: runtime, make=Slow) as (session, store):
+        assert isinstance(store, Slow)
+        await session.send("go")
+        async with asyncio.timeout(10):
+            await store.begun.wait()
+            await was_read.wait()
+        while len(session.state.queue) != 1 or len(ids(await session.stream.read(), Action)) < 4:
+            await session.changed()
+        assert len(runtime.executed) == 1, "the command waits for the checkpoint"
+        store.may_go_on.set()
+        events = await rested(session)
+        assert len(runtime.executed) == 2
+        (begun,) = records(events)
+        (record_id,) = ids(events, CheckpointObservation)
+        command_done = ids(events, CmdOutputObservation)[-1]
+        assert record_id < command_done
+        assert begun.after == ids(events, MessageAction)[0]
+
+
+async def test_who_waits_for_a_checkpoint_can_be_interrupted(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime()
+    turns = [{"tool_calls": [bash("touch a")]}]
+    async with conversation(tmp_path, turns, make_runtime=lambda _: runtime, make=Slow) as (session, store):
+        assert isinstance(store, Slow)
+        await session.send("go")
+        async with asyncio.timeout(10):
+            await store.begun.wait()
+            while not session.state.running:
+                await session.changed()
+            await session.interrupt()
+            while session.state.is_busy:
+                await session.changed()
+        store.may_go_on.set()
+        await rested(session)
+        assert runtime.executed == []
+
+
+async def test_where_there_can_be_none_that_is_said_once_and_the_work_goes_on(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [bash("echo ran")]}, FINISH, {"tool_calls": [bash("echo again")]}, FINISH]
+    async with conversation(tmp_path, turns, make=Failing) as (session, _):
+        await session.send("one")
+        await rested(session)
+        await session.send("two")
+        events = await rested(session)
+    told = [e for e in events if isinstance(e.event, ErrorObservation) and e.event.error_id == NO_CHECKPOINTS]
+    assert [envelope.source for envelope in told] == [EventSource.ENVIRONMENT]
+    assert "There is no git here. Install it." in told_in(told[0])
+    assert [e.event.content for e in events if isinstance(e.event, CmdOutputObservation)] == ["ran", "again"]

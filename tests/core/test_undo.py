@@ -1,0 +1,348 @@
+"""A turn taken back, in the chat, in the files or in both, and that taken back: real folders, real checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.checkpoints import ChangeKind, Restored
+from core.controller.decide import fold
+from core.errors import CheckpointError, UsageError
+from core.events import AgentState, CmdOutputObservation, Envelope, MessageAction, UndoAction, UndoObservation
+from core.manager import ConversationManager
+from core.memory.view import View
+from core.session import AgentSession
+from core.snapshots import restored, written
+from core.undo import INTERRUPTED, NO_CHECKPOINTS
+from runtime.checkpoints import WorkspaceCheckpoints
+from runtime.local import LocalRuntime
+from tests.core.test_turns import FREE, conversation, read, rested
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+
+TURNS = [
+    {"tool_calls": [bash("echo 1 > a")]},
+    FINISH,
+    {"tool_calls": [bash("echo 2 > a; rm mine; echo 2 > b")]},
+    FINISH,
+    {"text": "Answer of the third turn."},
+]
+
+
+async def two_turns(session: AgentSession, workspace: Path) -> list[Envelope]:
+    """After it: `a` is 2, `b` is 2, `mine` is gone; before the second turn `a` was 1 and `mine` was there."""
+    (workspace / "mine").write_text("of the user")
+    for text in ("one", "two"):
+        await session.send(text)
+        await rested(session)
+    return await session.stream.read()
+
+
+def seen(log: Sequence[Envelope]) -> list[str]:
+    """What the model sees of what the user said."""
+    return [e.event.content for e in View.of(log).events if isinstance(e.event, MessageAction)]
+
+
+async def is_consistent(session: AgentSession) -> None:
+    """The live state is the fold of the log, and what a snapshot makes of it is the same."""
+    log = await session.stream.read()
+    assert fold(log, session.state.limits) == session.state
+    assert restored(written(session.state)) == session.state
+
+
+async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        before, finished = read(workspace), session.state
+        preview = await session.undo_preview()
+        assert preview.text == "two"
+        shown = [(change.path, change.kind, change.added, change.removed) for change in preview.changes]
+        assert shown == [
+            ("a", ChangeKind.CHANGED, 1, 1),
+            ("b", ChangeKind.DELETED, 0, 1),
+            ("mine", ChangeKind.CREATED, 1, 0),
+        ]
+        assert read(workspace) == before, "a preview changes nothing"
+        assert (await session.undo(preview)).changed == 3
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        assert seen(await session.stream.read()) == ["one"]
+        assert [turn.text for turn in await session.turns()] == ["one"]
+        await is_consistent(session)
+        assert (await session.redo()).changed == 3
+        assert read(workspace) == before
+        assert session.state.agent_state is finished.agent_state is AgentState.FINISHED
+        assert seen(await session.stream.read()) == ["one", "two"]
+        await is_consistent(session)
+
+
+async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        at_the_end = read(workspace)
+        await session.undo()
+        before_two = read(workspace)
+        await session.undo()
+        assert read(workspace) == {"mine": "of the user"}
+        assert session.state.first_said is None
+        with pytest.raises(UsageError, match="nothing to undo"):
+            await session.undo()
+        await session.redo()
+        assert read(workspace) == before_two
+        await session.redo()
+        assert read(workspace) == at_the_end
+        with pytest.raises(UsageError, match="no undo to take back"):
+            await session.redo()
+        await is_consistent(session)
+
+
+async def test_several_turns_are_taken_back_at_once(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, tmp_path / "workspace")
+        *_, first = await session.turns()
+        await session.undo(first.id)
+        assert read(tmp_path / "workspace") == {"mine": "of the user"}
+        assert seen(await session.stream.read()) == []
+
+
+async def test_after_the_first_turn_the_next_message_is_greeted_again(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await session.send("one")
+        await rested(session)
+        await session.undo()
+        await session.send("anew")
+        log = await rested(session)
+        context = [e.event for e in View.of(log).events if e.event.kind == "recall"]
+        assert [event.recall_type for event in context] == ["workspace_context"] * 2  # type: ignore[attr-defined]
+        assert seen(log) == ["anew"]
+
+
+async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_tell_the_model(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        before = read(workspace)
+        await session.undo(files=False)
+        assert read(workspace) == before
+        assert seen(await session.stream.read()) == ["one"]
+        await session.redo()
+        done = await session.undo(chat=False)
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        assert seen(await session.stream.read()) == ["one", "two"]
+        assert done.content == "[The user has undone your changes to these files: a, b, mine]"
+        await session.redo()
+        assert read(workspace) == before
+        await is_consistent(session)
+
+
+async def test_after_a_new_message_what_was_undone_stays_undone(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, tmp_path / "workspace")
+        await session.undo()
+        await session.send("three")
+        log = await rested(session)
+        assert seen(log) == ["one", "three", "Answer of the third turn."]
+        with pytest.raises(UsageError, match="no undo to take back"):
+            await session.redo()
+        assert [turn.text for turn in await session.turns()] == ["three", "one"]
+
+
+async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        (workspace / "a").write_text("edited by the user")
+        (workspace / "notes").write_text("of the user alone")
+        preview = await session.undo_preview()
+        assert (preview.disputed, preview.others) == (("a",), ("notes",))
+        await session.undo(preview)
+        spared = {"a": "edited by the user", "notes": "of the user alone", "mine": "of the user"}
+        assert read(workspace) == spared
+        await session.redo()
+        await session.undo(overwrite=True)
+        assert read(workspace) == {**spared, "a": "1\n"}
+        await session.redo()
+        assert read(workspace)["a"] == "edited by the user"
+
+
+async def test_what_the_user_changed_between_turns_is_no_turns(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await session.send("one")
+        await rested(session)
+        (workspace / "between").write_text("of the user")
+        await session.send("two")
+        await rested(session)
+        *_, first = await session.turns()
+        preview = await session.undo_preview(first.id)
+        assert [change.path for change in preview.changes] == ["a", "b"]
+        await session.undo(preview)
+        assert read(workspace) == {"between": "of the user"}
+
+
+async def test_what_the_agent_did_before_a_message_that_came_while_it_worked_is_its_own_doing(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    turns = [{"tool_calls": [bash("echo 1 > a")]}, {"tool_calls": [bash("while [ ! -e go ]; do :; done")]}, FINISH]
+    async with conversation(tmp_path, turns) as (session, _):
+        await session.send("one")
+        async with asyncio.timeout(30):
+            while not any("go" in str(waiting.action) for waiting in session.state.queue):
+                await session.changed()
+        await session.send("one more thing")
+        (workspace / "go").touch()
+        await rested(session)
+        *_, first = await session.turns()
+        preview = await session.undo_preview(first.id)
+        assert "a" in [change.path for change in preview.changes]
+        assert "a" not in preview.disputed
+
+
+async def test_files_that_change_after_the_list_was_shown_stop_it(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, workspace)
+        preview = await session.undo_preview()
+        (workspace / "a").write_text("meanwhile")
+        before = read(workspace)
+        done = await session.undo(preview)
+        assert not done.done
+        assert "changed since the list was shown" in done.why
+        assert read(workspace) == before
+        assert seen(await session.stream.read()) == ["one", "two"]
+        await is_consistent(session)
+
+
+async def test_an_agent_at_work_is_stopped_first_by_the_user(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(lambda action: None)
+    async with conversation(tmp_path, [{"tool_calls": [bash("sleep 9")]}], make_runtime=lambda _: runtime) as (s, _):
+        await s.send("one")
+        async with asyncio.timeout(20):
+            await runtime.started.wait()
+        for wish in (s.undo_preview(), s.undo(), s.redo()):
+            with pytest.raises(UsageError, match="Esc stops it"):
+                await wish
+        await s.interrupt()
+        await rested(s)
+        await s.undo()
+        assert seen(await s.stream.read()) == []
+
+
+async def test_what_waits_for_a_yes_is_stopped_by_the_undo(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"tool_calls": [bash("touch never")]}]) as (session, _):
+        session.set_confirm_mode("always")
+        await session.send("one")
+        log = await rested(session)
+        assert session.state.awaiting is not None
+        await session.undo()
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        assert not session.state.queue
+        assert read(tmp_path / "workspace") == {}
+        assert seen(await session.stream.read()) == []
+        assert not any(isinstance(e.event, CmdOutputObservation) for e in log)
+        await is_consistent(session)
+
+
+async def test_where_there_are_no_checkpoints_the_chat_is_taken_back_alone(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=LocalRuntime, environ={}) as manager:
+        session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, TURNS))
+        await session.send("one")
+        await rested(session)
+        preview = await session.undo_preview()
+        assert (preview.changes, preview.why_no_files) == ((), NO_CHECKPOINTS)
+        with pytest.raises(UsageError, match="checkpoints are switched off"):
+            await session.undo(chat=False)
+        await session.undo()
+        assert seen(await session.stream.read()) == []
+        assert read(tmp_path / "workspace") == {"a": "1\n"}
+
+
+class Dying(WorkspaceCheckpoints):
+    """Dies in a restore as a process that is killed does: nothing comes after it. `does` says how far it gets."""
+
+    does = "nothing"
+
+    async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
+        if self.does == "all":
+            await super().restore(checkpoint, paths)
+        elif self.does == "half":
+            await super().restore(checkpoint, list(paths or [])[:1])
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("does", ["nothing", "half", "all"])
+async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_it_was_done(
+    tmp_path: Path, does: str
+) -> None:
+    home, workspace, dies = tmp_path / "home", tmp_path / "workspace", [True]
+    workspace.mkdir()
+
+    def checkpoints(folder: str, id: str) -> WorkspaceCheckpoints:
+        made = (Dying if dies else WorkspaceCheckpoints)(home, folder, id)
+        if isinstance(made, Dying):
+            made.does = does
+        return made
+
+    named: Any = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints, "environ": {}}
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
+        await two_turns(session, workspace)
+        with pytest.raises(asyncio.CancelledError):
+            await session.undo()
+    dies.clear()
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.open(session.id)
+        log = await session.stream.read()
+        (asked,) = [e.id for e in log if isinstance(e.event, UndoAction)]
+        (answer,) = [e for e in log if isinstance(e.event, UndoObservation)]
+        assert isinstance(answer.event, UndoObservation)
+        assert answer.cause == asked
+        if does == "nothing":
+            assert answer.event.why == INTERRUPTED
+            assert read(workspace) == {"a": "2\n", "b": "2\n"}
+            assert seen(log) == ["one", "two"]
+            await session.undo()
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        assert seen(await session.stream.read()) == ["one"]
+        await session.redo()
+        assert read(workspace) == {"a": "2\n", "b": "2\n"}
+        await is_consistent(session)
+
+
+async def test_a_store_of_checkpoints_that_fails_is_told_and_nothing_is_undone(tmp_path: Path) -> None:
+    class Failing(WorkspaceCheckpoints):
+        async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
+            raise CheckpointError("No room. Make some.")
+
+    async with conversation(tmp_path, TURNS, make=Failing) as (session, _):
+        await two_turns(session, tmp_path / "workspace")
+        done = await session.undo()
+        assert (done.done, done.why) == (False, "No room. Make some.")
+        assert seen(await session.stream.read()) == ["one", "two"]
+        await is_consistent(session)
+
+
+async def test_an_undo_outlives_a_restart(tmp_path: Path) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    workspace.mkdir()
+    named: Any = {
+        "make_runtime": LocalRuntime,
+        "make_checkpoints": lambda folder, id: WorkspaceCheckpoints(home, folder, id),
+        "environ": {},
+    }
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
+        await two_turns(session, workspace)
+        await session.undo()
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.open(session.id)
+        assert read(workspace) == {"a": "1\n", "mine": "of the user"}
+        await is_consistent(session)
+        await session.redo()
+        assert read(workspace) == {"a": "2\n", "b": "2\n"}
+        await is_consistent(session)
