@@ -1,0 +1,329 @@
+"""`handloom doctor` on machines that lack something: what it says, what to do, how it ends, and what it never does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from core.config import Settings
+from core.schema import VERSION
+from core.sqlite import sqlite3
+from tests.doubles import FINISH, write_script
+from tests.journeys.terminal import Terminal
+from tests.journeys.test_bad_homes import in_a_mount
+from tests.program import HANDLOOM, Handloom
+from tests.runtime.serving import KEY, Process
+from tests.runtime.walled import SOMEBODY, own
+from tui.doctor.engine import is_old
+from tui.doctor.finding import Mark, Patient
+from tui.doctor.models import model
+
+Findings = dict[str, dict[str, str]]
+NOWHERE = "unix:///nowhere/docker.sock"
+
+
+class Examined:
+    """The findings by name, and the exit status."""
+
+    def __init__(self, handloom: Handloom) -> None:
+        done = handloom("doctor", "--json")
+        assert done.err == ""
+        told = json.loads(done.out)
+        self.status = done.status
+        self.findings: Findings = {check["name"]: check for check in told["checks"]}
+        assert told["ok"] is (self.status == 0)
+
+    def says(self, name: str, mark: str, found: str, advice: str = "") -> None:
+        """One line is like this, and the exit status fits it."""
+        finding = self.findings[name]
+        assert finding["mark"] == mark, finding
+        assert found in finding["found"], finding
+        assert advice in finding["advice"], finding
+        if mark == "missing":
+            assert self.status == 1
+
+
+def handloom(folder: Path, **environ: str) -> Handloom:
+    """Without an engine, unless one is named."""
+    return Handloom(folder, **{"DOCKER_HOST": NOWHERE, **environ})
+
+
+def path_with(folder: Path, *programs: str) -> str:
+    """A search path on which there are these programs only."""
+    (folder / "bin").mkdir()
+    for name in programs:
+        (folder / "bin" / name).symlink_to(str(shutil.which(name)))
+    return str(folder / "bin")
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Examined:
+    """A machine without anything, whose user wants containers."""
+    folder = tmp_path_factory.mktemp("bare")
+    return Examined(handloom(folder, PATH=path_with(folder), TERM="dumb", HANDLOOM_RUNTIME="docker"))
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    process = Process(tmp_path)
+    yield process
+    if process.child is not None:
+        with process.child:
+            process.child.terminate()
+
+
+class TestReport:
+    def test_a_line_for_each_check_and_a_verdict(self, tmp_path: Path) -> None:
+        done = handloom(tmp_path)("doctor")
+        assert done.status == 0, done.out
+        assert done.lines[0].startswith("✓ Handloom")
+        assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in done.lines[0]
+        assert done.lines[-1] == "Everything is there that Handloom needs as it is set."
+        assert "\x1b" not in done.out
+
+    def test_nothing_is_made_or_changed(self, tmp_path: Path) -> None:
+        program = handloom(tmp_path)
+        subprocess.run(["git", "init", "--quiet", str(program.workspace)], check=True)
+        own(program.workspace)
+        before = sorted(tmp_path.rglob("*"))
+        Examined(program)
+        assert sorted(tmp_path.rglob("*")) == before
+        assert not program.home.exists()
+
+    def test_ascii_and_other_languages(self, tmp_path: Path) -> None:
+        plain = handloom(tmp_path, LC_ALL="C")("doctor").out
+        assert plain.isascii()
+        assert plain.startswith("+ Handloom")
+        assert "数据库" in handloom(tmp_path, LANG="zh_CN.UTF-8")("doctor").out
+
+    def test_no_secret_is_told_wherever_it_stands(self, tmp_path: Path) -> None:
+        canary = "canary-7f3e91"
+        address = f"https://user:{canary}@127.0.0.1:1"
+        keys = {"ANTHROPIC_API_KEY": canary, "OPENAI_BASE_URL": address, "HTTPS_PROXY": address}
+        as_text = handloom(
+            tmp_path, DOCKER_HOST=f"tcp://user:{canary}@127.0.0.1:1", HANDLOOM__LLM__API_KEY=canary, **keys
+        )
+        as_json = handloom(tmp_path, DOCKER_HOST=f"ssh://user:{canary}@127.0.0.1:1", HANDLOOM__LLM__API_BASE=address)
+        for done in (as_text("doctor"), as_json("doctor", "--json")):
+            assert canary not in done.out + done.err
+            assert "127.0.0.1:1" in done.out
+        examined = Examined(handloom(tmp_path, ANTHROPIC_API_KEY=canary, HANDLOOM_MODEL="anthropic/claude"))
+        examined.says("model", "ok", "anthropic/claude, with the key in ANTHROPIC_API_KEY")
+
+
+class TestSettings:
+    def test_a_wrong_setting_is_one_line_of_many(self, tmp_path: Path) -> None:
+        examined = Examined(handloom(tmp_path, HANDLOOM__AGENT__MAX_ITERATIONS="none"))
+        examined.says("settings", "missing", "agent.max_iterations", "defaults")
+        assert examined.findings["git"]["mark"] == "ok"
+
+    @pytest.mark.parametrize(
+        ("name", "mark", "found"),
+        [
+            ("demo", Mark.OK, "demo"),
+            ("anthropic/claude", Mark.MISSING, "ANTHROPIC_API_KEY is not set"),
+            ("nonsense", Mark.MISSING, "no model's name"),
+            ("scripted:/nowhere", Mark.MISSING, "/nowhere"),
+            ("", Mark.NOTE, "only demo can be used"),
+        ],
+    )
+    def test_a_model_that_cannot_be_used_is_told(self, tmp_path: Path, name: str, mark: Mark, found: str) -> None:
+        told = model(Patient({}, tmp_path, tmp_path, Settings(model=name)))
+        assert told.mark is mark
+        assert found in told.found
+        assert bool(told.advice) is (mark is not Mark.OK)
+
+
+class TestDatabase:
+    @pytest.fixture
+    def used(self, tmp_path: Path) -> Handloom:
+        program = handloom(tmp_path)
+        assert program("run", "x", "--model", write_script(tmp_path, [FINISH])).status == 0
+        return program
+
+    def test_one_that_is_whole(self, used: Handloom) -> None:
+        before = files_below(used.home)
+        Examined(used).says("database", "ok", f"schema {VERSION}, conversations: 1, SQLite")
+        assert files_below(used.home) == before
+
+    def test_one_that_is_in_use_is_read_and_not_disturbed(self, used: Handloom) -> None:
+        with closing(sqlite3.connect(used.home / "handloom.db", isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("UPDATE conversations SET title = 'new'")
+            Examined(used).says("database", "ok", "conversations: 1")
+            connection.execute("COMMIT")
+
+    @pytest.mark.parametrize("damage", ["no database", "torn"])
+    def test_one_that_is_damaged(self, used: Handloom, damage: str) -> None:
+        file = used.home / "handloom.db"
+        whole = file.read_bytes()
+        file.write_bytes(b"something else " * 999 if damage == "no database" else whole[:4096] + b"\xff" * 20_000)
+        Examined(used).says("database", "missing", "handloom.db", "ove it away and start anew")
+
+    def test_one_of_a_newer_handloom(self, used: Handloom) -> None:
+        with closing(sqlite3.connect(used.home / "handloom.db")) as connection:
+            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+        Examined(used).says("database", "missing", f"newer Handloom (schema {VERSION + 1})", "Install the newer one")
+
+    def test_a_home_below_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        examined = Examined(handloom(tmp_path, HANDLOOM_HOME=str(tmp_path / "file" / "home")))
+        examined.says("disk", "missing", "file is no folder", "HANDLOOM_HOME")
+
+    def test_a_home_where_nothing_can_be_made(self, tmp_path: Path) -> None:
+        Examined(handloom(tmp_path, HANDLOOM_HOME="/proc/handloom")).says("disk", "missing", "/proc cannot be written")
+
+    @pytest.mark.mount
+    def test_a_home_without_room(self, tmp_path: Path) -> None:
+        program = handloom(tmp_path)
+        program.home.mkdir()
+        mount = 'mount -t tmpfs -o size=8m none "$0"; exec "$@"'
+        done = in_a_mount(program, mount, str(program.home), *HANDLOOM, "doctor")
+        assert done.returncode == 1
+        assert "8 MB free on tmpfs" in done.stdout
+        assert "Free some space." in done.stdout
+
+
+class TestTerminal:
+    def test_one_that_can_draw_nothing(self, bare: Examined) -> None:
+        bare.says("terminal", "note", "TERM is dumb", "handloom --screen-reader")
+        bare.says("clipboard", "note", "no way", "OSC 52")
+
+    def test_one_without_letters(self, tmp_path: Path) -> None:
+        environ = {"LC_ALL": "C", "NO_COLOR": "1", "SSH_TTY": "/dev/pts/1"}
+        Examined(handloom(tmp_path, **environ)).says("terminal", "note", "no colours (NO_COLOR), 80x24, ssh", "UTF-8")
+
+    def test_a_desktop_without_a_program_for_its_clipboard(self, tmp_path: Path) -> None:
+        examined = Examined(handloom(tmp_path, WAYLAND_DISPLAY="w", PATH=path_with(tmp_path, "git")))
+        examined.says("clipboard", "note", "OSC 52", "Install wl-clipboard")
+
+    @pytest.mark.tmux
+    def test_a_real_one_is_asked_and_left_as_it_was(self, tmp_path: Path) -> None:
+        terminal = Terminal(handloom(tmp_path), 120, 40)
+        try:
+            before = terminal.shell("stty -a")
+            terminal.handloom("doctor")
+            screen = terminal.wait_for("Everything is there")
+            assert "screen-256color, 256 colours, 120x40" in screen
+            assert terminal.shell("stty -a") == before
+        finally:
+            terminal.close()
+
+
+class TestSandbox:
+    @pytest.mark.bubblewrap
+    def test_walls_that_can_be_had(self, tmp_path: Path) -> None:
+        program = handloom(tmp_path)
+        own(program.workspace)
+        Examined(program).says("walls", "ok", "bubblewrap 0.")
+
+    def test_without_bubblewrap_it_is_told_and_missing_only_where_it_is_demanded(self, tmp_path: Path) -> None:
+        path = path_with(tmp_path, "git")
+        program = handloom(tmp_path, PATH=path)
+        own(program.workspace)
+        Examined(program).says("walls", "note", "bubblewrap is not installed. Install", "run as you")
+        demanded = handloom(tmp_path, PATH=path, HANDLOOM__SANDBOX__ISOLATION="bubblewrap")
+        Examined(demanded).says("walls", "missing", "bubblewrap is not installed")
+
+    def test_programs_that_are_not_there(self, bare: Examined) -> None:
+        for name in ("git", "ripgrep", "tmux"):
+            bare.says(name, "note", "not installed", "Install")
+        bare.says("browser", "note", "there is no Chromium", "Install the package chromium")
+
+    def test_a_program_that_hangs_holds_nothing_up(self, tmp_path: Path) -> None:
+        (tmp_path / "bin").mkdir()
+        for name in ("git", "chromium"):
+            (tmp_path / "bin" / name).write_text("#!/bin/sh\nexec sleep 60\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        examined = Examined(handloom(tmp_path, PATH=path))
+        examined.says("git", "note", "does not say its version")
+        assert examined.findings["tmux"]["mark"] in ("ok", "note")
+
+
+class TestRemote:
+    def test_a_server_that_answers_and_one_that_does_not(self, process: Process, tmp_path: Path) -> None:
+        process.start(where=("--port", "0"))
+        url = process.ready().split()[-1]
+        wanted = {"HANDLOOM_RUNTIME": "remote", "HANDLOOM__REMOTE__URL": url}
+        there = Examined(handloom(tmp_path, HANDLOOM_REMOTE_KEY=KEY, **wanted))
+        there.says("remote", "ok", url)
+        assert there.status == 0
+        Examined(handloom(tmp_path, HANDLOOM_REMOTE_KEY="x" * 64, **wanted)).says("remote", "missing", "take the key")
+        Examined(handloom(tmp_path, **wanted)).says("remote", "missing", "HANDLOOM_REMOTE_KEY")
+
+
+class TestEngine:
+    def test_none(self, tmp_path: Path) -> None:
+        examined = Examined(handloom(tmp_path))
+        examined.says("engine", "note", f"{NOWHERE}: no container engine listens", "make engine")
+        examined.says("image", "note", "without an engine")
+        assert examined.status == 0
+
+    @pytest.fixture
+    def silent(self, tmp_path: Path) -> Iterator[str]:
+        """An engine that takes connections and says nothing."""
+        path = tmp_path / "silent.sock"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen(16)
+            yield f"unix://{path}"
+
+    def test_one_that_hangs_is_told_within_seconds(self, tmp_path: Path, silent: str) -> None:
+        begun_at = time.monotonic()
+        examined = Examined(handloom(tmp_path, DOCKER_HOST=silent))
+        assert time.monotonic() - begun_at < 6  # the rest is the start of Python on a machine that is busy
+        examined.says("engine", "note", "it does not answer", "Start the container engine again")
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a socket away")
+    def test_one_that_the_user_may_not_use(self, tmp_path: Path, silent: str) -> None:
+        path = silent.removeprefix("unix://")
+        os.chmod(path, 0o600)
+        os.chown(path, SOMEBODY, SOMEBODY)
+        program = handloom(tmp_path, DOCKER_HOST=silent)
+        powerless = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+        done = subprocess.run(
+            [*powerless, *HANDLOOM, "doctor"], env=program.environ, cwd="/", capture_output=True, text=True, check=False
+        )
+        assert "you may not use its socket" in done.stdout
+        assert "Add yourself to the group docker" in done.stdout
+
+    def test_what_the_chosen_runtime_needs_is_missing(self, bare: Examined) -> None:
+        for name in ("engine", "image", "containers"):
+            bare.says(name, "missing", "engine")
+        bare.says("walls", "ok", "not wanted")
+
+    @pytest.mark.docker
+    def test_one_that_answers(self, tmp_path: Path) -> None:
+        examined = Examined(handloom(tmp_path, DOCKER_HOST=os.environ.get("DOCKER_HOST", "")))
+        finding = examined.findings["engine"]
+        assert finding["mark"] in ("ok", "note")
+        assert "(API 1." in finding["found"]
+        assert "runc" in finding["found"]
+        examined.says("containers", "ok", "of Handloom's: ")
+        host = os.environ.get("DOCKER_HOST", "")
+        missing = handloom(tmp_path, HANDLOOM__DOCKER__ENGINE=host, HANDLOOM__DOCKER__BASE="nowhere:1")
+        Examined(missing).says("image", "note", "not there for this version, on nowhere:1", "handloom image build")
+        named = handloom(tmp_path, HANDLOOM__DOCKER__ENGINE=host, HANDLOOM__DOCKER__IMAGE="nowhere:2")
+        Examined(named).says("image", "note", "nowhere:2 is not there", "docker.image")
+
+    @pytest.mark.parametrize(
+        ("runc", "old"),
+        [("1.1.5+ds1", True), ("1.2.7", True), ("1.2.8", False), ("1.3.2-rc1", True), ("1.3.3", False), ("?", False)],
+    )
+    def test_a_runc_that_can_be_broken_out_of_is_known(self, runc: str, old: bool) -> None:
+        assert is_old(runc) is old
