@@ -9,19 +9,15 @@ import argparse
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui import i18n
 from tui.command_line import parser
 
 if TYPE_CHECKING:
-    from core.config import SandboxSettings
     from core.manager import ConversationManager
-    from core.ports import Runtime
     from tui.options import StartOptions
-
-
-MB = 1024 * 1024
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,35 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.command in (None, "demo"):
         return _workspace(options)
+    if options.command == "replay":
+        return _replay(options)
     return _plain(options)
-
-
-def make_runtime(settings: SandboxSettings, workspace: str) -> Runtime:
-    """The runtime in which a conversation's actions are carried out. Blocks for some ten milliseconds."""
-    from core.home import home_folder
-    from runtime.confinement import Isolation
-    from runtime.control_group import Limits
-    from runtime.local import LocalRuntime
-    from runtime.protected import PROTECTED
-
-    own_mb = settings.max_memory_mb
-    limits = Limits(
-        memory_bytes=own_mb * MB if own_mb else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4,
-        memory_of_each_bytes=own_mb and own_mb * MB,
-        cpus=settings.max_cpus,
-        processes=settings.max_processes,
-        file_bytes=settings.max_file_mb and settings.max_file_mb * MB,
-    )
-    isolation = Isolation(
-        kind=settings.isolation,
-        allowed_hosts=settings.allowed_hosts,
-        readable_paths=settings.readable_paths,
-        hidden_paths=(home_folder(os.environ),),
-        protected_paths=PROTECTED if settings.protected_paths is None else settings.protected_paths,
-        limits=limits,
-    )
-    options = ("--lazy-plugins", "--plugins", ",".join(settings.plugins)) if settings.plugins else ()
-    return LocalRuntime(workspace, isolation=isolation, options=options)
 
 
 def _plain(options: argparse.Namespace) -> int:
@@ -75,15 +45,31 @@ def _plain(options: argparse.Namespace) -> int:
     try:
         match options.command:
             case "run":
-                return int(asyncio.run(plain.run(options, make_runtime)))
-            case "list":
-                return int(asyncio.run(plain.list_conversations(options)))
+                return int(asyncio.run(plain.run(options)))
+            case "again":
+                from tui import again_lines
+
+                return int(asyncio.run(again_lines.run(options)))
+            case "list" | "search" | "rename" | "delete":
+                return int(asyncio.run(_session_command(options)))
+            case "doctor":
+                return _doctor(options)
             case "show":
                 from tui import reports
 
                 return int(asyncio.run(reports.show(options)))
+            case "import":
+                from tui import importing
+
+                return int(asyncio.run(importing.import_conversation(options)))
+            case "image":
+                from tui import images
+
+                return int(asyncio.run(images.build(options)))
             case _:
-                return int(asyncio.run(plain.export(options)))
+                from tui import exporting
+
+                return int(asyncio.run(exporting.export(options)))
     except HandloomError as error:
         plain.notice(f"handloom: {error}")
         return ExitStatus.USAGE  # nothing has happened yet: what fails later is told by the command itself
@@ -92,6 +78,30 @@ def _plain(options: argparse.Namespace) -> int:
         return ExitStatus.ERROR
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
+
+
+async def _session_command(options: argparse.Namespace) -> int:
+    from tui import session_commands
+
+    commands = {
+        "list": session_commands.list_conversations,
+        "search": session_commands.search,
+        "rename": session_commands.rename,
+        "delete": session_commands.delete,
+    }
+    return await commands[options.command](options)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from core import screen_settings
+    from core.home import home_folder
+
+    speak(screen_settings.read(home_folder(os.environ), os.environ).language)
+    from tui.doctor import report
+
+    return int(asyncio.run(report.doctor(options)))
 
 
 def _workspace(options: argparse.Namespace) -> int:
@@ -111,6 +121,11 @@ def _workspace(options: argparse.Namespace) -> int:
         return 2
     if by_lines:
         return _by_lines(start)
+    return _show(start)
+
+
+def _show(start: StartOptions) -> int:
+    """Run the screen until the user leaves it."""
     from tui.app import HandloomApp
     from tui.mending import mend
 
@@ -119,6 +134,30 @@ def _workspace(options: argparse.Namespace) -> int:
     app.run()
     sys.stdout.write(app.last_words)
     return app.return_code or 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    """Show a saved conversation, of this home or of a file; nothing that could act is started."""
+    from contextlib import ExitStack
+
+    from core.errors import HandloomError
+    from core.home import home_folder
+    from tui import opening
+    from tui.options import ReplayStart, StartOptions
+
+    home = home_folder(os.environ)
+    with ExitStack() as stack:
+        start = StartOptions.from_arguments(options, ReplayStart(options.what, home, options.speed))
+        speak(start.screen.language)
+        if wrong := _wrong_terminal():
+            sys.stderr.write(f"handloom: {wrong}\n")
+            return 2
+        try:
+            kept, conversation_id = opening.find(options.what, home, stack)
+        except HandloomError as error:
+            sys.stderr.write(f"handloom: {error}\n")
+            return 2
+        return _show(replace(start, replay=ReplayStart(conversation_id, kept, options.speed)))
 
 
 def speak(setting: str) -> None:
@@ -182,20 +221,27 @@ async def connect(options: StartOptions) -> ConversationManager:
     from core.home import home_folder
     from core.logs import log_to
     from core.manager import ConversationManager
+    from tui.runtimes import Runtimes
 
     home = home_folder(os.environ)
     with suppress(OSError):  # the store says what is wrong with the folder, and what to do
         await asyncio.to_thread(log_to, home)
     given = {"model": options.model, "runtime": options.runtime}
     settings = await asyncio.to_thread(load, home, os.environ, **given)
+    runtimes = Runtimes(home, lambda: manager.settings, os.environ)
     manager = ConversationManager(
         home,
         settings,
-        make_runtime=lambda workspace: make_runtime(manager.settings.sandbox, workspace),
+        make_runtime=runtimes,
+        make_checkpoints=runtimes.checkpoints,
+        forget=runtimes.forget,
+        around=runtimes,
         environ=os.environ,
         options=given,
     )
     await manager.__aenter__()
+    if not options.demo:
+        await runtimes.warm(options.workspace)
     if any(plugin.cards for plugin in manager.plugins):
         from tui.panes.chat.calls import use_cards
 

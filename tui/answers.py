@@ -35,9 +35,10 @@ class Answers:
     """Answers to cards, by the ids of the command table."""
 
     if TYPE_CHECKING:
-        current: ConversationTab | None
         workspace: Workspace
 
+        @property
+        def living(self) -> ConversationTab | None: ...
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
         def choose_model(self, chosen: Callable[[str], None]) -> None: ...
@@ -50,8 +51,8 @@ class Answers:
 
     def _answer(self, kind: type[Card], answer: Callable[[AgentSession], Coroutine[Any, Any, None]]) -> None:
         card = self.workspace.card
-        if self.current is not None and isinstance(card, kind) and card.ready:
-            self.attempt(answer(self.current.session))
+        if self.living is not None and isinstance(card, kind) and card.ready:
+            self.attempt(answer(self.living.session))
 
     def do_approval_approve(self) -> None:
         self._answer(ApprovalCard, lambda session: session.confirm())
@@ -82,6 +83,6 @@ class Answers:
     do_halt_stop = _takes("stop")
 
     def do_halt_switch_model(self) -> None:
-        card, tab = self.workspace.card, self.current
+        card, tab = self.workspace.card, self.living
         if isinstance(card, HaltCard) and card.ready and "switch_model" in card.ways and tab is not None:
             self.choose_model(lambda name: self.attempt(_take(tab.session, "switch_model", name)))

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events
 from textual.app import App
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from core.manager import ConversationManager
     from core.session import AgentSession
     from tui.conversation import ConversationTab
+    from tui.tab import Tab
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +82,8 @@ class HandloomApp(Handlers, App[None]):
         self.prepare_look()
         self.prepare_outside()
         self.manager: ConversationManager | None = None
-        self.open_tabs: list[ConversationTab] = []
-        self.current: ConversationTab | None = None
+        self.open_tabs: list[Tab] = []
+        self.current: Tab | None = None
         self.workspace = Workspace(clock, self.serve_prompt)
         self.clock = clock
         self._connect = connect
@@ -123,6 +124,9 @@ class HandloomApp(Handlers, App[None]):
         from core.errors import ConfigurationError, HandloomError, UsageError
 
         try:
+            if (replay := self.options.replay) is not None:
+                await self.open_replay(replay.conversation_id, home=replay.home, speed=replay.speed)
+                return
             self.manager = await self._connect()
         except HandloomError as error:
             self.leave(error)
@@ -147,6 +151,7 @@ class HandloomApp(Handlers, App[None]):
         self.keep_last_words()
         self.unwatch_themes()
         for tab in self.open_tabs:
+            self.leave_replay(tab)
             await tab.aclose()
         if self.manager is not None:
             await self.manager.aclose()
@@ -190,11 +195,21 @@ class HandloomApp(Handlers, App[None]):
             if text := self.workspace.prompt.take():
                 self.attempt(self.submit(known, text))
 
-    async def open_tab(self, session: AgentSession, behind: ConversationTab | None = None) -> ConversationTab:
+    @property
+    def living(self) -> ConversationTab | None:
+        """The shown tab, where something can be done in it; None for a replay."""
+        return None if self.current is None or self.current.is_replay else cast("ConversationTab", self.current)
+
+    @property
+    def living_tabs(self) -> list[ConversationTab]:
+        """The open tabs in which something can be done."""
+        return [cast("ConversationTab", tab) for tab in self.open_tabs if not tab.is_replay]
+
+    async def open_tab(self, session: AgentSession, behind: Tab | None = None) -> ConversationTab:
         """A tab for a session, not shown yet; the one that has it already, where there is one."""
         from tui.conversation import ConversationTab
 
-        known = next((tab for tab in self.open_tabs if tab.id == session.info.id), None)
+        known = next((tab for tab in self.living_tabs if tab.id == session.info.id), None)
         if known is None:
             known = ConversationTab(session, self.wake, self.clock, level=behind.level + 1 if behind else 0)
             self.open_tabs.insert(place_behind(self.open_tabs, behind), known)
@@ -203,7 +218,7 @@ class HandloomApp(Handlers, App[None]):
             await known.start()
         return known
 
-    def show_tab(self, tab: ConversationTab | None) -> None:
+    def show_tab(self, tab: Tab | None) -> None:
         """Bring a tab to the front; None shows that there is none."""
         if tab is not self.current:
             self._before = self.current
@@ -213,7 +228,7 @@ class HandloomApp(Handlers, App[None]):
         self.workspace.show(tab)
         self._pump()
 
-    def wake(self, tab: ConversationTab) -> None:
+    def wake(self, tab: Tab) -> None:
         """Something changed in this tab: see to it in the next frame."""
         if self._pump_timer is None and self.is_running:
             delay = self._pace.wait_s(self.clock(), self.workspace.typed_at)
@@ -246,35 +261,16 @@ class HandloomApp(Handlers, App[None]):
         for shown in filter(None, (tab, beside)):
             shown.note_state()
         more = self.workspace.sync()
-        self.workspace.footer.show(self._facts(tab))
-        self._ask(tab)
-        self.workspace.queue.tell([sanitize_line(queued.text, 200) for queued in tab.session.state.queued])
+        self.workspace.footer.show(tab.facts)
+        if self.living is not None:
+            self._ask(self.living)
+        self.workspace.queue.tell([sanitize_line(text, 200) for text in tab.queued])
         self.title = sanitize_line(f"{tab.mark.glyph} {tab.title}", 60)
         self.tell_who_is_away()
         if self._elapsed_timer is not None:
             (self._elapsed_timer.resume if tab.running else self._elapsed_timer.pause)()
         if more:
             self.wake(tab)
-
-    def _facts(self, tab: ConversationTab) -> Facts:
-        session, state = tab.session, tab.session.state
-        usage = state.metrics.accumulated_token_usage
-        return Facts(
-            mark=tab.mark,
-            state=tab.state_words,
-            elapsed_s=int(self.clock() - tab.running_since) if tab.running_since is not None else None,
-            model=sanitize_line(session.model_name, 40),
-            context_used=usage.per_turn_token,
-            context_window=usage.context_window,
-            tokens_in=usage.prompt_tokens,
-            tokens_out=usage.completion_tokens,
-            cost=state.metrics.accumulated_cost,
-            iteration=state.iteration,
-            max_iterations=state.allowed.max_iterations or 0,
-            workspace=sanitize_line(session.info.workspace, 300),
-            confirm_mode=str(session.confirm_mode),
-            isolated=session.isolation != "none",
-        )
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -334,6 +330,9 @@ class HandloomApp(Handlers, App[None]):
 
     async def do(self, command_id: str, argument: str = "") -> None:
         """Carry out a command by its id; `argument` is the digit of a tab."""
+        if refusal := self.refuses(BY_ID[command_id]):
+            self.flash(refusal)
+            return
         method = getattr(self, BY_ID[command_id].method)
         result = method(argument) if command_id == "conv.goto" else method()
         if asyncio.iscoroutine(result):
@@ -350,7 +349,12 @@ class HandloomApp(Handlers, App[None]):
             timer.stop()
         self._leader_timers = [self.set_timer(TIMEOUT_S, self.disarm_leader)]
         if not revealed:
-            self._leader_timers.append(self.set_timer(STRIP_AFTER_S, self.workspace.query_one(WhichKey).reveal))
+            strip = self.workspace.query_one(WhichKey)
+            self._leader_timers.append(strip.set_timer(STRIP_AFTER_S, self._reveal_leader))  # which ends with it
+
+    def _reveal_leader(self) -> None:
+        if self.leader_armed:  # a timer that has fired may be heard after it was stopped
+            self.workspace.query_one(WhichKey).reveal()
 
     def disarm_leader(self) -> None:
         """Keys mean what they always mean again."""
@@ -405,8 +409,8 @@ class HandloomApp(Handlers, App[None]):
 
     async def on_approval_card_refused(self, message: ApprovalCard.Refused) -> None:
         """A no with its reason."""
-        if self.current is not None:
-            self.attempt(self.current.session.reject(message.reason))
+        if self.living is not None:
+            self.attempt(self.living.session.reject(message.reason))
 
 
 def _spent(state: State) -> str:

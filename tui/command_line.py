@@ -4,6 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
+
+FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "asciicast")
+"""What can be written; `core.exchange.formats` has them, and a test holds that these are they."""
+STATES = ("waits", "finished", "error", "stopped", "running")
+"""The states by which conversations are listed; `tui.sessions.chips` knows what they mean, and a test that it does."""
+MAX_DAYS = 36_500
+"""A century: dates have a beginning."""
+
+
+Commands = Any
+"""What argparse makes of `add_subparsers`; it has no public name."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,22 +46,117 @@ def parser() -> argparse.ArgumentParser:
         "--confirm", choices=["never", "risky", "always"], default="never", help="which actions ask first (never)"
     )
 
+    _found_again(commands)
+    _taken_elsewhere(commands)
+    _played_again(commands)
+
+    doctor = commands.add_parser("doctor", help="what Handloom needs of this machine, and what to do where it lacks")
+    doctor.add_argument("--json", action="store_true", help="one JSON object")
+
+    image = commands.add_parser("image", help="the image that Docker sandboxes are made from")
+    building = image.add_subparsers(dest="step", metavar="STEP", required=True).add_parser(
+        "build", help="make it, unless it is there; prints its name"
+    )
+    building.add_argument("--base", metavar="IMAGE", help="a Debian-like image to build on")
+    building.add_argument("--force", action="store_true", help="repeat every step")
+    return top
+
+
+def _found_again(commands: Commands) -> None:
+    """Lists, search, and what is done with a saved conversation as a whole."""
     listing = commands.add_parser("list", help="the conversations of this home, the newest first")
+    listing.add_argument("--all", action="store_true", help="delegates, too")
+    listing.add_argument("--workspace", metavar="DIR", help="only those of this folder")
+    listing.add_argument("--model", metavar="M", help="only those of this model")
+    listing.add_argument("--state", choices=list(STATES), help="only those that were left in this state")
+    listing.add_argument("--since", type=_days, metavar="DAYS", help="only those that changed in the last days")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
+
+    search = commands.add_parser("search", help="what was said, done or printed in any conversation")
+    search.add_argument("query", metavar="Q", help='words that all occur, word*, "a phrase"')
+    search.add_argument("--limit", type=_count, default=50, metavar="N", help="hits at most (50)")
+    search.add_argument("--json", action="store_true", help="one JSON object a line")
+
+    rename = commands.add_parser("rename", help="give a conversation another name")
+    rename.add_argument("id", metavar="ID", help="the id, or its beginning")
+    rename.add_argument("title", metavar="TITLE")
+
+    delete = commands.add_parser("delete", help="remove conversations for good, with all that is kept of them")
+    delete.add_argument("ids", metavar="ID", nargs="+", help="the id, or its beginning")
+    delete.add_argument("--yes", action="store_true", help="without a question")
 
     show = commands.add_parser("show", help="what a conversation, or all of them together, took: answers, cost, time")
     show.add_argument("id", metavar="ID", nargs="?", help="which one; without it, all conversations of this home")
     show.add_argument("--json", action="store_true", help="one JSON object")
 
+
+def _taken_elsewhere(commands: Commands) -> None:
+    """Export and import."""
     export = commands.add_parser("export", help="a conversation as a file that others can read")
     export.add_argument("id", metavar="ID")
-    export.add_argument("--format", choices=["trajectory"], default="trajectory", help="the form of OpenHands V0")
-    export.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to; otherwise standard output")
-    return top
+    export.add_argument("--format", choices=FORMATS, default="trajectory", help="what to write")
+    export.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="where to; otherwise, and for -, standard output"
+    )
+    secrets = export.add_mutually_exclusive_group()
+    secrets.add_argument("--mask", action="store_true", help="write keys, tokens and the home folder masked")
+    secrets.add_argument("--allow-secrets", action="store_true", help="write what looks like a secret as it is")
+
+    importing = commands.add_parser("import", help="a conversation from elsewhere: a file or a folder of OpenHands")
+    importing.add_argument("path", metavar="FILE|DIR", help="a trajectory, a folder of event files, an archive of ours")
+    importing.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _played_again(commands: Commands) -> None:
+    """Replay, and the same actions once more."""
+    replay = commands.add_parser("replay", help="a saved conversation as it was; carries out nothing")
+    replay.add_argument("what", metavar="ID|FILE", help="a conversation of this home, or a file that was exported")
+    replay.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="0.25 to 64 times as fast as it was (1)")
+
+    again = commands.add_parser(
+        "again", help="run a saved session's actions again, without a model, and compare what comes of them"
+    )
+    again.add_argument("id", metavar="ID", help="which conversation")
+    again.add_argument(
+        "--workspace", metavar="DIR", help="where to run (a copy of the workspace as it was, or an empty folder)"
+    )
+    again.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions are carried out")
+    again.add_argument(
+        "--confirm", choices=["never", "risky", "always"], default="never", help="which actions ask first (never)"
+    )
+    again.add_argument("--stop-at-first", action="store_true", help="stop at the first difference")
+    again.add_argument("--json", action="store_true", help="one JSON object for each action, and a summary")
+
+
+def _count(text: str) -> int:
+    """A number of at least 1. Raises ValueError, which argparse tells."""
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
+
+
+def _days(text: str) -> float:
+    """A number of days. Raises ValueError, which argparse tells."""
+    if not 0 <= (days := float(text)) <= MAX_DAYS:
+        raise ValueError
+    return days
+
+
+def _speed(text: str) -> float:
+    """A speed of a replay; the nearest one that there is will be taken."""
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0.25 <= speed <= 64:
+        raise argparse.ArgumentTypeError(f"{text!a} is no speed; give a number from 0.25 to 64")
+    return speed
 
 
 def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
-    command.add_argument("--runtime", choices=["local"], help="where actions are carried out (local)")
+    command.add_argument(
+        "--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)"
+    )
     command.add_argument("--workspace", metavar="DIR", default=".", help="the folder in which the agent works")
     command.add_argument("--repo", metavar="URL[#BRANCH]", help="a repository to clone into that folder first")

@@ -31,6 +31,7 @@ class Scope(StrEnum):
     APPROVAL = "question"
     HALT = "halt"
     FIND = "find"
+    REPLAY = "replay"
 
     @property
     def words(self) -> str:
@@ -57,6 +58,8 @@ class Command:
     """Its name behind a slash at the start of the prompt; empty where it is none."""
     native: bool = False
     """The widget in focus answers by itself; the app binds nothing."""
+    acts: bool = False
+    """It changes a conversation, so it cannot be given in a replay."""
     also: str = ""
     """What else it is found by: its English words, where the screen speaks another language."""
 
@@ -88,7 +91,7 @@ NEVER = frozenset(
 """Keys that terminals send as something else: they would send the message, or do nothing at all."""
 
 _APP, _CONV, _PANE = "Workspace", "Conversations", "Panes"
-_PROMPT, _LIST, _ASK = "Prompt", "Reading", "Questions"
+_PROMPT, _LIST, _ASK, _REPLAY = "Prompt", "Reading", "Questions", "Replay"
 
 _ROWS: tuple[Command, ...] = (
     Command("app.palette", ("ctrl+p",), "Command palette", "Find a command by its name.", _APP, hint="commands"),
@@ -111,7 +114,7 @@ _ROWS: tuple[Command, ...] = (
     Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q",
             slash="quit"),
     Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n", slash="new"),
-    Command("conv.manager", ("ctrl+s",), "Open a conversation", "List all conversations and open one.", _CONV,
+    Command("conv.manager", ("ctrl+s",), "Conversations", "Find, open, rename and delete conversations.", _CONV,
             leader="l", slash="sessions"),
     Command("conv.goto", (), "Go to tab", "Show the tab with this number.", _CONV, leader="1-9"),
     Command("conv.next", ("ctrl+pagedown",), "Next tab", "Show the next conversation.", _CONV, leader="]"),
@@ -120,20 +123,31 @@ _ROWS: tuple[Command, ...] = (
             leader="w", slash="close"),
     Command("conv.left", (), "Move tab left", "Change places with the tab before.", _CONV, leader="<"),
     Command("conv.right", (), "Move tab right", "Change places with the next tab.", _CONV, leader=">"),
-    Command("conv.rename", (), "Rename", "Give this conversation a name.", _CONV, leader="r", slash="rename"),
+    Command("conv.rename", (), "Rename", "Give this conversation a name.", _CONV, leader="r", slash="rename",
+            acts=True),
+    Command("conv.export", (), "Export", "Write this conversation into a file that others can read.", _CONV, leader="e",
+            slash="export"),
     Command("conv.reopen", (), "Reopen tab", "Open the tab that was closed last.", _CONV, leader="T", slash="reopen"),
+    Command("conv.undo", (), "Undo", "Take back a message and what came of it: the chat, the files, or both.", _CONV,
+            leader="u", slash="undo", acts=True),
+    Command("conv.redo", (), "Redo", "Take the last undo back.", _CONV, leader="R", slash="redo", acts=True),
+    Command("conv.fork", (), "Fork", "Go on from the chosen event, or the end, in a conversation of its own.", _CONV,
+            leader="f", slash="fork"),
     Command("conv.split", (), "Side by side", "Show the conversation before beside this one; again shows one.", _CONV,
             leader="v", slash="split"),
     Command("conv.other", (), "Other side", "Go to the conversation beside this one.", _CONV, leader="o"),
-    Command("conv.model", (), "Model", "Choose the model of this conversation.", _CONV, leader="m", slash="model"),
+    Command("conv.model", (), "Model", "Choose the model of this conversation.", _CONV, leader="m", slash="model",
+            acts=True),
     Command("conv.pause", (), "Pause or resume", "Let the agent stop after its step, or go on.", _CONV, leader="p",
-            slash="pause"),
+            slash="pause", acts=True),
     Command("conv.sandbox", (), "Sandbox", "What separates it from this machine, what it may, what it uses.", _CONV,
-            leader="s", slash="sandbox"),
+            leader="s", slash="sandbox", acts=True),
     Command("conv.jobs", (), "Background jobs", "See what commands left running, and end it.", _CONV, leader="j",
-            slash="jobs"),
+            slash="jobs", acts=True),
     Command("conv.statistics", (), "Statistics", "What this conversation took: answers, tokens, cost, time.", _CONV,
             leader="$", slash="statistics"),
+    Command("conv.again", (), "Run again", "Its actions in a sandbox again, without a model; compares the results.",
+            _CONV, leader="A", slash="again"),
     Command("conv.mcp", (), "MCP servers", "Which there are, how they stand, and which tools were called.", _CONV,
             leader="M", slash="mcp"),
     Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE,
@@ -178,7 +192,7 @@ _ROWS: tuple[Command, ...] = (
     Command("prompt.queue", ("tab",), "Queue", "Say it once the agent rests; Enter says it now.", _PROMPT,
             Scope.PROMPT, hint="queue"),
     Command("queue.drop", (), "Take back what is queued", "The last one goes back into the prompt.", _PROMPT,
-            leader="Q"),
+            leader="Q", acts=True),
     Command("prompt.mode", ("shift+tab",), "When to ask", "Ask before every action, risky ones, or none.", _PROMPT,
             Scope.PROMPT, hint="mode", slash="mode"),
     Command("prompt.search", ("ctrl+r",), "Search what was sent",
@@ -236,6 +250,8 @@ _ROWS: tuple[Command, ...] = (
     Command("chat.fold", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
+    Command("chat.undo", ("u",), "Undo from here", "Take back the message under the cursor and what came after it.",
+            _LIST, Scope.CHAT, native=True),
     Command("events.filter", ("slash",), "Filter", 'Show some events only: type:run exit!=0 text~"no such file".',
             _LIST, Scope.EVENTS, hint="filter"),
     Command("events.jump", ("o",), "Cause or outcome", "From an action to what came of it, and back.", _LIST,
@@ -257,6 +273,39 @@ _ROWS: tuple[Command, ...] = (
             hint="newest", native=True),
     Command("browser.copy_url", ("u",), "Copy the address", "The address of the page.", _LIST, Scope.BROWSER,
             hint="copy address", native=True),
+    Command("replay.play", ("space",), "Play or pause", "Go on at the pace of that time, or stand still.", _REPLAY,
+            Scope.REPLAY, hint="play"),
+    Command("replay.next", ("right",), "Event after", "One event on.", _REPLAY, Scope.REPLAY, hint="event"),
+    Command("replay.prev", ("left",), "Event before", "One event back.", _REPLAY, Scope.REPLAY),
+    Command("replay.next_turn", ("shift+right",), "Turn after", "To the next message of the user.", _REPLAY,
+            Scope.REPLAY, hint="turn"),
+    Command("replay.prev_turn", ("shift+left",), "Turn before", "To the message of the user before.", _REPLAY,
+            Scope.REPLAY),
+    Command("replay.first", ("home",), "Beginning", "To the first event.", _REPLAY, Scope.REPLAY),
+    Command("replay.last", ("end",), "End", "To the last event.", _REPLAY, Scope.REPLAY),
+    Command("replay.part", tuple("123456789"), "To a tenth", "1 goes to 10 %, 9 to 90 % of the conversation.", _REPLAY,
+            Scope.REPLAY, native=True),
+    Command("replay.faster", ("plus", "equals_sign"), "Faster", "Twice as fast, up to 64 times.", _REPLAY,
+            Scope.REPLAY, hint="faster"),
+    Command("replay.slower", ("minus",), "Slower", "Half as fast, down to a quarter.", _REPLAY, Scope.REPLAY),
+    Command("replay.skip", ("s",), "Skip waiting", "Where nothing happens for long, wait no longer than a moment.",
+            _REPLAY, Scope.REPLAY, hint="skip waiting"),
+    Command("replay.search", ("slash",), "Search", "Find words anywhere in this conversation.", _REPLAY, Scope.REPLAY,
+            hint="search"),
+    Command("replay.next_hit", ("n",), "Next hit", "To the next event in which it stands.", _REPLAY, Scope.REPLAY),
+    Command("replay.prev_hit", ("N",), "Hit before", "To the event before in which it stands.", _REPLAY, Scope.REPLAY),
+    Command("replay.mark", ("m",), "Mark", "Mark this event, or take its mark away.", _REPLAY, Scope.REPLAY,
+            hint="mark"),
+    Command("replay.next_mark", ("apostrophe",), "Next mark", "To the next event that you marked.", _REPLAY,
+            Scope.REPLAY),
+    Command("replay.goto", ("g",), "Go to event", "By its number.", _REPLAY, Scope.REPLAY),
+    Command("replay.live", ("b",), "Back to the conversation", "Leave the replay for the conversation itself.",
+            _REPLAY, Scope.REPLAY),
+    Command("replay.fork", ("f",), "Fork from here", "Go on from this event, in a new conversation.", _REPLAY,
+            Scope.REPLAY),
+    Command("replay.open", (), "Replay", "Play this conversation from its beginning, in a tab of its own.", _CONV,
+            leader="P", slash="replay"),
+    Command("replay.help", ("question_mark",), "Help", "Show every key.", _REPLAY, Scope.REPLAY, hint="keys"),
     Command("list.help", ("question_mark",), "Help", "Show every key.", _LIST, Scope.LIST),
 )  # fmt: skip
 
@@ -281,6 +330,7 @@ def leader_commands() -> Iterator[Command]:
 
 _SHOWN = {"question_mark": "?", "at": "@", "number_sign": "#", "slash": "/", "exclamation_mark": "!",
           "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
+          "apostrophe": "'", "plus": "+", "equals_sign": "=", "minus": "-",
           "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
 
 

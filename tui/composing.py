@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tui.conversation import ConversationTab
     from tui.options import StartOptions
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
     _App = App[None]
 else:
@@ -53,16 +54,19 @@ class Composing(_App):
     if TYPE_CHECKING:
         options: StartOptions
         manager: ConversationManager | None
-        current: ConversationTab | None
+        current: Tab | None
         workspace: Workspace
         is_starting: bool
         connected: asyncio.Event
 
+        @property
+        def living(self) -> ConversationTab | None: ...
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def report(self, message: str) -> None: ...
         def flash(self, message: str) -> None: ...
         async def do(self, command_id: str, argument: str = "") -> None: ...
         async def new_conversation(self) -> None: ...
+        async def consented(self, tab: ConversationTab) -> bool: ...
 
     sends_when_open = False
     """Enter was pressed before there was a conversation: quick hands lose nothing."""
@@ -86,7 +90,7 @@ class Composing(_App):
 
     def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         """Carry out what was written; where that cannot be, it goes back into the prompt."""
-        tab = self.current
+        tab = self.living
         self.workspace.notice.clear()
         if tab is None and not slash.parse(message.text):
             self.workspace.prompt.put(message.text)
@@ -102,7 +106,7 @@ class Composing(_App):
         with self._kept(tab, written):
             if (line := slash.parse(written)) is not None:
                 await self._command(tab, line, written, queued=queued)
-            elif tab is None:
+            elif tab is None or not await self.consented(tab):
                 self._put_back(tab, written)
             elif written.startswith(SHELL):
                 await self._run_in_shell(tab, written)
@@ -146,7 +150,7 @@ class Composing(_App):
         await tab.session.run_command(command)
 
     async def do_prompt_queue(self) -> None:
-        prompt, tab = self.workspace.prompt, self.current
+        prompt, tab = self.workspace.prompt, self.living
         if await prompt.complete() or tab is None or not prompt.text.strip():
             return
         line = slash.parse(prompt.text)
@@ -212,7 +216,7 @@ class Composing(_App):
 
     @property
     def _folder(self) -> str:
-        return self.current.session.info.workspace if self.current is not None else self.options.workspace
+        return self.current.folder if self.current is not None else self.options.workspace
 
     async def _find_files(self, query: str) -> Sequence[Row]:
         folder = self._folder
@@ -225,10 +229,10 @@ class Composing(_App):
     async def _find_events(self, query: str) -> Sequence[Row]:
         if self.current is None:
             return []
-        stream = self.current.session.stream
-        newest = (self.current.id, stream.latest_id)
+        log = self.current.log
+        newest = (self.current.id, log.latest_id)
         if self._events is None or self._events[0] != newest:
-            self._events = newest, references.recent(await stream.page(limit=EVENTS_BACK))
+            self._events = newest, references.recent(await log.page(limit=EVENTS_BACK))
         found = (envelope for envelope in self._events[1] if references.matches(envelope, query))
         return [_event_row(envelope) for envelope in islice(found, FOUND)]
 

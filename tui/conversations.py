@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from tui.delegates import Delegates, as_tree, moved
+from tui.delegates import Delegates, moved
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.line import LineScreen
 from tui.screens.start import StartScreen
 from tui.tabs import TabStrip
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from tui.conversation import ConversationTab
     from tui.options import StartOptions
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
     _App = App[None]
 else:
@@ -41,17 +41,20 @@ class Conversations(Delegates, _App):
     if TYPE_CHECKING:
         options: StartOptions
         manager: ConversationManager | None
-        open_tabs: list[ConversationTab]
-        current: ConversationTab | None
+        open_tabs: list[Tab]
+        current: Tab | None
         workspace: Workspace
 
+        @property
+        def living(self) -> ConversationTab | None: ...
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
         def report(self, message: str) -> None: ...
-        def show_tab(self, tab: ConversationTab | None) -> None: ...
-        def wake(self, tab: ConversationTab) -> None: ...
+        def show_tab(self, tab: Tab | None) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
-        def leave_split(self, tab: ConversationTab) -> ConversationTab | None: ...
+        def leave_replay(self, tab: Tab) -> None: ...
+        def leave_split(self, tab: Tab) -> Tab | None: ...
         async def pick_model(self) -> str | None: ...
         def choose_model(self, chosen: Callable[[str], None]) -> None: ...
 
@@ -73,9 +76,6 @@ class Conversations(Delegates, _App):
 
     def do_conv_new(self) -> None:
         self.attempt(self.new_conversation())
-
-    def do_conv_manager(self) -> None:
-        self.attempt(self._list_conversations())
 
     def do_conv_goto(self, digit: str) -> None:
         if int(digit) <= len(self.open_tabs):
@@ -108,7 +108,7 @@ class Conversations(Delegates, _App):
         self.wake(self.current)
 
     def do_conv_rename(self) -> None:
-        tab = self.current
+        tab = self.living
         if tab is None:
             return
 
@@ -134,7 +134,7 @@ class Conversations(Delegates, _App):
         if self.current is not None:
             self.close_tab(self.current)
 
-    def close_tab(self, tab: ConversationTab) -> None:
+    def close_tab(self, tab: Tab) -> None:
         """Close a tab, after a question where its agent works."""
         if not tab.running:
             self.attempt(self._close(tab))
@@ -148,15 +148,15 @@ class Conversations(Delegates, _App):
         names = _("“{title}”").format(title=tab.title)
         self.push_screen(SureScreen(question.format(names=names), _("close")), chosen)
 
-    async def _close(self, tab: ConversationTab) -> None:
+    async def _close(self, tab: Tab) -> None:
         if tab not in self.open_tabs:
             return
         await self.drop_tab(tab)
-        if self.manager is not None and not tab.is_delegate:  # a delegate is its parent's to end
+        if self.manager is not None and not tab.is_replay and not tab.is_delegate:  # a delegate is its parent's to end
             self._closed_ids.append(tab.id)
             await self.manager.close(tab.id)
 
-    async def drop_tab(self, tab: ConversationTab) -> None:
+    async def drop_tab(self, tab: Tab) -> None:
         """Show it no more; its conversation goes on."""
         index = self.open_tabs.index(tab)
         self.open_tabs.remove(tab)
@@ -164,13 +164,16 @@ class Conversations(Delegates, _App):
         if self.current is tab:
             left = self.open_tabs
             self.show_tab(beside or (left[min(index, len(left) - 1)] if left else None))
+        elif self.current is not None:
+            self.wake(self.current)  # the strip of tabs is another
         self.workers.cancel_group(self, f"search-{tab.id}")
+        self.leave_replay(tab)
         await tab.aclose()
-        if self.manager is not None:
+        if self.manager is not None and not tab.is_replay:
             self.manager.detach(tab.id)
 
     def do_conv_model(self) -> None:
-        tab = self.current
+        tab = self.living
         if tab is not None:
             self.choose_model(lambda name: self.attempt(self._set_model(tab, name)))
 
@@ -180,13 +183,13 @@ class Conversations(Delegates, _App):
         self.wake(tab)
 
     def do_conv_pause(self) -> None:
-        tab = self.current
+        tab = self.living
         if tab is not None:
             self.attempt(tab.session.pause() if tab.running else tab.session.resume())
 
     def do_conv_sandbox(self) -> None:
-        if self.current is not None:
-            self.attempt(self._show_sandbox(self.current))
+        if self.living is not None:
+            self.attempt(self._show_sandbox(self.living))
 
     async def _show_sandbox(self, tab: ConversationTab) -> None:
         from tui.sandbox import sandbox_text
@@ -198,8 +201,8 @@ class Conversations(Delegates, _App):
         await self.push_screen(TextScreen(_("Sandbox"), Content(text)))
 
     def do_conv_jobs(self) -> None:
-        if self.current is not None:
-            self.attempt(self._choose_job(self.current))
+        if self.living is not None:
+            self.attempt(self._choose_job(self.living))
 
     async def _choose_job(self, tab: ConversationTab) -> None:
         from tui.sandbox import job_lines
@@ -231,7 +234,7 @@ class Conversations(Delegates, _App):
                 self.flash(_("There is no conversation of this folder yet; this is a new one."))
         if wanted:
             try:
-                await self.add_tab(await self.manager.open(wanted))
+                await self.add_tab(await self.manager.open(await self.manager.store.shelf.resolve(wanted)))
             except HandloomError as error:
                 self.report(str(error))
             else:
@@ -262,8 +265,8 @@ class Conversations(Delegates, _App):
 
     async def _choose_model(self) -> str | None:
         assert self.manager is not None
-        if self.current is not None:
-            return self.current.session.model_name
+        if self.living is not None:
+            return self.living.model_name
         chosen = await self.push_screen_wait(
             StartScreen(self.options.workspace, self.manager.offers(), self.pick_model)
         )
@@ -271,26 +274,6 @@ class Conversations(Delegates, _App):
             return None
         await self.manager.choose_model(chosen.model, chosen.base_url)
         return str(chosen.model)
-
-    async def _list_conversations(self) -> None:
-        if self.manager is None:
-            self.flash(_("Handloom is still starting."))
-            return
-        choices = [
-            Choice(
-                info.id,
-                "  " * level + ("└ " if level else "") + sanitize_line(info.title or _("Untitled"), 60),
-                f"{info.updated_at.astimezone().strftime(_('%d %b %H:%M'))} · "
-                + _("{count} events").format(count=info.event_count)
-                + sanitize_line(f" · {info.model} · {info.workspace}", 123),
-            )
-            for level, info in as_tree(await self.manager.list())
-        ]
-        chosen = await self.push_screen_wait(
-            ChoiceScreen(_("Conversations"), choices, empty=_("No conversation matches."))
-        )
-        if chosen is not None:
-            await self.show_conversation(chosen)
 
     async def show_conversation(self, conversation_id: str) -> None:
         """Bring a conversation to the front, opened where it is not."""

@@ -9,9 +9,10 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from core.listing import ConversationInfo
     from core.session import AgentSession
-    from core.store import ConversationInfo
     from tui.conversation import ConversationTab
+    from tui.tab import Tab
 
 
 def as_tree(conversations: Sequence[ConversationInfo]) -> list[tuple[int, ConversationInfo]]:
@@ -31,7 +32,7 @@ def as_tree(conversations: Sequence[ConversationInfo]) -> list[tuple[int, Conver
     return found
 
 
-def place_behind(tabs: Sequence[ConversationTab], parent: ConversationTab | None) -> int:
+def place_behind(tabs: Sequence[Tab], parent: Tab | None) -> int:
     """Where a new tab belongs: behind its parent and all that the parent has begun; without one, at the end."""
     if parent is None:
         return len(tabs)
@@ -69,13 +70,14 @@ class Delegates:
     """Keeps the tabs of delegates in step with what is at work."""
 
     if TYPE_CHECKING:
-        open_tabs: list[ConversationTab]
-        current: ConversationTab | None
+        current: Tab | None
 
+        @property
+        def living_tabs(self) -> list[ConversationTab]: ...
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def wake(self, tab: ConversationTab) -> None: ...
-        async def open_tab(self, session: AgentSession, behind: ConversationTab | None = None) -> ConversationTab: ...
-        async def drop_tab(self, tab: ConversationTab) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
+        async def open_tab(self, session: AgentSession, behind: Tab | None = None) -> ConversationTab: ...
+        async def drop_tab(self, tab: Tab) -> None: ...
 
     _following = False
 
@@ -97,10 +99,12 @@ class Delegates:
             self.wake(self.current)
 
     def _without_tab(self) -> Sequence[tuple[ConversationTab, AgentSession]]:
-        shown = {tab.id for tab in self.open_tabs}
-        return [(tab, child) for tab in self.open_tabs for child in tab.session.delegates if child.info.id not in shown]
+        shown = {tab.id for tab in self.living_tabs}
+        return [
+            (tab, child) for tab in self.living_tabs for child in tab.session.delegates if child.info.id not in shown
+        ]
 
     def _done(self) -> Sequence[ConversationTab]:
         """Tabs of delegates that are done; the one that the user looks at stays until they look elsewhere."""
-        at_work = {child.info.id for tab in self.open_tabs for child in tab.session.delegates}
-        return [tab for tab in self.open_tabs if tab.is_delegate and tab.id not in at_work and not tab.shown]
+        at_work = {child.info.id for tab in self.living_tabs for child in tab.session.delegates}
+        return [tab for tab in self.living_tabs if tab.is_delegate and tab.id not in at_work and not tab.shown]

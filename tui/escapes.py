@@ -24,6 +24,8 @@ MOUSE_OFF = "".join(f"\x1b[?{mode}l" for mode in _MOUSE_MODES)
 MOUSE_ON = "".join(f"\x1b[?{mode}h" for mode in _MOUSE_MODES)
 MENDED = "\x1b[<u" + "".join(f"\x1b[?{mode}l" for mode in (*_MOUSE_MODES, 1004, 2004, 2048, 1049)) + "\x1b[?7h\x1b[?25h"
 """Takes back what a killed workspace asked its terminal for."""
+ABILITIES = "\x1b[?2026$p\x1b[?u\x1b[c"
+"""Asks for synchronised output, for the keyboard protocol, and for what every terminal answers, which comes last."""
 CLIPBOARD_BYTES = 74_994
 """Of base64, more of which xterm and others drop without a word."""
 TITLE_CELLS, NOTIFICATION_CELLS = 80, 160

@@ -22,8 +22,8 @@ from tui.text import sanitize_line
 if TYPE_CHECKING:
     from textual.app import App
 
-    from tui.conversation import ConversationTab
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
     _App = App[None]
 else:
@@ -34,17 +34,17 @@ class EventLog(_App):
     """The commands of the event log, as methods of the app."""
 
     if TYPE_CHECKING:
-        open_tabs: list[ConversationTab]
-        current: ConversationTab | None
+        open_tabs: list[Tab]
+        current: Tab | None
         workspace: Workspace
 
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
         def copy_to_clipboard(self, text: str, said: str = "") -> None: ...
-        def wake(self, tab: ConversationTab) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
         async def _attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
 
-    _detailed: ConversationTab | None = None
+    _detailed: Tab | None = None
     """Whose event stands beside the log."""
 
     def on_events_view_older_wanted(self, message: EventsView.OlderWanted) -> None:
@@ -85,17 +85,17 @@ class EventLog(_App):
         if self.current is not None:
             self._set_filter(self.current, message.filter)
 
-    def _set_filter(self, tab: ConversationTab, wanted: Filter | None) -> None:
+    def _set_filter(self, tab: Tab, wanted: Filter | None) -> None:
         tab.events.set_filter(wanted)
         self.workers.cancel_group(self, f"search-{tab.id}")
         if tab.events.is_searching:
             self.run_worker(self._attempt(self._search(tab)), group=f"search-{tab.id}", exit_on_error=False)
         self.wake(tab)
 
-    async def _search(self, tab: ConversationTab) -> None:
+    async def _search(self, tab: Tab) -> None:
         from tui.panes.events.search import search
 
-        await search(tab.events, tab.session.stream, lambda: self.wake(tab))
+        await search(tab.events, tab.log, lambda: self.wake(tab))
 
     def leave_filter(self) -> bool:
         """Leave the line that is being typed or the event beside the log, or show every event again.
@@ -121,7 +121,7 @@ class EventLog(_App):
         tab = self.current
         if tab is None:
             return
-        latest = tab.session.stream.latest_id
+        latest = tab.log.latest_id
         if latest < 0:
             self.flash(_("There is no event yet."))
             return
@@ -135,7 +135,7 @@ class EventLog(_App):
 
         self.push_screen(LineScreen(_("Go to event"), _("0 to {latest}").format(latest=latest)), chosen)
 
-    async def go_to_event(self, tab: ConversationTab, event_id: int) -> None:
+    async def go_to_event(self, tab: Tab, event_id: int) -> None:
         """Have the cursor on an event, reading back as far as that takes; one that is too far back is opened."""
         if tab.events.filter is not None and tab.events.lines.index(event_id) is None:
             self._set_filter(tab, None)
@@ -147,7 +147,7 @@ class EventLog(_App):
         if not self.workspace.events_view.go_to(event_id):
             await self.show_event(tab, event_id)
 
-    def _jump(self, tab: ConversationTab, event_id: int) -> None:
+    def _jump(self, tab: Tab, event_id: int) -> None:
         row = tab.events.lines.row(event_id)
         other = tab.events.all.counterpart(row) if row is not None else None
         if row is None or other is None:
@@ -158,14 +158,14 @@ class EventLog(_App):
         else:
             self.attempt(self.go_to_event(tab, other))
 
-    async def _copy_event(self, tab: ConversationTab, event_id: int) -> None:
+    async def _copy_event(self, tab: Tab, event_id: int) -> None:
         from tui.panes.events.details import whole
 
         envelope = await tab.event(event_id)
         if envelope is not None:
             self.copy_to_clipboard(whole(envelope), _("Copied event {id} as JSON").format(id=event_id))
 
-    async def show_event(self, tab: ConversationTab, event_id: int) -> None:
+    async def show_event(self, tab: Tab, event_id: int) -> None:
         """An event in full, as a tree: beside the log where there is a place for it, else over the workspace."""
         from core.events import envelope_to_dict
         from tui.screens.event import EventScreen
@@ -198,7 +198,7 @@ class EventLog(_App):
             work = self._attempt(self._fill_detail(tab, row.id))
             self.run_worker(work, group="detail", exclusive=True, exit_on_error=False)
 
-    async def _fill_detail(self, tab: ConversationTab, event_id: int) -> None:
+    async def _fill_detail(self, tab: Tab, event_id: int) -> None:
         from core.events import envelope_to_dict
 
         envelope = await tab.event(event_id)
@@ -210,7 +210,7 @@ class EventLog(_App):
         if self.current is not None:
             self.attempt(self._show_raw(self.current, message.event_id))
 
-    async def _show_raw(self, tab: ConversationTab, event_id: int) -> None:
+    async def _show_raw(self, tab: Tab, event_id: int) -> None:
         from tui.panes.events.details import details
 
         envelope = await tab.event(event_id)

@@ -13,13 +13,18 @@ from tui.cards import ApprovalCard
 from tui.composing import Composing
 from tui.conversations import Conversations
 from tui.eventlog import EventLog
+from tui.exports import Exports
 from tui.footer import MODES
 from tui.i18n import _
 from tui.outside import Outside
 from tui.panels import Panels
 from tui.reading import Reading
+from tui.replaying import Replaying
+from tui.rerun import Rerun
 from tui.screens.dialogs import SureScreen
+from tui.session_manager import SessionManager
 from tui.split import Split
+from tui.undoing import Undoing
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from tui.conversation import ConversationTab
     from tui.options import StartOptions
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
     _App = App[None]
 else:
@@ -43,23 +49,41 @@ QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""
 
 
-class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Split, Appearance, Outside, _App):
+class Handlers(
+    Answers,
+    Composing,
+    Panels,
+    Conversations,
+    SessionManager,
+    Rerun,
+    Undoing,
+    Exports,
+    EventLog,
+    Reading,
+    Split,
+    Appearance,
+    Outside,
+    Replaying,
+    _App,
+):
     """The commands, as methods of the app."""
 
     if TYPE_CHECKING:
         options: StartOptions
         manager: ConversationManager | None
-        open_tabs: list[ConversationTab]
-        current: ConversationTab | None
+        open_tabs: list[Tab]
+        current: Tab | None
         workspace: Workspace
         clock: Callable[[], float]
 
+        @property
+        def living(self) -> ConversationTab | None: ...
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def report(self, message: str) -> None: ...
         def flash(self, message: str) -> None: ...
         def arm_leader(self) -> None: ...
-        def show_tab(self, tab: ConversationTab | None) -> None: ...
-        def wake(self, tab: ConversationTab) -> None: ...
+        def show_tab(self, tab: Tab | None) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
 
     _quit_armed_at = float("-inf")
@@ -75,7 +99,7 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
 
     def do_app_interrupt(self) -> None:
         selected = self.screen.get_selected_text() or self.workspace.prompt.selected_text
-        tab = self.current
+        tab = self.living
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
@@ -83,7 +107,7 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
             pass
         elif self.workspace.prompt.text:
             self.workspace.prompt.put("")
-        elif tab is not None and (tab.running or tab.session.runs_command):
+        elif tab is not None and (tab.running or tab.runs_command):
             self.attempt(tab.session.interrupt())
         elif self.clock() - self._quit_armed_at < QUIT_WITHIN_S:
             self.exit()
@@ -92,7 +116,7 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
             self.flash(_("Press ctrl+c again to quit."))
 
     def do_app_back(self) -> None:
-        workspace, tab = self.workspace, self.current
+        workspace, tab = self.workspace, self.living
         card = workspace.card
         if self.leave_copy_mode() or workspace.prompt.leave_list() or self.leave_find():
             return
@@ -102,10 +126,10 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
             workspace.notice.clear()
         elif self.leave_filter():
             pass
-        elif tab is not None and (tab.running or workspace.card is not None or tab.session.runs_command):
+        elif tab is not None and (tab.running or workspace.card is not None or tab.runs_command):
             self.attempt(tab.session.interrupt())
         elif not workspace.restore():
-            workspace.prompt.focus()
+            workspace.helm.focus()
 
     def do_app_redraw(self) -> None:
         self.workspace.chat.go("end")
@@ -165,7 +189,7 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
                 chat.toggle(block)
 
     def do_queue_drop(self) -> None:
-        tab = self.current
+        tab = self.living
         if tab is None or not tab.session.state.queued:
             self.flash(_("Nothing is queued."))
             return
@@ -175,7 +199,7 @@ class Handlers(Answers, Composing, Panels, Conversations, EventLog, Reading, Spl
         self.attempt(tab.session.unqueue(last.id))
 
     def do_prompt_mode(self) -> None:
-        tab = self.current
+        tab = self.living
         if tab is None:
             return
         mode = MODES[(MODES.index(str(tab.session.confirm_mode)) + 1) % len(MODES)]

@@ -20,6 +20,7 @@ class Mark(Enum):
     PAUSED = ("‖", _("paused"), "$text-accent")
     DONE = ("✓", _("finished"), "$text-success")
     ASLEEP = ("z", _("asleep"), "$text-muted")
+    REPLAY = ("↺", _("replay"), "$text-secondary")
     IDLE = ("•", _("idle"), "$text-muted")
 
     @property

@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayStart:
+    """A replay that is all that is opened: no model, no sandbox, no conversation."""
+
+    conversation_id: str
+    home: Path
+    """Where it is kept; a folder of its own for one that came in a file."""
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class StartOptions:
     """How the workspace opens."""
 
@@ -33,6 +43,8 @@ class StartOptions:
     """Where actions are carried out; None leaves it to the settings."""
     demo: bool = False
     """Always begins a new conversation, so that the script is told from its first line."""
+    replay: ReplayStart | None = None
+    """What is replayed instead of a workspace being opened."""
     home: Path | None = None
     """Where choices are remembered; None remembers none."""
     screen: ScreenSettings = field(default_factory=ScreenSettings)
@@ -43,8 +55,8 @@ class StartOptions:
     """A folder with themes of the user's own."""
 
     @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace) -> Self:
-        """What was typed after `handloom` or `handloom demo`."""
+    def from_arguments(cls, arguments: argparse.Namespace, replay: ReplayStart | None = None) -> Self:
+        """What was typed after `handloom`, `handloom demo` or `handloom replay`."""
         demo = arguments.command == "demo"
         home = home_folder(os.environ)
         return cls(
@@ -54,6 +66,7 @@ class StartOptions:
             repository=arguments.repo or "",
             runtime=arguments.runtime,
             demo=demo,
+            replay=replay,
             home=home,
             screen=read(home, os.environ),
             themes_dir=str(home / THEMES),

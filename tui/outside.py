@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tui.conversation import ConversationTab
     from tui.options import StartOptions
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
     _App = App[None]
 else:
@@ -52,9 +53,11 @@ class Outside(_App):
     if TYPE_CHECKING:
         options: StartOptions
         workspace: Workspace
-        open_tabs: list[ConversationTab]
-        current: ConversationTab | None
+        current: Tab | None
         clock: Callable[[], float]
+
+        @property
+        def living_tabs(self) -> list[ConversationTab]: ...
 
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
@@ -111,7 +114,7 @@ class Outside(_App):
 
     def tell_who_is_away(self) -> None:
         """Look at the conversations' states; what is news goes to a user who looks elsewhere."""
-        for tab in self.open_tabs:
+        for tab in self.living_tabs:
             news = self._attention.is_news(tab.id, tab.mark, self.clock())
             if not news or self.app_focus or (tab.is_delegate and tab.mark is Mark.IDLE):
                 continue
@@ -189,6 +192,6 @@ class Outside(_App):
         workspace.looked_at, workspace.maximised_pane = pane, maximised
         workspace.arrange_panes()
         workspace.hints.flash("")
-        workspace.prompt.focus()
+        workspace.helm.focus()
         self.emit(escapes.MOUSE_ON)
         return True

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from core.manager import ConversationManager
     from core.settings_book import Setting
-    from tui.conversation import ConversationTab
     from tui.screens.finder import Row
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
     _App = App[None]
 else:
@@ -42,14 +42,14 @@ class Panels(_App):
 
     if TYPE_CHECKING:
         manager: ConversationManager | None
-        open_tabs: list[ConversationTab]
-        current: ConversationTab | None
+        open_tabs: list[Tab]
+        current: Tab | None
         workspace: Workspace
 
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
-        def wake(self, tab: ConversationTab) -> None: ...
-        def show_tab(self, tab: ConversationTab | None) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
+        def show_tab(self, tab: Tab | None) -> None: ...
         async def do(self, command_id: str, argument: str = "") -> None: ...
         async def show_conversation(self, conversation_id: str) -> None: ...
 
@@ -100,6 +100,7 @@ class Panels(_App):
         self.push_screen(HelpScreen(self.workspace.scope, about or ""))
 
     do_list_help = do_app_help
+    do_replay_help = do_app_help
 
     # -- jump mode -----------------------------------------------------------------------------------------------------
 
@@ -192,7 +193,7 @@ class Panels(_App):
 
         assert self.manager is not None
         recent = [info.model for info in await self.manager.list()]
-        current = self.current.session.model_name if self.current is not None else ""
+        current = self.current.model_name if self.current is not None else ""
         picker = ModelPicker(self.manager.offers(), recent, self.manager.known_models, current)
         return await self.push_screen_wait(picker)
 
@@ -209,11 +210,11 @@ class Panels(_App):
         if tab.plan.shown and not tab.plan.is_known:
             self.attempt(self._look_for_plan(tab))
 
-    async def _look_for_plan(self, tab: ConversationTab) -> None:
+    async def _look_for_plan(self, tab: Tab) -> None:
         """Look for a plan before the events that are loaded; the newest one that is found is shown."""
         before, looked = tab.oldest, 0
         while before and looked < LOOK_BACK and not tab.plan.is_known:
-            page = await tab.session.stream.page(before=before, limit=PAGE)
+            page = await tab.log.page(before=before, limit=PAGE)
             tab.plan.prepend(page)
             before, looked = page[0].id if page else None, looked + len(page)
         self.wake(tab)
@@ -222,11 +223,11 @@ class Panels(_App):
         if self.current is not None:
             self.attempt(self._show_mcp(self.current))
 
-    async def _show_mcp(self, tab: ConversationTab) -> None:
+    async def _show_mcp(self, tab: Tab) -> None:
         from tui.mcp import mcp_text, named_in
         from tui.screens.dialogs import TextScreen
 
-        servers, problems = await asyncio.to_thread(named_in, tab.session.info.workspace)
+        servers, problems = await asyncio.to_thread(named_in, tab.folder)
         text = Content.assemble(*mcp_text(servers, problems, list(tab.mcp_tools.tools.values())))
         await self.push_screen(TextScreen(_("MCP servers"), text))
 
@@ -234,7 +235,7 @@ class Panels(_App):
         if self.current is not None:
             self.attempt(self._show_statistics(self.current))
 
-    async def _show_statistics(self, tab: ConversationTab) -> None:
+    async def _show_statistics(self, tab: Tab) -> None:
         from tui.screens.dialogs import TextScreen
 
         reports = await asyncio.to_thread(import_module, "tui.reports")

@@ -1,4 +1,4 @@
-"""The commands that need no screen: run, list, export. Standard output carries what was asked for, and nothing else.
+"""The command that runs a task without a screen. Standard output carries what was asked for, and nothing else.
 
 Notices and the log go to standard error. Everything that did not come from our own source passes the sanitiser before
 it reaches a terminal; JSON is escaped by itself.
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.config import load
 from core.errors import ConfigurationError, HandloomError, UsageError
@@ -29,21 +26,16 @@ from core.events import (
     EventSource,
     MessageAction,
     SystemMessageAction,
-    drop_for_trajectory,
-    envelope_from_dict,
     envelope_to_dict,
     to_json,
 )
 from core.headless import ExitStatus, run_task
 from core.home import home_folder
 from core.manager import ConversationManager
-from core.store import ConversationInfo, EventStore
-from tui.i18n import _
+from tui.runtimes import Runtimes
 from tui.text import sanitize
 
 if TYPE_CHECKING:
-    from core.config import SandboxSettings
-    from core.ports import Runtime
     from core.session import AgentSession
 
 NOBODY = "Nobody is here to confirm actions, so this one was not carried out."
@@ -62,7 +54,7 @@ def say(text: str) -> None:
 # -- run -----------------------------------------------------------------------------------------------------------
 
 
-async def run(options: argparse.Namespace, make_runtime: Callable[[SandboxSettings, str], Runtime]) -> int:
+async def run(options: argparse.Namespace) -> int:
     """`handloom run`: one task, its events, its exit status. Raises HandloomError before anything has happened."""
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
@@ -87,10 +79,19 @@ async def run(options: argparse.Namespace, make_runtime: Callable[[SandboxSettin
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
-    runtimes = partial(make_runtime, settings.sandbox)
-    async with ConversationManager(home, settings, make_runtime=runtimes, environ=os.environ) as manager:
+    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
+    manager_of_one = ConversationManager(
+        home,
+        settings,
+        make_runtime=runtimes,
+        make_checkpoints=runtimes.checkpoints,
+        forget=runtimes.forget,
+        around=runtimes,
+        environ=os.environ,
+    )
+    async with manager_of_one as manager:
         if options.resume:
-            session = await manager.open(options.resume, model=options.model or "")
+            session = await manager.open(await manager.store.shelf.resolve(options.resume), model=options.model or "")
         else:
             session = await manager.create(
                 workspace=options.workspace, title=options.title, repository=options.repo or ""
@@ -102,7 +103,7 @@ async def run(options: argparse.Namespace, make_runtime: Callable[[SandboxSettin
         printer = _Printer(session, _print_json if options.json else _print_text)
         try:
             return await run_task(
-                session, task, on_event=printer.take, on_notice=notice, ask=_ask, interrupted=interrupted
+                session, task, on_event=printer.take, on_notice=notice, ask=ask, interrupted=interrupted
             )
         except HandloomError as error:  # the work had begun, so it is no matter of the command line any more
             notice(f"handloom: {error}")
@@ -149,12 +150,22 @@ def _print_text(envelope: Envelope) -> None:
             notice(text)
 
 
-async def _ask(envelope: Envelope) -> str | None:
+async def ask(envelope: Envelope) -> str | None:
     """Ask on the terminal; where there is none, nobody agrees."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         return NOBODY
     notice(f"The agent wants: {envelope.event.message}")
-    sys.stderr.write("Carry it out? [y/N] ")
+    return None if await answer_to("Carry it out? [y/N] ") in ("y", "yes") else ""
+
+
+def can_ask() -> bool:
+    """Whether somebody sits at a terminal and can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def answer_to(question: str) -> str:
+    """What is typed as the answer to a question, in small letters; empty for nothing."""
+    sys.stderr.write(question)
     sys.stderr.flush()
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     loop = asyncio.get_running_loop()
@@ -165,71 +176,6 @@ async def _ask(envelope: Envelope) -> str | None:
 
     loop.add_reader(sys.stdin.fileno(), read_line)
     try:
-        return None if (await answer).strip().lower() in ("y", "yes") else ""
+        return (await answer).strip().lower()
     finally:
         loop.remove_reader(sys.stdin.fileno())
-
-
-# -- list and export -----------------------------------------------------------------------------------------------
-
-
-async def list_conversations(options: argparse.Namespace) -> int:
-    """`handloom list`: one line a conversation."""
-    async with EventStore(home_folder(os.environ)) as store:
-        for info in await store.conversations():
-            say(json.dumps(info_to_dict(info)) if options.json else info_line(info))
-    return ExitStatus.FINISHED
-
-
-def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
-    """A conversation as `--json` tells of it."""
-    return {
-        "conversation_id": info.id,
-        "title": info.title,
-        "workspace": info.workspace,
-        "model": info.model,
-        "created_at": info.created_at.isoformat(),
-        "updated_at": info.updated_at.isoformat(),
-        "event_count": info.event_count,
-    }
-
-
-def info_line(info: ConversationInfo) -> str:
-    """A conversation in one clean line."""
-    when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    events = _("{count} events").format(count=f"{info.event_count:5d}")
-    text = f"{info.id}  {when}  {events}  {info.title or _('Untitled')}  ({info.workspace})"
-    return sanitize(text).replace("\n", "␊")
-
-
-async def export(options: argparse.Namespace) -> int:
-    """`handloom export`: the flat JSON list of OpenHands V0. A file appears whole or not at all."""
-    async with EventStore(home_folder(os.environ)) as store:
-        if not await store.conversations(conversation_id=options.id):
-            raise UsageError(f"There is no conversation {options.id}. `handloom list` shows those that there are.")
-        if options.output is None:
-            await _write_trajectory(store, options.id, sys.stdout.write)
-            return ExitStatus.FINISHED
-        part = f"{options.output}.part"
-        try:
-            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                await _write_trajectory(store, options.id, file.write)
-            os.replace(part, options.output)
-        except OSError as error:
-            with suppress(OSError):
-                os.unlink(part)
-            raise UsageError(f"{options.output} cannot be written: {error.strerror}. Name another file.") from error
-    return ExitStatus.FINISHED
-
-
-async def _write_trajectory(store: EventStore, conversation_id: str, write: Callable[[str], object]) -> None:
-    after, separator = -1, "[\n"
-    while page := await store.read_json(conversation_id, after=after, limit=500):
-        for body in page:
-            after += 1
-            event = drop_for_trajectory(envelope_to_dict(envelope_from_dict(json.loads(body), conversation_id)))
-            text = json.dumps(event, indent=4)
-            write(separator + "    " + text.replace("\n", "\n    "))
-            separator = ",\n"
-    write("\n]\n" if after >= 0 else "[]\n")

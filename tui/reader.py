@@ -57,7 +57,7 @@ async def _open(options: StartOptions, manager: ConversationManager) -> AgentSes
         here = [c for c in await manager.list() if c.workspace == options.workspace and not c.parent]
         wanted = here[0].id if here else ""
     if wanted:
-        return await manager.open(wanted, model=options.model or "")
+        return await manager.open(await manager.store.shelf.resolve(wanted), model=options.model or "")
     model = options.model or manager.settings.model
     if not model:
         raise UsageError(NO_MODEL)

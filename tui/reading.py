@@ -10,15 +10,15 @@ from tui.find import Findable, FindBar, TallyChanged
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from tui.conversation import ConversationTab
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
 
 class Reading:
     """Reading, by the ids of the command table."""
 
     if TYPE_CHECKING:
-        current: ConversationTab | None
+        current: Tab | None
         workspace: Workspace
 
         def flash(self, message: str) -> None: ...

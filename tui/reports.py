@@ -20,11 +20,13 @@ from rich.cells import cell_len, set_cell_size
 from core.errors import UsageError
 from core.headless import ExitStatus
 from core.home import home_folder
+from core.listing import ConversationInfo
 from core.statistics import Durations, Statistics, Tally
-from core.store import ConversationInfo, EventStore
+from core.store import EventStore
 from core.writer import Spent
 from tui.i18n import _
-from tui.plain import info_line, info_to_dict, say
+from tui.plain import say
+from tui.session_commands import info_line, info_to_dict
 from tui.text import sanitize_line
 
 PAGE = 500
@@ -43,8 +45,10 @@ async def report(store: EventStore, conversation_id: str) -> str:
 async def show(options: argparse.Namespace) -> int:
     """`handloom show [ID]`. Raises UsageError where there is no such conversation."""
     async with EventStore(home_folder(os.environ)) as store:
-        shown = _show_all(store, options.json) if options.id is None else _show_one(store, options.id, options.json)
-        say(await shown)
+        if options.id is None:
+            say(await _show_all(store, options.json))
+        else:
+            say(await _show_one(store, await store.shelf.resolve(options.id), options.json))
     return ExitStatus.FINISHED
 
 

@@ -18,6 +18,7 @@ WALLED = _(
     "It sees the system's programs and the workspace. The home folder is hidden, /tmp is its own, and it knows of no "
     "other process. What your own programs would carry out later is read-only in the workspace."
 )
+ELSEWHERE = _("It is on another machine: nothing of this one is in its reach, and its files are there.")
 LEFT = _(
     "Since the conversation began it holds what your own programs would carry out; look at each before you use it:"
 )
@@ -39,6 +40,8 @@ def sandbox_text(
     if isolation == "none":
         told = f"{OPEN} {_('Reason: {why}.').format(why=why_open)}" if why_open else OPEN
         network = _("Network: as you have it.")
+    elif isolation == "remote":
+        told, network = ELSEWHERE, _("Network: as that machine has it.")
     else:
         told = f"{_('Isolated by {what}.').format(what=isolation)} {WALLED}"
         hosts = ", ".join(settings.allowed_hosts)
@@ -46,7 +49,7 @@ def sandbox_text(
         if hosts:
             network = _("Network: to {hosts} (sandbox.allowed_hosts in config.toml).").format(hosts=hosts)
     parts = [told, network]
-    if settings.readable_paths and isolation != "none":
+    if settings.readable_paths and isolation not in ("none", "remote"):
         paths = ", ".join(map(str, settings.readable_paths))
         parts.append(_("In sight beyond that: {paths}.").format(paths=paths))
     if usage is None:

@@ -14,8 +14,8 @@ from tui.i18n import _
 if TYPE_CHECKING:
     from textual.app import App
 
-    from tui.conversation import ConversationTab
     from tui.screens.workspace import Workspace
+    from tui.tab import Tab
 
     _App = App[None]
 else:
@@ -26,15 +26,15 @@ class Split(_App):
     """The commands for two conversations, as methods of the app."""
 
     if TYPE_CHECKING:
-        open_tabs: list[ConversationTab]
-        current: ConversationTab | None
+        open_tabs: list[Tab]
+        current: Tab | None
         workspace: Workspace
 
         def flash(self, message: str) -> None: ...
-        def show_tab(self, tab: ConversationTab | None) -> None: ...
-        def wake(self, tab: ConversationTab) -> None: ...
+        def show_tab(self, tab: Tab | None) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
 
-    _before: ConversationTab | None = None
+    _before: Tab | None = None
     """The tab that was shown before the current one."""
 
     def do_conv_split(self) -> None:
@@ -59,7 +59,7 @@ class Split(_App):
         else:
             self.show_tab(self.workspace.beside)
 
-    def leave_split(self, tab: ConversationTab) -> ConversationTab | None:
+    def leave_split(self, tab: Tab) -> Tab | None:
         """Show one conversation where this tab is one of two that are shown. Answers with the one beside it."""
         beside = self.workspace.beside
         if beside is None or tab not in (beside, self.current):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from core.blobs import Blob, BlobRef
 from core.config import SandboxSettings
@@ -36,11 +37,12 @@ from core.events import (
     TerminalOutput,
     TokenUsage,
 )
+from core.listing import ConversationFilter, ConversationInfo
 from core.live import Frames
 from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
+from core.reader import EventFilter
 from core.settings_book import Setting, SettingsBook
-from core.store import ConversationInfo, EventFilter
 from core.stream import EventStreamSubscriber
 from core.usage import Job, SandboxUsage
 from core.writer import kind_of
@@ -165,6 +167,7 @@ class SessionDouble:
         self.attended = False
         self.asleep = False
         self.runs_command = False
+        self.needs_consent = False
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)
@@ -291,6 +294,45 @@ class OfferDouble:
         return not self.name.endswith("/")
 
 
+class StoreDouble:
+    """What can be read of a manager's sessions; it is its own shelf."""
+
+    def __init__(self, manager: ManagerDouble) -> None:
+        self.home = Path("/nowhere")
+        self._manager = manager
+
+    @property
+    def shelf(self) -> StoreDouble:
+        return self
+
+    @property
+    def _infos(self) -> list[ConversationInfo]:
+        return [session.info for session in reversed(self._manager.sessions.values())]
+
+    async def page(
+        self, where: ConversationFilter, *, order: str = "updated", offset: int = 0, limit: int = 100
+    ) -> list[ConversationInfo]:
+        return [info for info in self._infos if where.text in info.title][offset : offset + limit]
+
+    async def count(self, where: ConversationFilter) -> int:
+        return len(await self.page(where, limit=len(self._infos)))
+
+    async def delegate_counts(self, ids: Sequence[str]) -> dict[str, int]:
+        return {}
+
+    async def index(self) -> int:
+        return 0
+
+    async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
+        return []
+
+    async def resolve(self, text: str) -> str:
+        return text
+
+    async def read(self, conversation_id: str, **how: object) -> list[Envelope]:
+        return []
+
+
 @dataclass
 class ManagerDouble:
     """A manager of session doubles."""
@@ -303,7 +345,8 @@ class ManagerDouble:
     settings: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings(), llm=LLMSettings())
     )
-    store: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(home=Path("/nowhere")))
+    store: Any = field(init=False)
+    """A StoreDouble of these sessions, unless a test puts a real one here."""
     said_before: list[str] = field(default_factory=list)
     """What earlier sessions sent, the newest first."""
     home: Path = Path("/nonexistent/handloom")
@@ -320,6 +363,15 @@ class ManagerDouble:
             OfferDouble("demo", "Demo, without a model"),
         ]
     )
+
+    def __post_init__(self) -> None:
+        self.store = StoreDouble(self)
+
+    def is_open(self, conversation_id: str) -> bool:
+        return conversation_id in self.viewed
+
+    async def open_elsewhere(self, ids: Sequence[str]) -> set[str]:
+        return set()
 
     def add(
         self, *, workspace: str = "/work", model: str = "demo", title: str = "", repository: str = ""

@@ -18,7 +18,7 @@ from tui.i18n import _
 from tui.panes.chat.view import ChatView
 
 if TYPE_CHECKING:
-    from tui.conversation import ConversationTab
+    from tui.tab import Tab
 
 
 class Chats(Horizontal):
@@ -39,8 +39,8 @@ class Chats(Horizontal):
         super().__init__(id=id)
         self._views = [ChatView(id="chat")]
         """That of the shown conversation, and the other once there was one."""
-        self._tab: ConversationTab | None = None
-        self.beside: ConversationTab | None = None
+        self._tab: Tab | None = None
+        self.beside: Tab | None = None
         """The conversation beside the one that is shown."""
 
     def compose(self) -> ComposeResult:
@@ -56,7 +56,7 @@ class Chats(Horizontal):
         """Every pane has a title."""
         self.shown.border_title = self.TITLE
 
-    def attach(self, tab: ConversationTab | None) -> None:
+    def attach(self, tab: Tab | None) -> None:
         """Show this conversation; with the one beside it, the shown one changes roles."""
         before, self._tab = self._tab, tab
         if tab is not None and tab is self.beside:
@@ -64,7 +64,7 @@ class Chats(Horizontal):
             self.beside = before
         self.shown.attach(tab.chat if tab is not None else None)
 
-    def split(self, tab: ConversationTab) -> None:
+    def split(self, tab: Tab) -> None:
         """Show this conversation beside the one that is shown."""
         if len(self._views) == 1:
             self._views.append(ChatView(id="beside"))
@@ -100,7 +100,7 @@ class Chats(Horizontal):
         for view in self._views:
             view.refresh()
 
-    def tab_of(self, view: object) -> ConversationTab | None:
+    def tab_of(self, view: object) -> Tab | None:
         """Whose chat this is."""
         return self._tab if view is self.shown else self.beside
 

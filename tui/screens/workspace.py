@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from rich.cells import cell_len
@@ -39,16 +39,20 @@ from tui.panes.tasks.view import PlanLine, PlanPanel
 from tui.panes.terminal.view import TerminalView
 from tui.screens.chats import Chats
 from tui.tabs import TabStrip
+from tui.transport import Transport
 
 if TYPE_CHECKING:
     from tui.conversation import ConversationTab
     from tui.pictures import Pixels
+    from tui.tab import Tab
 
 PLACEHOLDER = _("Say what you want done. Enter sends.")
 DETAIL_FROM = 120
 """Columns from which a log that fills the screen leaves room for an event beside it."""
 WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
 """On the prompt's border where there is no line for hints."""
+KEYS_HINT = " · ".join(f"{key} {word}" for key, word in hints(Scope.REPLAY)[:4])
+"""On the transport bar's border where there is no line for hints."""
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
 
@@ -102,6 +106,7 @@ class Workspace(Screen[None]):
         &.-tiny TabStrip { display: none; }
         &.-tiny #filter-bar { height: 1; }
         &.-tiny #queue { max-height: 1; }
+        &.-tiny #transport { border: none; height: 1; padding: 0; }
         &.-tiny #prompt { border: none; min-height: 1; height: 1; }
         &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
@@ -120,8 +125,8 @@ class Workspace(Screen[None]):
         self.side = "terminal"
         self.maximised_pane = False
         self.typed_at = float("-inf")
-        self._tab: ConversationTab | None = None
-        self._looks: WeakKeyDictionary[ConversationTab, _Look] = WeakKeyDictionary()
+        self._tab: Tab | None = None
+        self._looks: WeakKeyDictionary[Tab, _Look] = WeakKeyDictionary()
         self._has_pages = False
         self._watched: ConversationTab | None = None
         """The conversation whose page is watched while it changes."""
@@ -143,6 +148,7 @@ class Workspace(Screen[None]):
             yield PlanLine(id="plan-line")
             yield Notice(id="notice")
             yield Queue(id="queue")
+            yield Transport(id="transport")
             yield Prompt(id="prompt", overlay=overlay)
         yield Footer(id="footer")
         yield Hints(id="hints")
@@ -172,6 +178,15 @@ class Workspace(Screen[None]):
     @property
     def prompt(self) -> Prompt:
         return self.query_one(Prompt)
+
+    @property
+    def transport(self) -> Transport:
+        return self.query_one(Transport)
+
+    @property
+    def helm(self) -> Widget:
+        """Where the keys go that no pane has: the prompt, or the transport bar of a replay."""
+        return self.transport if self.transport.display else self.prompt
 
     @property
     def chats(self) -> Chats:
@@ -233,7 +248,7 @@ class Workspace(Screen[None]):
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
-    def show(self, tab: ConversationTab | None) -> None:
+    def show(self, tab: Tab | None) -> None:
         """Attach the panes to this conversation, and keep what was typed and looked at for the one before."""
         before, self._tab = self._tab, tab
         look = self._looks.get(tab, _LOOK) if tab is not None else _LOOK
@@ -246,6 +261,7 @@ class Workspace(Screen[None]):
             if before is not None or (tab is not None and tab.draft):
                 self.prompt.put(tab.draft if tab else "")  # what was typed before any tab was there stays
             self.typed_at = float("-inf")
+        self._take_helm(tab)
         self.chats.attach(tab)
         self.events_view.attach(tab.events if tab else None)
         self.terminal.attach(tab.terminal if tab else None)
@@ -256,7 +272,18 @@ class Workspace(Screen[None]):
         if before is not tab and before is not None:
             self._focus(look.focus)
 
-    def _leave(self, tab: ConversationTab | None) -> None:
+    def _take_helm(self, tab: Tab | None) -> None:
+        """Have the transport bar in the place of the prompt where a replay is shown; whoever had the focus keeps it."""
+        replays = tab is not None and tab.is_replay
+        if replays is not self.transport.display:
+            before = self.helm
+            self.transport.display, self.prompt.display = replays, not replays
+            if self.focused in (before, None) and self.app.screen is self:
+                self.helm.focus()
+            if tab is not None and (reel := tab.reel) is not None:
+                self.transport.show(reel)
+
+    def _leave(self, tab: Tab | None) -> None:
         """Remember what stood in the prompt and what was looked at."""
         if tab is not None:
             tab.draft = self.prompt.text
@@ -265,9 +292,9 @@ class Workspace(Screen[None]):
     def _focus(self, pane: str) -> None:
         """Have the focus in a pane, or in the prompt; a question that waits keeps it."""
         if self.app.screen is self and (self.card is None or not self.card.has_focus):
-            (self.pane(pane) if pane else self.prompt).focus()
+            (self.pane(pane) if pane else self.helm).focus()
 
-    def _see(self, tab: ConversationTab) -> None:
+    def _see(self, tab: Tab) -> None:
         """Somebody sees this conversation."""
         tab.shown, tab.unread = True, False
         tab.pictures.on_wanted = lambda: self._load_pictures(tab)
@@ -276,11 +303,11 @@ class Workspace(Screen[None]):
     # -- two conversations ---------------------------------------------------------------------------------------------
 
     @property
-    def beside(self) -> ConversationTab | None:
+    def beside(self) -> Tab | None:
         """The conversation whose chat stands beside the one that is shown."""
         return self.chats.beside
 
-    def split(self, tab: ConversationTab) -> None:
+    def split(self, tab: Tab) -> None:
         """Show the chat of this conversation beside the one that is shown."""
         self.chats.split(tab)
         self._see(tab)
@@ -296,7 +323,8 @@ class Workspace(Screen[None]):
 
     def _watch_page(self) -> None:
         """Watch the page of the shown conversation for as long as its browser is in sight, and no other."""
-        wanted = self._tab if self.browser.display else None
+        living = self._tab is not None and not self._tab.is_replay
+        wanted = cast("ConversationTab", self._tab) if living and self.browser.display else None
         if wanted is self._watched:
             return
         self._watched = wanted
@@ -304,11 +332,11 @@ class Workspace(Screen[None]):
         if wanted is not None:
             self.run_worker(_follow_page(wanted), group="page")
 
-    def _load_pictures(self, tab: ConversationTab) -> None:
+    def _load_pictures(self, tab: Tab) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
         self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
 
-    async def _fetch_pictures(self, tab: ConversationTab) -> None:
+    async def _fetch_pictures(self, tab: Tab) -> None:
         if await tab.pictures.load() and tab in (self._tab, self.beside):
             self.chats.redraw()
             if tab is self._tab:
@@ -317,8 +345,10 @@ class Workspace(Screen[None]):
     def sync(self) -> bool:
         """Let the panes take over what changed. Answers whether one of them has more to do in the next frame."""
         if self._tab is not None:
-            self.events_view.tell(self._tab.session.stream.latest_id + 1)
+            self.events_view.tell(self._tab.log.latest_id + 1)
             self.chats.title()
+            if (reel := self._tab.reel) is not None:
+                self.transport.show(reel)
             if self._has_pages is not bool(self._tab.browser.pages):
                 self.arrange_panes()
         self.show_hints()
@@ -389,7 +419,7 @@ class Workspace(Screen[None]):
     def cycle(self, step: int) -> None:
         """Move the focus on through question, prompt and panes."""
         stops: list[Widget] = [self.card] if self.card else []
-        stops += [self.prompt, *(self.pane(name) for name in PANES)]
+        stops += [self.helm, *(self.pane(name) for name in PANES)]
         here = next((n for n, stop in enumerate(stops) if stop.has_focus), len(stops) - 1 if step > 0 else 0)
         stop = stops[(here + step) % len(stops)]
         if name := self._name_of(stop):
@@ -409,6 +439,8 @@ class Workspace(Screen[None]):
             return Scope.HALT
         if focused is self.prompt:
             return Scope.PROMPT
+        if focused is self.transport:
+            return Scope.REPLAY
         if isinstance(focused, FindInput):
             return Scope.FIND
         if focused is self.chat:
@@ -431,6 +463,7 @@ class Workspace(Screen[None]):
         """Name the keys that answer here, and while the agent works what the prompt's do then."""
         working = self._tab is not None and self._tab.running
         self.hints.show(hints(self.scope, working=working))
+        self.transport.border_subtitle = KEYS_HINT if self.has_class("-low") else ""
         hint = WORKING_HINT if working and self.has_class("-low") else ""
         if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again
             self.prompt.border_subtitle = hint
@@ -454,7 +487,7 @@ class Workspace(Screen[None]):
             old.remove()
         if card is None:
             if had_focus:
-                self.prompt.focus()
+                self.helm.focus()
             return
         self.query_one("#bottom").mount(card, before="#prompt")
         typing = self.prompt.text or self._clock() - self.typed_at < TYPING_S

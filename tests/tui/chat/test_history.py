@@ -108,6 +108,7 @@ def test_every_observation_of_the_vocabulary_can_be_shown() -> None:
         required = {name: "x" for name, field in cls.model_fields.items() if field.is_required()}
         required |= {"agent_state": "paused"} if kind == "agent_state_changed" else {}
         required |= {"recall_type": "knowledge"} if kind == "recall" else {}
+        required |= {"after": "0"} if kind == "checkpoint" else {}
         event = cls.model_validate({"content": "said", **required})
         for log in (
             conversation(event),

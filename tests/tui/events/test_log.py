@@ -25,7 +25,7 @@ from core.events import (
     RecallType,
     UnknownAction,
 )
-from core.store import EventFilter
+from core.reader import EventFilter
 from tests.tui.doubles import SessionDouble, StreamDouble
 from tests.tui.frame.running import Running, running
 from tui.panes.events import search as search_module
@@ -107,7 +107,7 @@ async def test_a_filter_looks_through_the_store_page_by_page_and_at_new_events()
         model.apply(envelope)
     model.set_filter(parse('failed text~"second 3"'))
     told: list[int] = []
-    await search(model, stream, lambda: told.append(model.searched))  # type: ignore[arg-type]
+    await search(model, stream, lambda: told.append(model.searched))
     expected = [n for n in range(0, 1_000, 3) if str(n).startswith("3")]
     assert [row.summary for row in model.rows] == [f"exit 2  said {n} …" for n in expected]
     assert told == sorted(told, reverse=True)
@@ -126,7 +126,7 @@ async def test_what_the_store_can_leave_out_is_not_read(monkeypatch: pytest.Monk
     for envelope in stream.events[-10:]:
         model.apply(envelope)
     model.set_filter(parse("source:user id>500"))
-    await search(model, stream, lambda: None)  # type: ignore[arg-type]
+    await search(model, stream, lambda: None)
     assert [row.id for row in model.rows] == [1_000, 2_000, 3_000, 4_000]
     assert stream.reads == 1
 
@@ -137,7 +137,7 @@ async def test_a_search_ends_when_the_filter_is_another_one() -> None:
     for envelope in stream.events[-10:]:
         model.apply(envelope)
     model.set_filter(parse("said"))
-    await search(model, stream, lambda: model.set_filter(None))  # type: ignore[arg-type]
+    await search(model, stream, lambda: model.set_filter(None))
     assert stream.reads == 1
 
 
@@ -163,7 +163,7 @@ async def test_a_page_that_was_read_for_another_filter_is_not_taken_for_this_one
     for envelope in stream.events[-10:]:
         model.apply(envelope)
     model.set_filter(parse("type:message"))
-    await search(model, stream, lambda: None)  # type: ignore[arg-type]
+    await search(model, stream, lambda: None)
     assert model.searched == 2_000
 
 

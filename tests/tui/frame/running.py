@@ -39,8 +39,8 @@ class Running:
     @property
     def session(self) -> SessionDouble:
         """The session that is shown."""
-        assert self.app.current is not None
-        return cast(SessionDouble, self.app.current.session)
+        assert self.app.living is not None
+        return cast(SessionDouble, self.app.living.session)
 
     @property
     def shows_the_workspace(self) -> bool:

@@ -249,7 +249,7 @@ def state(it: Running) -> dict[str, object]:
         "shown": [name for name in ("chat", "events", "terminal") if workspace.pane(name).display],
         "maximised": workspace.maximised_pane,
         "focus": it.app.focused,
-        "mode": tab.session.confirm_mode,
+        "mode": it.session.confirm_mode,
     }
 
 

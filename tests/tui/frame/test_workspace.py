@@ -15,8 +15,8 @@ from core.controller.halts import Halt, HaltKind, Way
 from core.controller.state import Queued
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
+from core.listing import ConversationInfo
 from core.manager import ConversationManager
-from core.store import ConversationInfo
 from core.usage import Job, SandboxUsage
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import running, until

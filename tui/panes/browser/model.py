@@ -102,7 +102,12 @@ class BrowserModel(PaneModel):
             self.notify()
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
-        older = [page for envelope in envelopes if (page := _page_of(envelope)) is not None]
+        first = self.pages[0].event_id if self.pages else None
+        older = [
+            page
+            for envelope in envelopes
+            if (first is None or envelope.id < first) and (page := _page_of(envelope)) is not None
+        ]
         self.pages[:0] = older
         if self._at is not None:
             self._at += len(older)

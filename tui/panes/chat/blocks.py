@@ -33,6 +33,8 @@ class Kind(StrEnum):
     NOTE = "note"
     STATUS = "status"
     DETAIL = "detail"
+    UNDONE = "undone"
+    """Stands for blocks that were undone."""
 
 
 class Mark(StrEnum):
@@ -70,7 +72,11 @@ class Block:
     """Set while the text still streams in; `text` is empty until then."""
     serial: int = 0
     """Place in the model; neighbours differ by one. Older blocks that come in later get smaller ones."""
+    event_id: int = -1
+    """The event that it began with; -1 where it shows none that is stored."""
     version: int = 0
+    behind: tuple[Block, ...] = ()
+    """The blocks that it stands for."""
     pictures: tuple[str, ...] = ()
     """References of what it shows."""
     pictures_fold: bool = False
@@ -89,6 +95,9 @@ class Block:
             self.lines, self.chars = shown + 2, 0
         elif self.kind is Kind.THOUGHT and self.folded:
             self.lines, self.chars = 2, 0
+        elif self.kind is Kind.UNDONE:
+            self.lines = 2 + (0 if self.folded else sum(block.lines for block in self.behind))
+            self.chars = 0 if self.folded else sum(block.chars for block in self.behind)
         else:
             self.lines, self.chars = self._line_count() + (2 if self.title else 1), len(self.text)
         self.lines += ROWS_OF_A_PICTURE * len(self._shown_pictures)
@@ -96,6 +105,8 @@ class Block:
     @property
     def can_fold(self) -> bool:
         """Whether folding makes a difference."""
+        if self.kind is Kind.UNDONE:
+            return bool(self.behind)
         if self.kind is Kind.TOOL:
             hides = self._line_count() > self.shown or (self.pictures_fold and bool(self.pictures))
             return hides or "\n" in self.title or len(self.title) > THOUGHT_CHARS
@@ -108,7 +119,8 @@ class Block:
 
     def plain(self) -> str:
         """All of it as text, for the clipboard."""
-        return "\n".join(part for part in (self.title, self.text) if part)
+        behind = (block.plain() for block in self.behind)
+        return "\n".join(part for part in (self.title, self.text, *behind) if part)
 
     def pieces(self, split: bool = False) -> list[Piece]:
         """What there is to draw, the blank line below it included; `split` has differences side by side."""
@@ -124,6 +136,10 @@ class Block:
                 found += markdown(self.text) if self.kind is Kind.FINISH else self._literal(self.text.split("\n"))
             case Kind.THOUGHT if self.folded and self.can_fold:
                 found = [Piece(PieceKind.TITLE, self.text.strip(), self.kind)]
+            case Kind.UNDONE:
+                found = [Piece(PieceKind.TITLE_WHOLE, self.title, Kind.NOTE)]
+                lines = [] if self.folded else "\n\n".join(block.plain() for block in self.behind).split("\n")
+                found += literal(lines, PieceKind.TEXT, Kind.THOUGHT) if lines else []
             case Kind.NOTE | Kind.STATUS | Kind.DETAIL:
                 tone = self.mark if self.mark is Mark.FAILED else self.kind
                 found = [Piece(PieceKind.TITLE_WHOLE, self.title, tone, meta=self.meta)]

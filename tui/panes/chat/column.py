@@ -127,7 +127,7 @@ class Column:
         """Take in what changed in the model; the first row that differs now, None where all may."""
         blocks = self.model.blocks
         touched, self.model.touched = self.model.touched, set()
-        if self._durable and blocks[0].serial != self._base:
+        if self._durable and (self._moves != self.model.moves or blocks[0].serial != self._base):
             self._build()
             return None
         known = self._durable
@@ -155,6 +155,7 @@ class Column:
 
     def _build(self) -> None:
         width = self._renderer.column
+        self._moves = self.model.moves
         self._tail = self.model.tail
         self._durable = len(self.model.blocks)
         self._base = self.model.blocks[0].serial if self.model.blocks else 0

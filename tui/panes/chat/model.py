@@ -18,18 +18,16 @@ from core.events import (
     CONVERSATION_TITLE,
     Action,
     ActionConfirmationStatus,
-    AgentCondensationObservation,
     AgentDelegateAction,
     AgentFinishAction,
     AgentRejectAction,
     AgentState,
     AgentStateChangedObservation,
     AgentThinkAction,
-    AgentThinkObservation,
     ChangeAgentStateAction,
+    CheckpointObservation,
     CmdOutputObservation,
     CondensationAction,
-    CondensationRequestAction,
     Envelope,
     ErrorObservation,
     EventSource,
@@ -37,22 +35,20 @@ from core.events import (
     Frame,
     LoopDetectionObservation,
     MessageAction,
-    NullAction,
-    NullObservation,
     Observation,
-    RecallAction,
-    RecallObservation,
     Status,
-    SystemMessageAction,
     TaskTrackingAction,
     TokenDelta,
+    UndoObservation,
     UnknownAction,
     UnknownObservation,
 )
 from tui.i18n import _, counted
 from tui.panes.chat.blocks import Block, Kind, Mark
 from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
+from tui.panes.chat.notes import HIDDEN, STATE_NOTES
 from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
+from tui.panes.chat.undone import UndoneTurns
 from tui.panes.pane import PaneModel
 from tui.text import sanitize_line
 
@@ -62,25 +58,6 @@ if TYPE_CHECKING:
 LLM_RETRY = "STATUS$LLM_RETRY"
 READY = "STATUS$READY"
 DETAIL_CELLS = 200
-HIDDEN = (
-    SystemMessageAction,
-    RecallAction,
-    RecallObservation,
-    NullAction,
-    NullObservation,
-    ChangeAgentStateAction,
-    CondensationRequestAction,
-    AgentThinkObservation,
-    AgentCondensationObservation,
-)
-STATE_NOTES = {
-    AgentState.STOPPED: _("Interrupted"),
-    AgentState.PAUSED: _("Paused"),
-    AgentState.ERROR: _("Stopped by an error"),
-    AgentState.RATE_LIMITED: _("Waiting for the model's rate limit"),
-    AgentState.FINISHED: _("Finished"),
-    AgentState.REJECTED: _("Rejected by the agent"),
-}
 
 
 class ChatModel(PaneModel):
@@ -95,6 +72,8 @@ class ChatModel(PaneModel):
         """Blocks that changed since a view last looked; the view empties it."""
         self.first_id: int | None = None
         """The id of the oldest event taken in; older ones exist where it is above 0."""
+        self._folding = -1
+        """The event that is being taken in."""
         self._calls: dict[int, Block] = {}
         self._orphans: dict[int, Block] = {}
         self._left_running: Block | None = None
@@ -103,6 +82,13 @@ class ChatModel(PaneModel):
         self._answering: int | None = None
         self._plan: Block | None = None
         self._statuses: dict[str, Block] = {}
+        self._undone = UndoneTurns()
+        """The id of the event that is taken in."""
+
+    @property
+    def moves(self) -> int:
+        """How often blocks gave up their places or had them again, after which nothing stands where it stood."""
+        return self._undone.moves
 
     @property
     def tail(self) -> list[Block]:
@@ -122,9 +108,10 @@ class ChatModel(PaneModel):
         if not envelopes:
             return
         page = ChatModel()
-        page._orphans = self._orphans
+        page._orphans, page._undone = self._orphans, self._undone.of_older()
         for envelope in envelopes:
             page._fold(envelope)
+        self.touched |= self._undone.absorb(page.blocks, page._undone)
         first = self.blocks[0].serial if self.blocks else 0
         for offset, block in enumerate(reversed(page.blocks), start=1):
             block.serial = first - offset
@@ -164,6 +151,7 @@ class ChatModel(PaneModel):
         self.touched.add(block)
 
     def _add(self, block: Block) -> Block:
+        block.event_id = self._folding
         block.serial = self.blocks[-1].serial + 1 if self.blocks else 0
         self.blocks.append(block)
         block.touch()
@@ -207,7 +195,8 @@ class ChatModel(PaneModel):
     # What is stored
 
     def _fold(self, envelope: Envelope) -> None:
-        event = envelope.event
+        event, self._folding = envelope.event, envelope.id
+        self._undone.fold(self.blocks, envelope)
         if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
             self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
         if isinstance(event, HIDDEN) or getattr(event, "hidden", False):
@@ -314,6 +303,10 @@ class ChatModel(PaneModel):
             case LoopDetectionObservation():
                 title = _("The agent runs in a circle")
                 self._add(Block(Kind.ERROR, title, output(event.content), Mark.INTERRUPTED))
+            case UndoObservation():
+                self._undo_note(event)
+            case CheckpointObservation():
+                pass  # the conversation is not about it; the event log has it
             case FileDownloadObservation():
                 self._detail(event.message)
             case UnknownObservation():
@@ -322,6 +315,13 @@ class ChatModel(PaneModel):
                 self._orphan(event, cause)
             case _:
                 self._detail(f"{event.kind} {event.message or event.content}")
+
+    def _undo_note(self, event: UndoObservation) -> None:
+        """Where no line stands for what was undone."""
+        if not event.done:
+            self._add(Block(Kind.NOTE, _("Not undone"), mark=Mark.FAILED, meta=clean(event.why)))
+        elif event.content:
+            self._detail(event.content)
 
     def _orphan(self, event: Observation, cause: int) -> None:
         block = self._add(Block(Kind.TOOL, orphan_title(event), body=PieceKind.OUTPUT, path=path_of(event)))

@@ -6,10 +6,12 @@ are wanted; carries out nothing else outside itself.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.binding import Binding
 from textual.geometry import Offset
+from textual.message import Message
 from textual.selection import Selection
 
 from tui.commands import BY_ID
@@ -36,6 +38,7 @@ ACTIONS = {
     "chat.fold": ("fold", "chat.fold", "list.open"),
     "chat.copy": ("copy_block", "chat.copy"),
     "chat.copy_code": ("copy_code", "chat.copy_code"),
+    "chat.undo": ("undo", "chat.undo"),
     "chat.diff": ("toggle_sides", "chat.diff"),
     "chat.find_next": ("go_to_hit(1)", "list.find_next"),
     "chat.find_prev": ("go_to_hit(-1)", "list.find_prev"),
@@ -62,6 +65,14 @@ class ChatView(Finder):
         Binding(",".join(key for command in commands for key in BY_ID[command].keys), action, show=False, id=name)
         for name, (action, *commands) in ACTIONS.items()
     ]
+
+    class UndoWanted(Message):
+        """The user wants to go back to before a message."""
+
+        def __init__(self, view: ChatView, event_id: int) -> None:
+            super().__init__()
+            self.view = view
+            self.event_id = event_id
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -111,6 +122,16 @@ class ChatView(Finder):
         self._hold(row)
         self.refresh(self.size.region)
 
+    def go_to_event(self, event_id: int) -> None:
+        """Put the block cursor on the block in which an event stands, or on the one before it, as far as is loaded."""
+        if self.place is None:
+            return
+        self.flush()
+        blocks = self.place.column.model.blocks
+        at = bisect_right(blocks, event_id, key=lambda block: block.event_id)
+        if at:
+            self._select(blocks[at - 1])
+
     def action_cursor_up(self) -> None:
         self._move_cursor(-1)
 
@@ -159,6 +180,11 @@ class ChatView(Finder):
         if place.top is None and place.column.heights.total > self.scrollable_content_region.height:
             place.top = place.column.anchor(self.scroll_offset.y)
         place.column.model.toggle(place.cursor)
+
+    def action_undo(self) -> None:
+        """Ask for an undo from the user's message under the cursor on."""
+        if self.cursor is not None and self.cursor.kind is Kind.USER:
+            self.post_message(self.UndoWanted(self, self.cursor.event_id))
 
     def action_go_to_hit(self, step: Literal[-1, 1]) -> None:
         self.go_to_hit(step)

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.events import EventSource
-from core.store import EventFilter
+from core.reader import EventFilter
 
 if TYPE_CHECKING:
-    from core.stream import EventStream
     from tui.panes.events.filter import Filter
     from tui.panes.events.model import EventsModel
+    from tui.tab import Log
 
 SLICE_S = 0.006
 """Seconds of the event loop that a page may take: a part of a frame, so that a key hardly waits."""
@@ -25,7 +25,7 @@ MOST = 400
 """Events of a page: so many small ones take about that long."""
 
 
-async def search(model: EventsModel, stream: EventStream, tell: Callable[[], None]) -> None:
+async def search(model: EventsModel, log: Log, tell: Callable[[], None]) -> None:
     """Show the model's filter every older event. Raises StoreError."""
     wanted, limit = model.filter, 50
     if wanted is None:
@@ -34,7 +34,7 @@ async def search(model: EventsModel, stream: EventStream, tell: Callable[[], Non
     while model.filter is wanted and model.is_searching:
         started_at = time.thread_time()
         before = min(model.searched, reach.highest + 1)
-        page = await stream.page(before=before, limit=limit, where=where)
+        page = await log.page(before=before, limit=limit, where=where)
         if model.filter is not wanted:
             return
         is_whole = len(page) < limit or page[0].id <= reach.lowest

@@ -1,0 +1,234 @@
+"""A replay on the screen: its keys, its bar, what it refuses, and that it has nothing to act with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.events import AgentState
+from core.marks import MarkBook
+from tests.tapes import Tape, long_tape
+from tests.tui.frame.running import Running, running, until
+from tests.tui.replay.screens import go, replay, replaying, settle
+from tui.commands import COMMANDS, Command
+from tui.marks import Mark
+from tui.replaying import NEEDS_WORKSPACE, NO_WORKSPACE, WHY_NOT, seconds_of
+
+
+def a_tape() -> Tape:
+    tape = Tape(pace_s=1.0)
+    tape.say("First thing.")
+    tape.become(AgentState.RUNNING)
+    tape.run("echo one", "one\n", cost=0.25)
+    tape.become(AgentState.AWAITING_USER_INPUT)
+    tape.say("Second thing, with a fox.")
+    tape.become(AgentState.RUNNING)
+    tape.run("echo two", "two\n", cost=0.5)
+    tape.fail("It broke.")
+    tape.become(AgentState.ERROR)
+    return tape
+
+
+async def press(it: Running, *keys: str) -> int:
+    """Press keys; the event at which it stands then."""
+    await it.pilot.press(*keys)
+    await it.pilot.pause()
+    await until(it.pilot, lambda: replay(it).target is None and not replay(it).playing)
+    await settle(it)
+    return replay(it).player.latest_id
+
+
+async def test_keys_go_by_events_turns_and_tenths(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        assert await press(it, "right", "right") == 1
+        assert await press(it, "left") == 0
+        assert await press(it, "shift+right") == 5
+        assert await press(it, "shift+right") == 10, "behind the last turn is the end"
+        assert await press(it, "shift+left") == 5
+        assert await press(it, "shift+left") == 0
+        assert await press(it, "end") == 10
+        assert await press(it, "right") == 10
+        assert await press(it, "home") == 0
+        assert await press(it, "5") == 5
+        assert await press(it, "g", *"11", "enter") == 10
+        assert await press(it, "g", *"0:05", "enter") == 4
+
+
+async def test_many_keys_at_once_all_count(tmp_path: Path) -> None:
+    await long_tape(40).keep(tmp_path)
+    async with replaying(tmp_path, "long") as it:
+        assert await press(it, *["right"] * 30) == 29
+        assert await press(it, *["left"] * 12) == 17
+
+
+async def test_playing_ends_by_itself_and_begins_anew_from_the_end(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        await it.pilot.press(*["plus"] * 9, "s")
+        assert (replay(it).player.speed, replay(it).player.skips_waiting) == (64.0, True)
+        assert await press(it, "space") == 10
+        assert "ended" in it.screen_text()
+        await it.pilot.press(*["minus"] * 20, "space")
+        assert (replay(it).player.speed, replay(it).playing) == (0.25, True)
+        assert await press(it, "space") < 10
+
+
+async def test_the_footer_tells_state_and_cost_as_they_were(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        await go(it, 4)
+        assert (replay(it).facts.state, replay(it).facts.cost) == ("waits for you", 0.25)
+        assert "$0.25" in it.screen_text()
+        await go(it, 10)
+        assert (replay(it).facts.mark, replay(it).facts.cost) == (Mark.ERROR, 0.5)
+        await go(it, 0)
+        assert replay(it).facts.cost == 0.0
+
+
+async def test_the_tab_says_what_it_is(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        assert "↺ Replay: A tape" in it.screen_text().splitlines()[0]
+        assert not it.app.workspace.prompt.display
+        assert it.app.focused is it.app.workspace.transport
+
+
+async def test_marks_are_set_kept_and_gone_to(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        assert await press(it, "apostrophe") == -1
+        assert "Nothing is marked" in it.screen_text()
+        await go(it, 3)
+        await press(it, "m")
+        await go(it, 8)
+        await press(it, "m")
+        assert MarkBook(tmp_path).read("tape") == [3, 8]
+        assert await press(it, "apostrophe") == 3, "after the last comes the first"
+        await press(it, "m")
+        assert MarkBook(tmp_path).read("tape") == [8]
+    async with replaying(tmp_path, "tape") as it:
+        assert replay(it).marks == [8]
+
+
+async def test_words_are_searched_and_hits_gone_through(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        assert await press(it, "slash", *"thing", "enter") == 0
+        assert await press(it, "n") == 5
+        assert await press(it, "n") == 0
+        assert await press(it, "N") == 5
+        assert "/thing 2/2" in it.screen_text()
+        assert await press(it, "slash", "ctrl+u", *"gnu", "enter") == 5
+        assert "“gnu” is not in this conversation." in it.screen_text()
+
+
+async def test_a_click_on_the_line_goes_there(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        bar = it.app.workspace.transport
+        await it.pilot.click(bar, offset=(bar.content_region.x - bar.region.x + bar.content_size.width // 2, 2))
+        assert await press(it) == 5
+
+
+async def test_errors_and_turns_stand_on_the_line(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        await until(it.pilot, lambda: bool(replay(it).signs.errors))
+        await settle(it)
+        (line,) = (line for line in it.screen_text().splitlines() if "┃" in line)
+        assert line.count("┃") >= 1
+        assert "✕" in line
+
+
+async def test_a_filter_and_a_plan_stay_wanted_when_it_goes_elsewhere(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        await go(it, 10)
+        await it.pilot.press("f3", "slash", *"type:run", "enter")
+        await settle(it)
+        await go(it, 8)
+        assert str(replay(it).events.filter) == "type=run"
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.acts], ids=lambda c: c.id)
+async def test_a_command_that_acts_says_why_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape", (80, 24)) as it:
+        told: list[str] = []
+        monkeypatch.setattr(it.app, "flash", told.append)
+        await it.app.do(command.id)
+        assert told == [WHY_NOT]
+
+
+@pytest.mark.parametrize("command", sorted(NEEDS_WORKSPACE | {"replay.live", "replay.fork"}))
+async def test_what_needs_a_workspace_says_that_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape", (80, 24)) as it:
+        told: list[str] = []
+        monkeypatch.setattr(it.app, "flash", told.append)
+        await it.app.do(command)
+        await settle(it)
+        assert told == [NO_WORKSPACE]
+
+
+async def test_a_replay_stands_beside_a_living_conversation_and_hands_the_prompt_back(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with running() as it:
+        prompt = it.app.workspace.prompt
+        await it.pilot.press(*"draft")
+        await it.app.open_replay("tape", 5, home=tmp_path)
+        await press(it)
+        assert (prompt.display, it.app.focused) == (False, it.app.workspace.transport)
+        await it.pilot.press("ctrl+pagedown")
+        await settle(it)
+        assert (prompt.display, it.app.focused, prompt.text) == (True, prompt, "draft")
+        assert not it.app.workspace.transport.display
+        await it.pilot.press("ctrl+pagedown")
+        await press(it)
+        assert replay(it).player.latest_id == 5
+        it.app.do_conv_close()
+        await until(it.pilot, lambda: len(it.app.open_tabs) == 1)
+        await settle(it)
+        assert it.app.focused is prompt
+
+
+async def test_back_to_the_conversation_leaves_the_replay(tmp_path: Path) -> None:
+    async with running() as it:
+        tape = a_tape()
+        tape.id = it.session.info.id
+        await tape.keep(tmp_path)
+        await it.app.open_replay(tape.id, 5, home=tmp_path)
+        await press(it)
+        await it.pilot.press("b")
+        await until(it.pilot, lambda: len(it.app.open_tabs) == 1)
+        await settle(it)
+        assert it.app.current is it.app.living
+        assert "Replay" not in it.screen_text()
+
+
+async def test_a_fork_is_asked_for_at_the_event_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await a_tape().keep(tmp_path)
+    asked: list[tuple[str, int]] = []
+
+    async def fork(conversation_id: str, event_id: int) -> None:
+        asked.append((conversation_id, event_id))
+
+    async with running() as it:
+        monkeypatch.setattr(it.app, "fork_from", fork)
+        await it.app.open_replay("tape", 7, home=tmp_path)
+        await press(it)
+        await it.pilot.press("f")
+        await until(it.pilot, lambda: bool(asked))
+    assert asked == [("tape", 7)]
+
+
+def test_times_are_read_as_they_are_shown() -> None:
+    assert [seconds_of(text) for text in ("0:07", "12:45", "1:02:03", "12", "", "a:b", ":", "1:2:3:4")] == [
+        7, 765, 3723, None, None, None, None, None,
+    ]  # fmt: skip
