@@ -20,7 +20,10 @@ from core.sqlite import sqlite3
 ROOT = Path(__file__).parents[1]
 TESTS = str(ROOT / "tests")
 OURS = tuple(str(ROOT / folder) for folder in ("core", "runtime", "tui", "tests"))
-WATCHED = ("core", "runtime.client", "runtime.local", "runtime.protocol", "runtime.environment")
+WATCHED = (
+    *("core", "runtime.client", "runtime.lasting_client", "runtime.local", "runtime.protocol", "runtime.environment"),
+    *("runtime.pulse", "runtime.remote", "runtime.remote_address", "runtime.served"),
+)
 
 ALLOWED = (
     # One line of the log, about a failure, to a terminal.

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.blocking import LoopGuard
-from tests.machine import REQUIREMENTS, required
+from tests.machine import REQUIREMENTS, name_the_engine, required
 
 settings.register_profile("untimed", deadline=None)  # speed is measured elsewhere, and not beside other work
 settings.load_profile("untimed")
@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         required(os.environ)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
+    name_the_engine(os.environ)
     config.stash[SEED] = int(os.environ.setdefault("HANDLOOM_SEED", str(random.SystemRandom().randrange(10**9))))
     config.stash[SKIPPED] = Skipped()
     config.pluginmanager.register(config.stash[SKIPPED])
@@ -53,6 +54,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """A thread that a failed test left behind ends the run with a failure and its stack, not never."""
     if not hasattr(config, "workerinput"):  # a worker waits for the others, and is ended with the run
         faulthandler.dump_traceback_later(ENDING_S, exit=True)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the sandbox's image before the tests that need it: it may take minutes, which no single test has."""
+    if not session.config.option.collectonly and any(item.get_closest_marker("docker") for item in session.items):
+        REQUIREMENTS["docker"]()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -13,6 +13,7 @@ import yaml
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
 from core.ports import FrameSink
+from core.saying import Say, silently
 from core.usage import Job, SandboxUsage
 
 
@@ -40,6 +41,7 @@ class Unconfined:
 
     isolation = "none"
     why_open = ""
+    is_elsewhere = False
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Nothing is closed."""
@@ -47,12 +49,23 @@ class Unconfined:
     def keep(self, folder: Path) -> None:
         """There is nothing to keep."""
 
+    async def rest(self) -> None:
+        """The same as its end."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Nothing runs."""
+
     async def usage(self) -> SandboxUsage | None:
         """Nothing runs."""
         return None
 
     async def left_behind(self) -> list[str]:
         """Nobody looks."""
+        return []
+
+    async def came_back(self) -> list[str]:
+        """Nothing was away."""
         return []
 
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
@@ -79,7 +92,7 @@ class ScriptedRuntime(Unconfined):
         self.cancelled = 0
         self.started = asyncio.Event()
 
-    async def start(self) -> None:
+    async def start(self, say: Say = silently) -> None:
         pass
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:

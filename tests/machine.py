@@ -10,12 +10,17 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from core.errors import HandloomError, RuntimeUnavailableError
 from core.sqlite import sqlite3
+from runtime.engine import connect
+
+OWN_ENGINE = Path(os.environ.get("HANDLOOM_ENGINE_DIR", "/var/lib/handloom-engine")) / "docker.sock"
+"""Where the engine of `make engine` listens."""
 
 
 def _succeeds(*command: str, within_s: float = 20.0) -> bool:
@@ -36,9 +41,17 @@ def _browser() -> str:
 
 
 def _docker() -> str:
-    if shutil.which("docker") is None:
-        return "there is no docker command; make engine installs one on Debian"
-    return "" if _succeeds("docker", "info") else "no container engine answers; make engine starts one on Debian"
+    try:
+        connect().close()
+    except RuntimeUnavailableError:
+        return "no container engine answers; make engine starts one on Debian"
+    from tests.containers import sandbox_image  # which takes a while, and is for those who have an engine
+
+    try:
+        sandbox_image()
+    except HandloomError as error:
+        return f"there is no image for containers: {error}"
+    return ""
 
 
 def _tmux() -> str:
@@ -64,6 +77,12 @@ def _bubblewrap() -> str:
     return "" if _succeeds(*command) else "bubblewrap may not make namespaces here"
 
 
+def _ssh() -> str:
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    missing = [name for name in ("ssh", "ssh-keygen", "sshd") if shutil.which(name, path=path) is None]
+    return f"there is no {', '.join(missing)}; on Debian: apt-get install openssh-server" if missing else ""
+
+
 def _documents() -> str:
     missing = [name for name in ("docx", "openpyxl", "pptx", "pdfminer") if find_spec(name) is None]
     return f"{', '.join(missing)} cannot be imported; pip install 'handloom[documents]' brings them" if missing else ""
@@ -77,8 +96,15 @@ REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "mount": cache(_mount),
     "bubblewrap": cache(_bubblewrap),
     "documents": cache(_documents),
+    "ssh": cache(_ssh),
 }
 """By the marker's name: why it cannot be had here."""
+
+
+def name_the_engine(environ: MutableMapping[str, str]) -> None:
+    """Set DOCKER_HOST to the engine of `make engine`, where there is that one and nobody has named another."""
+    if OWN_ENGINE.exists():
+        environ.setdefault("DOCKER_HOST", f"unix://{OWN_ENGINE}")
 
 
 def required(environ: Mapping[str, str]) -> frozenset[str]:

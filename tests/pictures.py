@@ -58,8 +58,8 @@ class Stage:
 
     @property
     def session(self) -> AgentSession:
-        assert self.app.current is not None
-        return self.app.current.session
+        assert self.app.living is not None
+        return self.app.living.session
 
     @property
     def rests(self) -> bool:

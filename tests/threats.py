@@ -25,6 +25,7 @@ class Threat:
 
 TITLES = {
     "B01": "The browser",
+    "I01": "Conversations from elsewhere",
     "I10": "Files and repositories",
     "R01": "The terminal and what is drawn on it",
     "S01": "The action server and the sandbox",
@@ -38,6 +39,7 @@ THREATS = (
         "They have an end, and a navigation has 30 s",
         (
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_redirects_without_end_are_refused",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_reloads_itself_without_end_can_be_left",
         ),
     ),
     Threat(
@@ -125,6 +127,104 @@ THREATS = (
         ("tests/runtime/plugins/test_browser.py::TestReading::test_its_picture_is_kept_for_its_owner_alone",),
     ),
     Threat(
+        "I01",
+        "A file to import is malformed, cut off, in a wrong encoding, or has rubbish behind it",
+        "Its structure is looked over before anything of it is read; it is refused with one sentence that says where, "
+        "or stored in one transaction, and a refusal changes no byte of the database",
+        (
+            "tests/exchange/test_bounded_json.py::TestWhatIsAccepted::test_every_encoding_of_json_with_and_without_a_mark",
+            "tests/exchange/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
+            "tests/exchange/test_importing.py::TestNothing::test_a_refusal_leaves_every_byte_as_it_was",
+            "tests/exchange/test_importing.py::TestNothing::test_a_cancelled_import_stores_nothing_and_its_thread_ends",
+            "tests/campaign/test_campaign.py::TestImports::test_a_file_is_refused_and_nothing_is_written_or_imported_and_nothing_is_lost",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "I02",
+        "JSON that is 100,000 levels deep, with numbers of 5,000 digits, NaN, a key twice, a million keys",
+        "64 levels, 300 digits, 10,000 keys and 300,000 parts of one value are the most; NaN and keys that stand twice "
+        "are refused",
+        (
+            "tests/exchange/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
+            "tests/exchange/test_bounded_json.py::TestWhatIsRefused::test_a_million_parts_are_refused_before_they_cost_time",
+        ),
+    ),
+    Threat(
+        "I03",
+        "Events of unknown kinds, or of a newer version",
+        "They are kept whole as events that are not understood, and written out as they came; an archive of a newer "
+        "version is refused",
+        (
+            "tests/exchange/test_reading.py::TestTrajectory::test_parts_that_nobody_knows_go_out_as_they_came_in",
+            "tests/exchange/test_reading.py::TestFolderOfTheSdk::test_every_event_goes_out_as_it_came_in",
+            "tests/exchange/test_reading.py::TestNumbers::test_an_event_that_is_not_understood_is_kept_whole",
+            "tests/exchange/test_reading.py::TestArchive::test_a_newer_version_is_refused_with_words",
+        ),
+    ),
+    Threat(
+        "I04",
+        "Ids that stand twice or are missing, causes that go round, events out of order, times in the future",
+        "Events are numbered from 0, a cause comes before its event or there is none; what stood in the file is kept "
+        "beside them, and the user is told",
+        (
+            "tests/exchange/test_reading.py::TestNumbers::test_ids_that_stand_twice_are_kept_in_the_order_of_the_file",
+            "tests/exchange/test_reading.py::TestNumbers::test_an_order_that_is_none_is_put_right",
+            "tests/exchange/test_reading.py::TestNumbers::test_a_cause_that_is_itself_or_comes_later_or_is_not_there_is_none",
+            "tests/exchange/test_reading.py::TestNumbers::test_a_time_in_the_future_is_the_time_of_the_import",
+            "tests/exchange/test_reading.py::TestNumbers::test_condensations_forget_the_same_events_as_before",
+            "tests/exchange/test_reading.py::TestFolderOfTheSdk::test_branches_are_told_and_a_circle_of_parents_hangs_nothing",
+        ),
+    ),
+    Threat(
+        "I06",
+        "An imported conversation, or a fork of one, tells the model what its author wants",
+        "Nothing of it goes on before the user was asked, once; the answer is an event, and the model is told of it",
+        (
+            "tests/core/test_forks.py::test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_the_log_and_the_model_know",
+            "tests/core/test_forks.py::test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_forked",
+            "tests/tui/frame/test_undoing.py::test_an_imported_conversation_asks_before_the_first_message_and_a_no_says_nothing",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "I07",
+        "An archive or a folder leads out: `..`, absolute names, links, devices, names that are the same by case",
+        "Nothing is unpacked to a disk; an archive with one strange entry is refused whole, and in a folder only "
+        "regular files are opened, beneath a folder that is held, and no link is followed",
+        (
+            "tests/exchange/test_sources.py::TestArchives::test_a_name_that_leads_out_is_refused",
+            "tests/exchange/test_sources.py::TestArchives::test_a_name_that_is_more_than_a_name_is_refused",
+            "tests/exchange/test_sources.py::TestArchives::test_links_and_devices_are_refused",
+            "tests/exchange/test_sources.py::TestArchives::test_names_that_one_file_system_takes_for_the_same_are_refused",
+            "tests/exchange/test_sources.py::TestArchives::test_a_damaged_archive_is_refused",
+            "tests/exchange/test_sources.py::TestFolders::test_no_link_is_followed",
+            "tests/exchange/test_sources.py::TestFolders::test_a_link_that_is_swapped_in_is_not_followed",
+            "tests/exchange/test_sources.py::TestFolders::test_only_regular_files_are_opened",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "I08",
+        "A small archive becomes a large one: bombs, entries that overlap, a million entries",
+        "10,000 entries, 100 times its size and 500 MB are the most; the table is bounded before it is read, and what "
+        "comes out is counted",
+        (
+            "tests/exchange/test_sources.py::TestArchives::test_a_bomb_is_refused_before_it_goes_off",
+            "tests/exchange/test_sources.py::TestArchives::test_what_comes_out_is_counted_and_not_only_what_is_announced",
+            "tests/exchange/test_sources.py::TestFolders::test_a_sparse_file_of_a_terabyte_is_refused_without_reading_it",
+        ),
+    ),
+    Threat(
+        "I09",
+        "A picture in an import is a bomb: 50,000 x 50,000 pixels, another format, no picture at all",
+        "Only its first bytes are looked at; it is decoded when it is shown, up to 25 million pixels",
+        (
+            "tests/exchange/test_reading.py::TestTrajectory::test_a_picture_that_says_that_it_is_huge_is_kept_and_not_decoded",
+            "tests/exchange/test_reading.py::TestArchive::test_a_picture_that_is_none_is_refused",
+        ),
+    ),
+    Threat(
         "I10",
         "A path leads out: `..`, absolute, `~`, `%2e`, NUL, `file:`",
         "Paths are resolved beneath the roots, and worked on from descriptors; what leads out is an error that names "
@@ -146,6 +246,8 @@ THREATS = (
         (
             "tests/campaign/test_campaign.py::TestSwaps::test_a_link_that_is_swapped_in_leads_nowhere",
             "tests/campaign/test_campaign.py::TestSwaps::test_looking_first_and_opening_then_is_noticed",
+            "tests/campaign/test_campaign.py::TestCheckpoints"
+            "::test_a_link_that_is_swapped_in_is_neither_read_nor_written_through",
             "tests/runtime/test_beneath.py::test_the_walk_and_the_kernel_agree_with_the_system",
         ),
         is_blocker=True,
@@ -185,6 +287,7 @@ THREATS = (
             "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
             "tests/journeys/test_hostile_repositories.py::test_opening_one_without_walls_carries_out_nothing_either",
             "tests/journeys/test_hostile_repositories.py::test_whoever_is_careless_on_the_host_springs_them",
+            "tests/runtime/test_checkpoints.py::test_a_hostile_repository_carries_out_nothing",
             "tests/runtime/test_walls.py::test_a_hostile_repository_runs_nothing_on_the_host",
             "tests/runtime/test_git_identity.py::test_a_hostile_repository_around_us_has_no_say",
             "tests/runtime/test_git_identity.py::test_nothing_else_of_ours_starts_git_on_the_host",
@@ -201,6 +304,7 @@ THREATS = (
             "tests/runtime/test_names.py::test_actions_and_routes_take_a_name_as_it_is",
             "tests/runtime/test_names.py::test_a_name_at_the_start_of_a_path_is_one_too",
             "tests/runtime/test_names.py::test_a_workspace_may_have_any_name",
+            "tests/runtime/test_checkpoints.py::test_after_any_changes_the_tree_is_the_same_again",
             "tests/core/test_repository.py::test_what_git_could_take_for_something_else_is_refused",
         ),
     ),
@@ -294,14 +398,20 @@ THREATS = (
     Threat(
         "S02",
         "The server can be reached from elsewhere",
-        "A socket of its owner alone, in a folder of its owner alone; on a port, loopback, and any other address is "
-        "refused",
+        "A socket of its owner alone, in a folder of its owner alone; on a port, loopback; any other address only with "
+        "TLS 1.2 or newer, a certificate that its callers verify, and by its name",
         (
             "tests/runtime/test_listening.py::test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone",
             "tests/runtime/test_listening.py"
             "::test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_loopback",
             "tests/runtime/test_listening.py::test_on_a_port_it_is_reached_by_loopback_and_by_no_other_address",
             "tests/runtime/test_listening.py::test_an_address_that_others_could_reach_is_refused",
+            "tests/runtime/test_lives.py::TestTls::test_what_is_missing_is_said",
+            "tests/runtime/test_lives.py::TestTls::test_old_versions_are_refused",
+            "tests/runtime/test_remote.py::TestCertificates::test_of_an_authority_that_nobody_knows",
+            "tests/runtime/test_remote.py::TestCertificates::test_of_another_name",
+            "tests/runtime/test_remote.py::TestCertificates::test_that_has_expired",
+            "tests/runtime/test_remote.py::TestAddress::test_one_that_is_not_safe_is_refused_without_repeating_a_password",
         ),
         is_blocker=True,
     ),
@@ -314,6 +424,7 @@ THREATS = (
             "tests/runtime/test_app.py::TestGuard::test_browsers_and_foreign_hosts_are_refused_with_any_key",
             "tests/runtime/test_guard.py::TestBrowsers::test_none_gets_in_whatever_it_sends",
             "tests/runtime/test_guard.py::TestBrowsers::test_what_a_form_can_send_is_no_action_even_with_the_key",
+            "tests/runtime/test_lives.py::TestTls::test_others_call_it_by_its_name_with_tls_only",
         ),
         is_blocker=True,
     ),
@@ -325,6 +436,7 @@ THREATS = (
             "tests/runtime/test_session_key.py::test_no_command_finds_it_in_files_processes_or_memory",
             "tests/runtime/test_session_key.py::test_what_lies_open_is_found_by_the_same_search",
             "tests/runtime/test_session_key.py::test_it_is_neither_in_the_log_nor_left_in_a_file",
+            "tests/runtime/test_remote.py::TestKey::test_it_is_in_no_message_no_log_and_no_frame",
             "tests/runtime/test_server.py::TestHiding::test_commands_have_the_users_umask_and_dump_no_core",
         ),
     ),
@@ -347,11 +459,16 @@ THREATS = (
         "S06",
         "Another server answers: one that was started anew at the same address, or an impostor",
         "Answers and requests name one life of one server; another one carries out nothing, and the client says that "
-        "its sandbox is gone",
+        "its sandbox is gone; a request that comes twice, or late, is carried out once; no redirect is followed",
         (
             "tests/runtime/test_identity.py::test_another_server_at_the_same_address_is_told_and_carries_out_nothing",
             "tests/runtime/test_identity.py::test_an_impostor_who_says_yes_to_everything_is_noticed",
             "tests/contract/test_life.py::TestDeathOfTheServer::test_it_is_said_and_another_start_gives_a_new_one",
+            "tests/runtime/test_kept_answers.py"
+            "::test_a_request_that_comes_twice_is_carried_out_once_and_answered_twice",
+            "tests/runtime/test_kept_answers.py"
+            "::test_what_was_let_go_of_is_interrupted_and_a_late_request_is_not_carried_out",
+            "tests/runtime/test_remote.py::TestWhoAnswers::test_somebody_else",
         ),
     ),
     Threat(
@@ -370,9 +487,12 @@ THREATS = (
     Threat(
         "S08",
         "A fork bomb",
-        "The number of processes has an end that the kernel holds; the next command is answered, and the bomb ends "
-        "with the sandbox",
-        ("tests/runtime/test_walls.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",),
+        "The number of processes has an end that the kernel holds; where no process can be started any more, what was "
+        "left running is ended, so the next command works, and the bomb ends with the sandbox",
+        (
+            "tests/runtime/test_walls.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",
+            "tests/docker/test_server.py::test_a_fork_bomb_that_leaves_no_room_is_ended_and_told",
+        ),
         is_blocker=True,
     ),
     Threat(
@@ -383,6 +503,7 @@ THREATS = (
         (
             "tests/runtime/test_walls.py::test_a_group_of_the_kernel_bounds_all_processes_together",
             "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
+            "tests/docker/test_server.py::test_a_kill_for_memory_is_told_by_the_command_and_counted",
             "tests/runtime/test_local.py::test_what_runs_goes_before_the_server_when_memory_runs_out",
         ),
         is_blocker=True,
@@ -390,9 +511,13 @@ THREATS = (
     Threat(
         "S10",
         "A disk bomb",
-        "Temporary files have an end and lie in memory; a file has an end; what fills the workspace's own disk is the "
-        "user's to see, and the log of events goes on when there is room",
+        "Temporary files have an end and lie in memory; a file has an end; what fills the workspace's own disk, with "
+        "bytes or with files, is ended while some are left, and the log of events goes on when there is room",
         (
+            "tests/runtime/test_shortages.py::TestDisk"
+            "::test_a_command_that_fills_it_is_ended_and_the_conversation_goes_on",
+            "tests/runtime/test_shortages.py::TestDisk::test_a_shell_that_fills_it_by_itself_is_replaced",
+            "tests/runtime/test_shortages.py::TestDisk::test_a_command_that_takes_all_files_is_ended",
             "tests/runtime/test_walls.py::test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk",
             "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
             "tests/core/test_store.py::test_a_full_disk_is_said_and_work_goes_on_when_there_is_room",
@@ -439,6 +564,42 @@ THREATS = (
         ),
     ),
     Threat(
+        "S15",
+        "A container is removed, stopped, paused, out of memory; the engine goes away; the image is missing, the name "
+        "taken, another screen has it",
+        "Each is told within ten seconds with what to do next, the next action works, and nothing is left over",
+        (
+            "tests/docker/test_ends.py::TestFaults::test_one_that_is_gone_is_told_and_replaced",
+            "tests/docker/test_ends.py::TestFaults::test_one_that_was_paused_is_told_and_goes_on_where_it_was",
+            "tests/docker/test_ends.py::TestFaults::test_a_server_that_its_own_commands_stop_is_replaced",
+            "tests/docker/test_ends.py::TestFaults::test_a_server_that_its_own_commands_kill_is_replaced",
+            "tests/docker/test_ends.py::TestFaults::test_memory_that_runs_out_altogether_is_told",
+            "tests/docker/test_ends.py::TestTheEngine::test_an_action_goes_on_while_the_engine_is_away",
+            "tests/docker/test_ends.py::TestTheEngine"
+            "::test_a_container_that_ended_with_the_engine_is_replaced_once_the_engine_is_back",
+            "tests/docker/test_ends.py::TestStarting::test_an_image_that_is_missing_is_told",
+            "tests/docker/test_ends.py::TestStarting::test_a_name_that_is_taken_is_told_and_left_alone",
+            "tests/docker/test_ends.py::TestStarting::test_a_second_screen_is_refused_and_the_first_works_on",
+            "tests/docker/test_ends.py::TestTheFleet::test_what_was_left_behind_is_taken_away_and_what_is_in_use_stays",
+            "tests/campaign/test_campaign.py::TestContainers"
+            "::test_what_befalls_a_container_is_told_once_and_the_next_command_works",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "S16",
+        "A container that can be broken out of",
+        "No capability, no new privileges, a root file system that cannot be written, no network, the user's own "
+        "numbers, limits; the ways out that bubblewrap closes are closed; `handloom doctor` warns of an old runc",
+        (
+            "tests/docker/test_walls.py::test_nothing_gets_out",
+            "tests/docker/test_walls.py::test_the_container_is_hardened",
+            "tests/docker/test_walls.py::test_nobody_listens_for_the_network",
+            "tests/docker/test_walls.py::test_a_workspace_that_cannot_be_protected_is_refused",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
         "S17",
         "Writes that the host carries out later: hooks and settings of git, start files, tasks of editors, `.envrc`, "
         "`.mcp.json`, at any depth, also where they do not exist yet",
@@ -464,6 +625,8 @@ THREATS = (
         "There is no network; what the user allowed is called by a proxy on the host, which resolves the names itself",
         (
             "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/docker/test_walls.py::test_nothing_gets_out",
+            "tests/docker/test_walls.py::test_where_it_may_go_is_where_the_proxy_lets_it",
             "tests/runtime/test_walls.py::test_without_walls_the_same_tries_get_out",
             "tests/runtime/test_egress.py::test_a_sandbox_calls_whom_the_user_named_and_nobody_else",
             "tests/runtime/test_egress.py::test_without_a_name_there_is_no_way_out_and_no_process_for_one",

@@ -259,7 +259,7 @@ class TestListAndExport:
     def test_the_list_has_a_line_for_each_conversation(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked
         (line,) = [line for line in handloom("list").out.splitlines() if done.conversation in line]
-        assert re.search(r"\d+ events  Tour  \(", line)
+        assert re.search(r"\d+ events +\$\d\.\d\d +[\d.]+ kB ✓ Tour  \(", line)
 
     def test_the_list_as_json_is_one_object_a_line(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked
@@ -291,7 +291,8 @@ class TestListAndExport:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        assert process.stderr.read() == b""
+        said = process.stderr.read().decode()
+        assert all("your home folder" in line for line in said.splitlines()), said
         process.stderr.close()
         assert process.wait(20) in (0, 1)
 

@@ -18,7 +18,8 @@ def test_an_agent_plots_opens_clicks_and_reads(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path, HANDLOOM__AGENT__CONFIRM="never")
     done = handloom("run", "Show me a wave.", "--model", f"scripted:{SESSION}", "--json", within_s=90)
     assert done.status == 0, done.err + done.out[-2000:]
-    assert done.events[-1]["extras"]["agent_state"] == "finished"
+    states = [event for event in done.events if event.get("observation") == "agent_state_changed"]
+    assert states[-1]["extras"]["agent_state"] == "finished"
     (cell,) = [event for event in done.events if event.get("observation") == "run_ipython"]
     figure = BlobRef.parse(cell["extras"]["image_urls"][0])
     assert figure is not None

@@ -66,7 +66,7 @@ def test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt(
     assert modes[2:] == ["draft"]
     assert not Path(modes[0].split(maxsplit=1)[1]).exists(), "the file is gone"
     terminal.press("Enter")
-    terminal.wait_for("first, typed there", "finished")
+    terminal.wait_for("first, typed there", "the model failed")
     terminal.press("C-q")
     terminal.wait_for("NO ISOLATION", gone=True)
 

@@ -15,6 +15,8 @@ from tests.doubles import FINISH, bash, write_script
 from tests.journeys.terminal_of_ours import OurTerminal
 from tests.program import Handloom
 
+pytestmark = pytest.mark.alone
+
 PLACEHOLDER = "Say what you want done"
 
 

@@ -170,7 +170,8 @@ def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Hand
     screen = next(c for c in handloom.conversations() if c["title"] == "Show me what you can do.")
     shown = handloom.export(screen["conversation_id"])
     assert [e["id"] for e in shown] == list(range(len(shown)))
-    assert shown[-1]["extras"]["agent_state"] == "finished"
+    states = [event for event in shown if event.get("observation") == "agent_state_changed"]
+    assert states[-1]["extras"]["agent_state"] == "finished"
 
 
 def test_it_ends_with_its_terminal(terminal: Terminal, handloom: Handloom) -> None:
