@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -218,10 +219,25 @@ def _make_placeholder(path: Path) -> None:
     if path.name != COMMON_DIR:
         path.mkdir(mode=0o755, exist_ok=True)
         return
-    with suppress(FileExistsError):
-        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    whole = path.with_name(f"{path.name}.{secrets.token_hex(8)}")  # git on the host never reads half of it
+    made = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
         os.write(made, ITSELF.encode())
+        _give_name(whole, path)
+    finally:
         os.close(made)
+        whole.unlink(missing_ok=True)
+
+
+def _give_name(file: Path, name: Path) -> None:
+    """Nothing that is there already is replaced."""
+    try:
+        name.hardlink_to(file)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if _kind(name) is None:
+            file.rename(name)
 
 
 def _remove_placeholder(path: Path) -> None:

@@ -175,10 +175,12 @@ class _Walk:
 
     def _common_dir(self, fd: int, shown: str, harmless: str) -> None:
         """Where else git would find settings and hooks of what is here."""
-        kind, data = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd)
-        if kind in (None, stat.S_IFDIR) or (data is not None and data.strip() == harmless.strip().encode()):
+        before, data, after = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd), _kind(COMMON_DIR, fd)
+        if before in (None, stat.S_IFDIR) or after is None:  # a placeholder comes and goes
             return
         where = (data or b"").decode("utf-8", "replace").strip()[:200]
+        if data is not None and where in ("", harmless.strip()):  # by an empty one git ends
+            return
         self._add(os.path.join(shown, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
 
     def _repository(self, fd: int, shown: str, common: str = ITSELF) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,25 @@ def test_whatever_would_be_carried_out_is_found(tmp_path: Path, change: str) -> 
 def test_what_is_harmless_is_passed_over(tmp_path: Path, change: str) -> None:
     subprocess.run(["bash", "-ec", change], cwd=tmp_path, check=True)
     assert found(tmp_path) == []
+
+
+COME_AND_GO = """
+import pathlib, sys
+from runtime.protected import Held, mounts
+while True:
+    Held(mounts(pathlib.Path(sys.argv[1]), ()), None).close()
+"""
+
+
+def test_placeholders_that_come_and_go_are_nothing(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    with subprocess.Popen([sys.executable, "-c", COME_AND_GO, tmp_path]) as other:
+        try:
+            while not (tmp_path / ".git/commondir").exists():
+                assert other.poll() is None
+            assert [line for _ in range(3000) for line in found(tmp_path)] == []
+        finally:
+            other.kill()
 
 
 def test_what_was_there_is_told_only_once_it_is_another(tmp_path: Path) -> None:
