@@ -36,8 +36,11 @@ SPARE_PROCESSES, SPARE_SHARE = 32, 4
 """What commands take; where few may be at all, it is one of so many."""
 FEWEST_PROCESSES = 2
 """What is looked for before each action, when it has to be quick."""
-CROWDED_LOOKS = 4
-"""In a row without room for one process. A shell that waits for room looks after 1, 3, 7 and 15 s."""
+CROWDED_LOOKS = 12
+"""In a row without room for one process: builds that are short of it for some seconds go on by themselves.
+
+A shell that waits for room looks after 1, 3, 7 and 15 s.
+"""
 STACK_BYTES = 64 * 1024
 MIN_FREE_FILES = 10_000
 MIN_FREE_FILES_SHARE = 50
