@@ -17,7 +17,7 @@ import sys
 import time
 from asyncio import events
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, MessageAction, SystemMessageAction
@@ -78,12 +78,12 @@ async def long_history(home: Path, workspace: str, model: str) -> str:
 
 async def sessions(options: StartOptions, long: str) -> list[str]:
     """A new conversation, the same one opened again, and the long one with one more step; how each ends."""
-    async with await connect(options) as manager:
+    async with aclosing(await connect(options)) as manager:
         opened = await manager.create(workspace=options.workspace)
         await opened.send("go")
         await opened.settled()
         conversation, ends = opened.info.id, [opened.state.agent_state.value]
-    async with await connect(options) as manager:
+    async with aclosing(await connect(options)) as manager:
         ends.append((await manager.open(conversation)).state.agent_state.value)
         opened = await manager.open(long)
         await opened.send("go")
