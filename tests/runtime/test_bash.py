@@ -104,8 +104,8 @@ class TestState:
 
     async def test_a_command_may_redirect_the_shells_own_output(self, shell: Shell, tmp_path: Path) -> None:
         await shell.run(f"exec 2>{tmp_path}/log")
-        assert (await shell.run("echo hi; ls /nowhere")).content == "hi"
-        assert "/nowhere" in (tmp_path / "log").read_text()
+        assert (await shell.run(f"echo hi; ls {tmp_path}/none")).content == "hi"
+        assert f"{tmp_path}/none" in (tmp_path / "log").read_text()
 
     @pytest.mark.parametrize("option", ["-u", "-e", "-f", "-o pipefail"])
     async def test_a_command_may_set_options(self, shell: Shell, option: str) -> None:

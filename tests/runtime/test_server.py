@@ -57,7 +57,7 @@ class TestFiles:
 
 class TestRefusing:
     def test_with_a_root_that_is_not_there(self, process: Process) -> None:
-        assert "No such file" in process.refusal("--root", "/nowhere")
+        assert "No such file" in process.refusal("--root", str(process.folder / "none"))
 
     def test_with_a_state_that_another_server_has(self, process: Process) -> None:
         history = KeptHistory(process.folder / "state/undo")
@@ -77,7 +77,7 @@ class TestRefusing:
         assert "no plugin is called 'nonsense'" in process.refusal("--plugins", "nonsense")
 
     def test_with_a_folder_that_is_not_there(self, process: Process) -> None:
-        assert "No such file" in process.refusal("--working-dir", "/nowhere")
+        assert "No such file" in process.refusal("--working-dir", str(process.folder / "none"))
 
     def test_with_a_socket_that_is_taken(self, process: Process) -> None:
         process.socket.touch()

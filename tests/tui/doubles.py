@@ -298,7 +298,7 @@ class StoreDouble:
     """What can be read of a manager's sessions; it is its own shelf."""
 
     def __init__(self, manager: ManagerDouble) -> None:
-        self.home = Path("/nowhere")
+        self.home = Path("/dev/null/nowhere")  # where nothing can be made
         self._manager = manager
 
     @property
