@@ -13,10 +13,11 @@ import shutil
 from pathlib import Path
 
 from core.errors import CheckpointError, UsageError
-from core.events import CheckpointObservation, ConsentAction, RecallObservation, RecallType
-from core.listing import ConversationInfo
+from core.events import CheckpointObservation, ConsentAction, EventSource, RecallObservation, RecallType
+from core.listing import IMPORT, ConversationInfo
 from core.ports import Checkpoints
 from core.reader import EventFilter, EventReader
+from core.writer import Draft
 
 FOLDER = "workspaces"
 """In the home of Handloom: the folders that were made for forks."""
@@ -70,14 +71,14 @@ def moved(folder: str) -> RecallObservation:
     )
 
 
-async def unasked_origin(store: EventReader, info: ConversationInfo, event_id: int) -> str:
-    """Where what a fork begins with was imported from, where the user is to be asked; else empty. Raises StoreError."""
+async def still_to_ask(store: EventReader, info: ConversationInfo, event_id: int) -> list[Draft]:
+    """What a fork begins with, too, where the user is still to be asked about what it comes from. Raises StoreError."""
     found = [e for e in await store.read(info.id, where=_CONSENT) if isinstance(e.event, ConsentAction)]
     before = [e.event for e in found if e.id <= event_id and isinstance(e.event, ConsentAction)]
-    if (info.origin != "import" and not found) or (before and before[-1].given):
-        return ""
+    if (info.origin != IMPORT and not found) or (before and before[-1].given):
+        return []
     named = next((e.event.origin for e in found if isinstance(e.event, ConsentAction)), info.origin_of)
-    return named or "elsewhere"
+    return [Draft(ConsentAction(origin=named or "elsewhere", given=False), EventSource.ENVIRONMENT)]
 
 
 def own_copy(home: Path, workspace: str) -> Path | None:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+IMPORT = "import"
+"""The origin of a conversation that came from a file."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:

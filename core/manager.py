@@ -33,7 +33,7 @@ from core.delegation import MAX_LEVEL
 from core.deletion import Forget, forget_nothing
 from core.errors import ConfigurationError, ModelError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
-from core.forks import fork_title, moved, unasked_origin, unpacked
+from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
 from core.listing import ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
@@ -244,14 +244,10 @@ class ConversationManager:
         if copy_files:
             checkpoints = await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id)
             workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
-        origin = await unasked_origin(self.store, info, event_id)
         title = fork_title(info.title or info.first_line)
-        await self.store.fork(
-            info.id, event_id, NewConversation(id, title, workspace, info.model, "fork", info.id, event_id)
-        )
+        new = NewConversation(id, title, workspace, info.model, "fork", info.id, event_id)
+        await self.store.fork(info.id, event_id, new, await still_to_ask(self.store, info, event_id))
         session = await self.open(id)
-        if origin:
-            await session.ask_for_consent(origin)
         if copy_files:
             await session.stream.append(moved(session.runtime.working_dir), EventSource.ENVIRONMENT)
         return session

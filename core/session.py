@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from typing import Any
 from core import collector
 from core.aftermath import Aftermath
 from core.config import SandboxSettings
+from core.consent import Consent
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.halts import Way
@@ -29,7 +30,7 @@ from core.controller.history import PAGE, History
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
 from core.delegation import CloseChild, Delegation, MakeChild, share
-from core.errors import ConsentError, StoreError, UsageError
+from core.errors import StoreError, UsageError
 from core.events import (
     CONVERSATION_TITLE,
     Action,
@@ -38,7 +39,6 @@ from core.events import (
     AgentStateChangedObservation,
     ChangeAgentStateAction,
     CondensationRequestAction,
-    ConsentAction,
     Envelope,
     Event,
     EventSource,
@@ -46,7 +46,6 @@ from core.events import (
     MessageAction,
     NullAction,
     Observation,
-    PageShown,
     RecallAction,
     Status,
     UndoObservation,
@@ -68,8 +67,7 @@ from core.stream import EventStream, EventStreamSubscriber
 from core.tasks import Tasks
 from core.titles import SuggestTitle, first_line
 from core.turns import Turns
-from core.undo import Turn, UndoPreview, Undos
-from core.usage import Job, SandboxUsage
+from core.undoing import Undoing
 from core.user_shell import UserShell
 from core.writer import Lease
 
@@ -112,13 +110,13 @@ class AgentSession:
         self.info = info
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.needs_consent = False
-        """Whether it came from elsewhere and the user has not said yet that it may go on; see `consent`."""
         self.stream: EventStream = EventStream(store, lease, masker, clock)
+        self.consent = Consent(self.stream, info)
         self.frames = Frames()
         self.frames.watch(self.stream.record)
         self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
+        """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
         self.confirm_mode = confirm
         self._store = store
         self._lease = lease
@@ -139,14 +137,13 @@ class AgentSession:
         self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
-        self._undos = Undos(checkpoints, self.stream, lambda: self.state)
+        self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
         self._snapshots = Snapshots(store, lease, limits)
         self._controller: AgentController | None = None
         self._places = places
         self._suggest_title = suggest_title
         self._turn = asyncio.Lock()
         """Held while something is said, and while it falls asleep or wakes up."""
-        self._origin = ""
         self._asleep: Status | None = None
         """The notice with which it was put to sleep; None while it is awake."""
         self._warming: asyncio.Task[None] | None = None
@@ -166,36 +163,6 @@ class AgentSession:
     @property
     def model_name(self) -> str:
         return self._llm.name
-
-    @property
-    def isolation(self) -> str:
-        """What separates the agent's commands from the user's machine; `none` has to be said all the time."""
-        return self.runtime.isolation
-
-    async def usage(self) -> SandboxUsage | None:
-        """What its sandbox uses; None where none runs. Raises RuntimeUnavailableError."""
-        return await self.runtime.usage()
-
-    async def left_behind(self) -> list[str]:
-        """What it has left in the workspace that the user's own programs would carry out, a line each."""
-        return await self.runtime.left_behind()
-
-    def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """The page in its browser while it changes; see `Runtime.watch_page`."""
-        return self.runtime.watch_page()
-
-    async def jobs(self) -> list[Job]:
-        """What commands started in the sandbox and still runs. Raises RuntimeUnavailableError."""
-        return await self.runtime.jobs()
-
-    async def end_job(self, pid: int) -> None:
-        """End one of them. Raises UsageError where it is gone, RuntimeUnavailableError."""
-        await self.runtime.end_job(pid)
-
-    @property
-    def why_open(self) -> str:
-        """Why nothing separates them although the settings want it; empty otherwise."""
-        return self.runtime.why_open
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -232,8 +199,8 @@ class AgentSession:
         await self._controller.start()
         if not history.next_id:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
-        await self._undos.heal()
-        self.needs_consent = await self._asks_for_consent()
+        await self.undoing.heal()
+        await self.consent.load()
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
@@ -388,11 +355,7 @@ class AgentSession:
         """
         async with self._turn:
             self._refuse_if_closed()
-            if self.needs_consent:
-                raise ConsentError(
-                    f"This conversation was imported from {self.origin}. Send it a message in the workspace: there you "
-                    "are asked whether it may go on."
-                )
+            self.consent.require()
             if self._asleep is not None:
                 await self._wake(self._asleep)
             yield
@@ -568,53 +531,6 @@ class AgentSession:
         async with self._awake():
             return await self.stream.append(wish, EventSource.USER, cause)
 
-    # -- undo ------------------------------------------------------------------------------------------------------
-
-    async def turns(self) -> list[Turn]:
-        """What can be undone: the user's messages that stand, the newest first. Raises StoreError."""
-        return await self._undos.turns()
-
-    async def undo_preview(self, turn: int | None = None) -> UndoPreview:
-        """What undoing this turn and all after it would do; the last one by default. Changes nothing.
-
-        Raises UsageError where there is none or the agent works, StoreError.
-        """
-        async with self._at_rest():
-            return await self._undos.preview(turn)
-
-    async def redo_preview(self) -> UndoPreview:
-        """What taking the last undo back would do. Raises as `undo_preview`."""
-        async with self._at_rest():
-            return await self._undos.preview_redo()
-
-    async def undo(
-        self,
-        turn: int | UndoPreview | None = None,
-        *,
-        chat: bool = True,
-        files: bool = True,
-        overwrite: bool = False,
-    ) -> UndoObservation:
-        """Take back a turn and all after it, the last one by default; a preview says exactly which files change.
-
-        What waits for the user's yes is stopped. Files that others have changed, too, are left alone unless
-        `overwrite`. Says what became of it. Raises UsageError, StoreError; then nothing has changed, or the next start
-        finishes it.
-        """
-        async with self._at_rest():
-            if self.state.queue:
-                stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Undone by the user.")
-                await self.stream.append(stop, EventSource.USER)
-                await self.stream.settle()
-            preview = turn if isinstance(turn, UndoPreview) else await self._undos.preview(turn)
-            return await self._undos.carry_out(preview, chat=chat, files=files, overwrite=overwrite)
-
-    async def redo(self, preview: UndoPreview | None = None, *, overwrite: bool = False) -> UndoObservation:
-        """Take the last undo back, in all that it was. Raises as `undo`, and UsageError after a new message."""
-        async with self._at_rest():
-            preview = preview or await self._undos.preview_redo()
-            return await self._undos.carry_out(preview, chat=preview.chat, files=True, overwrite=overwrite)
-
     @asynccontextmanager
     async def _at_rest(self) -> AsyncIterator[None]:
         """Nothing is under way, and nothing is said meanwhile. Raises UsageError."""
@@ -628,37 +544,7 @@ class AgentSession:
                 await self.stream.settle()  # a checkpoint that is being taken may need seconds
             if not self.rests:
                 raise UsageError("The agent is at work, or its sandbox is. Esc stops it; then undo.")
-            await self._undos.heal()
             yield
-
-    # -- what came from elsewhere ------------------------------------------------------------------------------------
-
-    @property
-    def origin(self) -> str:
-        """Where an imported conversation comes from, for the user. Foreign."""
-        return self._origin or self.info.origin_of or "elsewhere"
-
-    async def _asks_for_consent(self) -> bool:
-        """Whether the user is still to be asked: of an import, and of a fork of one."""
-        found = await self.stream.page(limit=1, where=EventFilter(kinds=frozenset({"action:consent"})))
-        for envelope in found:
-            if isinstance(envelope.event, ConsentAction):
-                self._origin = envelope.event.origin
-                return not envelope.event.given
-        return self.info.origin == "import"
-
-    async def ask_for_consent(self, origin: str) -> None:
-        """Have the user asked before it goes on, because it comes from there. Raises StoreError."""
-        await self.stream.append(ConsentAction(origin=origin, given=False), EventSource.ENVIRONMENT)
-        self._origin, self.needs_consent = origin, True
-
-    async def consent(self) -> None:
-        """Let an imported conversation go on: the user was asked, and said yes. Raises StoreError."""
-        async with self._turn:
-            self._refuse_if_closed()
-            if self.needs_consent:
-                await self.stream.append(ConsentAction(origin=self.origin), EventSource.USER)
-                self.needs_consent = False
 
     # -- what may change while it goes on -----------------------------------------------------------------------------
 

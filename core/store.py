@@ -209,24 +209,21 @@ class EventStore(EventReader):
 
         Raises UsageError where the id is taken, StoreError, or ValueError for an event that is no JSON.
         """
-        facts = Facts()
-        for envelope in envelopes:
-            facts = facts.after(envelope.event, envelope.source)
-        if envelopes and not facts.has_cost:
-            facts = replace(facts, has_cost=True, cost=None)  # nobody wrote down what it took
-        rows = await asyncio.to_thread(lambda: [row_of_event(-1, 1, each) for each in envelopes])
+        rows, facts = await asyncio.to_thread(_rows_and_facts, envelopes)
         frames = await asyncio.to_thread(rows_of, recorded)
         async with self._whole(new) as (connection, key):
-            await connection.executemany(ADD_EVENT, [(key, *row[1:]) for row in rows])
+            # Generators: the thread that writes makes the rows, not the loop.
+            await connection.executemany(ADD_EVENT, ((key, *row[1:]) for row in rows))
             await connection.execute(NOTE_FACTS, facts.row(key))
-            await connection.executemany(ADD_BLOB, [(key, *_blob_row(blob)) for blob in blobs])
-            await connection.executemany(ADD_RECORDING, [(key, r.after, r.at.isoformat(), r.frames) for r in frames])
+            await connection.executemany(ADD_BLOB, ((key, *_blob_row(blob)) for blob in blobs))
+            await connection.executemany(ADD_RECORDING, ((key, r.after, r.at.isoformat(), r.frames) for r in frames))
         return new.id
 
-    async def fork(self, conversation_id: str, upto: int, new: NewConversation) -> str:
+    async def fork(self, conversation_id: str, upto: int, new: NewConversation, then: Sequence[Draft] = ()) -> str:
         """Store the events 0 to `upto` of a conversation under a new id, with their pictures and recordings; the id.
 
-        Whoever has it open goes on. Raises UsageError for an unknown conversation or event, StoreError.
+        `then` are events that follow them. Whoever has it open goes on. Raises UsageError for an unknown conversation
+        or event, StoreError.
         """
         facts = Facts()
         after = -1
@@ -248,6 +245,17 @@ class EventStore(EventReader):
                     f" WHERE conversation = ?2 AND {condition} ORDER BY rowid",
                     (key, source, upto),
                 )
+            now = self._clock()
+            for id, draft in enumerate(then, upto + 1):
+                envelope = Envelope(
+                    conversation_id=new.id,
+                    id=id,
+                    timestamp=now,
+                    source=draft.source,
+                    cause=draft.cause,
+                    event=draft.event,
+                )
+                await connection.execute(ADD_EVENT, row_of_event(key, 1, envelope))
             await connection.execute(NOTE_FACTS, facts.row(key))
         return new.id
 
@@ -361,6 +369,16 @@ class EventStore(EventReader):
                     forgotten,
                 )
             after += _PIECE_EVENTS
+
+
+def _rows_and_facts(envelopes: Sequence[Envelope]) -> tuple[list[tuple[Any, ...]], Facts]:
+    """What `adopt` stores of a conversation's events, for a key that is not known yet."""
+    facts = Facts()
+    for envelope in envelopes:
+        facts = facts.after(envelope.event, envelope.source)
+    if envelopes and not facts.has_cost:
+        facts = replace(facts, has_cost=True, cost=None)  # nobody wrote down what it took
+    return [row_of_event(-1, 1, envelope) for envelope in envelopes], facts
 
 
 _PIECE = "SELECT id, body FROM events WHERE conversation = ? AND id >= ? ORDER BY id LIMIT ?"

@@ -61,8 +61,8 @@ async def _told(again: Again, interrupted: asyncio.Event, *, as_json: bool) -> i
     notice(f"conversation {session.info.id}")
     for note in again.notes:
         notice(note)
-    if session.isolation == "none":
-        why = f": {session.why_open}" if session.why_open else ""
+    if session.runtime.isolation == "none":
+        why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
         notice(f"No isolation: what is run again runs as you, on this machine{why}.")
     teller = _Teller(again.pairing, _print_json if as_json else _print_text)
     playing = asyncio.create_task(again.play(ask))

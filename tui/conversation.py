@@ -106,7 +106,7 @@ class ConversationTab(Tab):
             max_iterations=state.allowed.max_iterations or 0,
             workspace=sanitize_line(session.info.workspace, 300),
             confirm_mode=str(session.confirm_mode),
-            isolated=session.isolation != "none",
+            isolated=session.runtime.isolation != "none",
         )
 
     async def start(self) -> None:

@@ -196,8 +196,8 @@ class Conversations(Delegates, _App):
 
         assert self.manager is not None
         session, settings = tab.session, self.manager.settings.sandbox
-        used, left = await session.usage(), await session.left_behind()
-        text = sandbox_text(session.isolation, session.why_open, settings, used, left)
+        used, left = await session.runtime.usage(), await session.runtime.left_behind()
+        text = sandbox_text(session.runtime.isolation, session.runtime.why_open, settings, used, left)
         await self.push_screen(TextScreen(_("Sandbox"), Content(text)))
 
     def do_conv_jobs(self) -> None:
@@ -207,7 +207,7 @@ class Conversations(Delegates, _App):
     async def _choose_job(self, tab: ConversationTab) -> None:
         from tui.sandbox import job_lines
 
-        jobs = await tab.session.jobs()
+        jobs = await tab.session.runtime.jobs()
         choices = [Choice(str(job.pid), *lines) for job, lines in zip(jobs, job_lines(jobs), strict=True)]
         dialog = ChoiceScreen(_("Background jobs: Enter ends one"), choices, empty=_("Nothing runs."))
         chosen = await self.push_screen_wait(dialog)
@@ -216,7 +216,7 @@ class Conversations(Delegates, _App):
         named = next(choice.title for choice in choices if choice.key == chosen)
         question = _("End “{job}” and everything that it started?").format(job=named)
         if await self.push_screen_wait(SureScreen(question, _("end it"))):
-            await tab.session.end_job(int(chosen))
+            await tab.session.runtime.end_job(int(chosen))
             self.flash(_("Ended: {job}").format(job=named))
 
     # -- opening conversations -----------------------------------------------------------------------------------------

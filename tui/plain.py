@@ -97,8 +97,8 @@ async def run(options: argparse.Namespace) -> int:
                 workspace=options.workspace, title=options.title, repository=options.repo or ""
             )
         notice(f"conversation {session.info.id}")
-        if session.isolation == "none":
-            why = f": {session.why_open}" if session.why_open else ""
+        if session.runtime.isolation == "none":
+            why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
             notice(f"No isolation: the agent's commands run as you, on this machine{why}.")
         printer = _Printer(session, _print_json if options.json else _print_text)
         try:

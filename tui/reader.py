@@ -83,7 +83,7 @@ class Reader:
         session.attended = True
         opened = _("Handloom. Model: {model}. Folder: {folder}.")
         self._say(opened.format(model=session.model_name, folder=session.info.workspace))
-        if session.isolation == "none":
+        if session.runtime.isolation == "none":
             self._say(_("No isolation: the agent's commands run as you, on this machine."))
         for envelope in await session.stream.page(limit=RECALLED):
             self._say(*spoken(envelope))

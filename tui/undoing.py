@@ -68,16 +68,16 @@ class Undoing(_App):
         from tui.screens.undo import UndoScreen
 
         assert self.manager is not None
-        turns = await tab.session.turns()
+        turns = await tab.session.undoing.turns()
         if not turns:
             self.flash(_("There is nothing to undo yet."))
             return
         beside = await self.manager.at_work_beside(tab.session)
-        screen = UndoScreen(turns, tab.session.undo_preview, first=first, beside=beside)
+        screen = UndoScreen(turns, tab.session.undoing.preview, first=first, beside=beside)
         chosen = await self.push_screen_wait(screen)
         if chosen is None:
             return
-        done = await tab.session.undo(
+        done = await tab.session.undoing.undo(
             chosen.preview, chat=chosen.chat, files=chosen.files, overwrite=chosen.overwrite
         )  # fmt: skip
         prompt = self.workspace.prompt
@@ -91,7 +91,7 @@ class Undoing(_App):
         from tui.screens.undo import UndoScreen
 
         assert self.manager is not None
-        preview = await tab.session.redo_preview()
+        preview = await tab.session.undoing.preview_redo()
         said = await tab.event(preview.first)
         assert said is not None
 
@@ -103,7 +103,7 @@ class Undoing(_App):
         chosen = await self.push_screen_wait(UndoScreen(turns, again, beside=beside, redo=True))
         if chosen is None:
             return
-        done = await tab.session.redo(chosen.preview, overwrite=chosen.overwrite)
+        done = await tab.session.undoing.redo(chosen.preview, overwrite=chosen.overwrite)
         if done.done and self.current is tab and self.workspace.prompt.text == preview.text:
             self.workspace.prompt.take()
         self._tell(done, _("It is as it was before the undo. {files}."))
@@ -163,14 +163,14 @@ class Undoing(_App):
 
     async def consented(self, tab: ConversationTab) -> bool:
         """Whether a conversation may go on; of an imported one the user is asked, once."""
-        if not tab.session.needs_consent:
+        if not tab.session.consent.is_needed:
             return True
         question = _(
             "This conversation was imported from “{origin}”. Others wrote it, and the model will read all of it: it "
             "may hold words that are meant to mislead the agent. Go on with it?"
         )
-        asked = question.format(origin=sanitize_line(tab.session.origin, 60))
+        asked = question.format(origin=sanitize_line(tab.session.consent.origin, 60))
         if not await self.push_screen_wait(SureScreen(asked, _("go on"))):
             return False
-        await tab.session.consent()
+        await tab.session.consent.give()
         return True

@@ -25,7 +25,7 @@ from core.blobs import BlobRef
 from core.controller.halts import HaltKind
 from core.errors import CheckpointError, UsageError
 from core.events import Action, AgentState, CheckpointObservation, CmdRunAction, Envelope, MessageAction
-from core.listing import ConversationInfo
+from core.listing import IMPORT, ConversationInfo
 from core.llm.absent import AGAIN
 from core.manager import ConversationManager
 from core.session import AgentSession
@@ -298,7 +298,7 @@ async def _read_all(store: EventStore, conversation_id: str) -> list[Envelope]:
 
 
 def _folders(source: ConversationInfo, log: Sequence[Envelope]) -> tuple[str, ...]:
-    return folders_of(log, source.workspace, imported=source.origin == "import")
+    return folders_of(log, source.workspace, imported=source.origin == IMPORT)
 
 
 async def _as_at_the_beginning(

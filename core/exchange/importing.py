@@ -15,11 +15,9 @@ from pathlib import Path
 from core.exchange.conversation_in import clean
 from core.exchange.imported import Imported
 from core.exchange.reading import read
-from core.listing import NewConversation
+from core.listing import IMPORT, NewConversation
 from core.secrets import Masker
 from core.store import EventStore
-
-ORIGIN = "import"
 
 
 class _Stopped(Exception):
@@ -38,7 +36,7 @@ async def import_file(store: EventStore, path: Path, *, masker: Masker | None = 
         title=imported.title,
         workspace=imported.workspace,
         model=imported.model,
-        origin=ORIGIN,
+        origin=IMPORT,
         origin_of=clean(path.name),
         created_at=imported.created_at,
     )

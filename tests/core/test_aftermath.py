@@ -104,7 +104,7 @@ async def test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_h
         again = await manager.open(session.id)
         await rested(again)
         assert len(warnings(await again.stream.read())) == 1
-        assert len(await again.left_behind()) == 2, "the Sandbox screen has them still"
+        assert len(await again.runtime.left_behind()) == 2, "the Sandbox screen has them still"
 
 
 async def test_what_did_not_come_back_from_elsewhere_is_told_in_its_own_words(tmp_path: Path) -> None:

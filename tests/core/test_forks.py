@@ -105,7 +105,7 @@ async def test_a_fork_in_the_same_folder_finds_it_as_it_is(tmp_path: Path) -> No
         fork = await manager.fork(session.id, said(log)[0], copy_files=False)
         assert fork.info.workspace == session.info.workspace
         assert read(tmp_path / "workspace") == {"a": "2\n", "b": "2\n"}
-        preview = await fork.undo_preview()
+        preview = await fork.undoing.preview()
         assert preview.text == "one"
 
 
@@ -176,16 +176,16 @@ async def test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_
     async with manager_of(tmp_path) as manager:
         id = await imported(manager, tmp_path)
         session = await manager.open(id)
-        assert session.needs_consent
+        assert session.consent.is_needed
         before = await session.stream.read()
         for wish in (session.send("go"), session.queue("go"), session.resume(), session.run_command("ls")):
             with pytest.raises(ConsentError, match="was imported from"):
                 await wish
         assert await session.stream.read() == before, "nothing was said, nothing ran"
-        await session.consent()
+        await session.consent.give()
         await manager.close(id)
         session = await manager.open(id)
-        assert not session.needs_consent
+        assert not session.consent.is_needed
         await session.send("go")
         log = await rested(session)
         (consent,) = [e.event for e in log if isinstance(e.event, ConsentAction)]
@@ -228,7 +228,7 @@ async def test_an_imported_conversation_does_nothing_when_it_is_opened_however_i
         await opened.stream.settle()
         added = await opened.stream.read(after=len(log) + len(more) - 1)
         assert not [e for e in added if e.source is EventSource.AGENT and isinstance(e.event, Action)]
-        assert opened.needs_consent
+        assert opened.consent.is_needed
         assert not (tmp_path / "obeyed").exists()
         assert opened.state.agent_state is not AgentState.RUNNING
 
@@ -237,11 +237,11 @@ async def test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_f
     async with manager_of(tmp_path) as manager:
         id = await imported(manager, tmp_path)
         fork = await manager.fork(id, 5, copy_files=False)
-        assert (fork.needs_consent, fork.origin) == (True, "evil\x1b[2J.json")
+        assert (fork.consent.is_needed, fork.consent.origin) == (True, "evil\x1b[2J.json")
         earlier = await manager.fork(fork.id, 3, copy_files=False)
-        assert earlier.needs_consent
+        assert earlier.consent.is_needed
         with pytest.raises(ConsentError):
             await earlier.send("go")
-        await earlier.consent()
+        await earlier.consent.give()
         last = await manager.fork(earlier.id, earlier.stream.latest_id, copy_files=False)
-        assert not last.needs_consent
+        assert not last.consent.is_needed

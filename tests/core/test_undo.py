@@ -58,7 +58,7 @@ async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
         before, finished = read(workspace), session.state
-        preview = await session.undo_preview()
+        preview = await session.undoing.preview()
         assert preview.text == "two"
         shown = [(change.path, change.kind, change.added, change.removed) for change in preview.changes]
         assert shown == [
@@ -67,13 +67,13 @@ async def test_the_last_turn_is_taken_back_and_had_again(tmp_path: Path) -> None
             ("mine", ChangeKind.CREATED, 1, 0),
         ]
         assert read(workspace) == before, "a preview changes nothing"
-        assert (await session.undo(preview)).changed == 3
+        assert (await session.undoing.undo(preview)).changed == 3
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
         assert seen(await session.stream.read()) == ["one"]
-        assert [turn.text for turn in await session.turns()] == ["one"]
+        assert [turn.text for turn in await session.undoing.turns()] == ["one"]
         await is_consistent(session)
-        assert (await session.redo()).changed == 3
+        assert (await session.undoing.redo()).changed == 3
         assert read(workspace) == before
         assert session.state.agent_state is finished.agent_state is AgentState.FINISHED
         assert seen(await session.stream.read()) == ["one", "two"]
@@ -85,27 +85,27 @@ async def test_turn_after_turn_is_taken_back_and_had_again_in_the_other_order(tm
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
         at_the_end = read(workspace)
-        await session.undo()
+        await session.undoing.undo()
         before_two = read(workspace)
-        await session.undo()
+        await session.undoing.undo()
         assert read(workspace) == {"mine": "of the user"}
         assert session.state.first_said is None
         with pytest.raises(UsageError, match="nothing to undo"):
-            await session.undo()
-        await session.redo()
+            await session.undoing.undo()
+        await session.undoing.redo()
         assert read(workspace) == before_two
-        await session.redo()
+        await session.undoing.redo()
         assert read(workspace) == at_the_end
         with pytest.raises(UsageError, match="no undo to take back"):
-            await session.redo()
+            await session.undoing.redo()
         await is_consistent(session)
 
 
 async def test_several_turns_are_taken_back_at_once(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, tmp_path / "workspace")
-        *_, first = await session.turns()
-        await session.undo(first.id)
+        *_, first = await session.undoing.turns()
+        await session.undoing.undo(first.id)
         assert read(tmp_path / "workspace") == {"mine": "of the user"}
         assert seen(await session.stream.read()) == []
 
@@ -114,7 +114,7 @@ async def test_after_the_first_turn_the_next_message_is_greeted_again(tmp_path: 
     async with conversation(tmp_path, TURNS) as (session, _):
         await session.send("one")
         await rested(session)
-        await session.undo()
+        await session.undoing.undo()
         await session.send("anew")
         log = await rested(session)
         context = [e.event for e in View.of(log).events if e.event.kind == "recall"]
@@ -127,15 +127,15 @@ async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_te
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
         before = read(workspace)
-        await session.undo(files=False)
+        await session.undoing.undo(files=False)
         assert read(workspace) == before
         assert seen(await session.stream.read()) == ["one"]
-        await session.redo()
-        done = await session.undo(chat=False)
+        await session.undoing.redo()
+        done = await session.undoing.undo(chat=False)
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         assert seen(await session.stream.read()) == ["one", "two"]
         assert done.content == "[The user has undone your changes to these files: a, b, mine]"
-        await session.redo()
+        await session.undoing.redo()
         assert read(workspace) == before
         await is_consistent(session)
 
@@ -143,13 +143,13 @@ async def test_chat_alone_leaves_the_files_and_files_alone_leave_the_chat_but_te
 async def test_after_a_new_message_what_was_undone_stays_undone(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, tmp_path / "workspace")
-        await session.undo()
+        await session.undoing.undo()
         await session.send("three")
         log = await rested(session)
         assert seen(log) == ["one", "three", "Answer of the third turn."]
         with pytest.raises(UsageError, match="no undo to take back"):
-            await session.redo()
-        assert [turn.text for turn in await session.turns()] == ["three", "one"]
+            await session.undoing.redo()
+        assert [turn.text for turn in await session.undoing.turns()] == ["three", "one"]
 
 
 async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_otherwise(tmp_path: Path) -> None:
@@ -158,15 +158,15 @@ async def test_what_others_changed_is_named_and_left_alone_unless_the_user_says_
         await two_turns(session, workspace)
         (workspace / "a").write_text("edited by the user")
         (workspace / "notes").write_text("of the user alone")
-        preview = await session.undo_preview()
+        preview = await session.undoing.preview()
         assert (preview.disputed, preview.others) == (("a",), ("notes",))
-        await session.undo(preview)
+        await session.undoing.undo(preview)
         spared = {"a": "edited by the user", "notes": "of the user alone", "mine": "of the user"}
         assert read(workspace) == spared
-        await session.redo()
-        await session.undo(overwrite=True)
+        await session.undoing.redo()
+        await session.undoing.undo(overwrite=True)
         assert read(workspace) == {**spared, "a": "1\n"}
-        await session.redo()
+        await session.undoing.redo()
         assert read(workspace)["a"] == "edited by the user"
 
 
@@ -178,10 +178,10 @@ async def test_what_the_user_changed_between_turns_is_no_turns(tmp_path: Path) -
         (workspace / "between").write_text("of the user")
         await session.send("two")
         await rested(session)
-        *_, first = await session.turns()
-        preview = await session.undo_preview(first.id)
+        *_, first = await session.undoing.turns()
+        preview = await session.undoing.preview(first.id)
         assert [change.path for change in preview.changes] == ["a", "b"]
-        await session.undo(preview)
+        await session.undoing.undo(preview)
         assert read(workspace) == {"between": "of the user"}
 
 
@@ -196,8 +196,8 @@ async def test_what_the_agent_did_before_a_message_that_came_while_it_worked_is_
         await session.send("one more thing")
         (workspace / "go").touch()
         await rested(session)
-        *_, first = await session.turns()
-        preview = await session.undo_preview(first.id)
+        *_, first = await session.undoing.turns()
+        preview = await session.undoing.preview(first.id)
         assert "a" in [change.path for change in preview.changes]
         assert "a" not in preview.disputed
 
@@ -206,10 +206,10 @@ async def test_files_that_change_after_the_list_was_shown_stop_it(tmp_path: Path
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
         await two_turns(session, workspace)
-        preview = await session.undo_preview()
+        preview = await session.undoing.preview()
         (workspace / "a").write_text("meanwhile")
         before = read(workspace)
-        done = await session.undo(preview)
+        done = await session.undoing.undo(preview)
         assert not done.done
         assert "changed since the list was shown" in done.why
         assert read(workspace) == before
@@ -223,12 +223,12 @@ async def test_an_agent_at_work_is_stopped_first_by_the_user(tmp_path: Path) -> 
         await s.send("one")
         async with asyncio.timeout(20):
             await runtime.started.wait()
-        for wish in (s.undo_preview(), s.undo(), s.redo()):
+        for wish in (s.undoing.preview(), s.undoing.undo(), s.undoing.redo()):
             with pytest.raises(UsageError, match="Esc stops it"):
                 await wish
         await s.interrupt()
         await rested(s)
-        await s.undo()
+        await s.undoing.undo()
         assert seen(await s.stream.read()) == []
 
 
@@ -238,7 +238,7 @@ async def test_what_waits_for_a_yes_is_stopped_by_the_undo(tmp_path: Path) -> No
         await session.send("one")
         log = await rested(session)
         assert session.state.awaiting is not None
-        await session.undo()
+        await session.undoing.undo()
         assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
         assert not session.state.queue
         assert read(tmp_path / "workspace") == {}
@@ -253,11 +253,11 @@ async def test_where_there_are_no_checkpoints_the_chat_is_taken_back_alone(tmp_p
         session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, TURNS))
         await session.send("one")
         await rested(session)
-        preview = await session.undo_preview()
+        preview = await session.undoing.preview()
         assert (preview.changes, preview.why_no_files) == ((), NO_CHECKPOINTS)
         with pytest.raises(UsageError, match="checkpoints are switched off"):
-            await session.undo(chat=False)
-        await session.undo()
+            await session.undoing.undo(chat=False)
+        await session.undoing.undo()
         assert seen(await session.stream.read()) == []
         assert read(tmp_path / "workspace") == {"a": "1\n"}
 
@@ -293,7 +293,7 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
         await two_turns(session, workspace)
         with pytest.raises(asyncio.CancelledError):
-            await session.undo()
+            await session.undoing.undo()
     dies.clear()
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.open(session.id)
@@ -306,10 +306,10 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
             assert answer.event.why == INTERRUPTED
             assert read(workspace) == {"a": "2\n", "b": "2\n"}
             assert seen(log) == ["one", "two"]
-            await session.undo()
+            await session.undoing.undo()
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         assert seen(await session.stream.read()) == ["one"]
-        await session.redo()
+        await session.undoing.redo()
         assert read(workspace) == {"a": "2\n", "b": "2\n"}
         await is_consistent(session)
 
@@ -321,7 +321,7 @@ async def test_a_store_of_checkpoints_that_fails_is_told_and_nothing_is_undone(t
 
     async with conversation(tmp_path, TURNS, make=Failing) as (session, _):
         await two_turns(session, tmp_path / "workspace")
-        done = await session.undo()
+        done = await session.undoing.undo()
         assert (done.done, done.why) == (False, "No room. Make some.")
         assert seen(await session.stream.read()) == ["one", "two"]
         await is_consistent(session)
@@ -338,11 +338,11 @@ async def test_an_undo_outlives_a_restart(tmp_path: Path) -> None:
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
         await two_turns(session, workspace)
-        await session.undo()
+        await session.undoing.undo()
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.open(session.id)
         assert read(workspace) == {"a": "1\n", "mine": "of the user"}
         await is_consistent(session)
-        await session.redo()
+        await session.undoing.redo()
         assert read(workspace) == {"a": "2\n", "b": "2\n"}
         await is_consistent(session)

@@ -167,7 +167,12 @@ class SessionDouble:
         self.attended = False
         self.asleep = False
         self.runs_command = False
-        self.needs_consent = False
+        self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
+
+    @property
+    def runtime(self) -> SessionDouble:
+        """It is its own sandbox."""
+        return self
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)

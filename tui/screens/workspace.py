@@ -501,7 +501,7 @@ async def _follow_page(tab: ConversationTab) -> None:
     from tui.pictures import PictureError, decoded
 
     with suppress(UsageError):
-        async with aclosing(tab.session.watch_page()) as pages:
+        async with aclosing(tab.session.runtime.watch_page()) as pages:
             try:
                 async for page in pages:
                     try:
