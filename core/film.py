@@ -7,10 +7,12 @@ A scene costs a page and a few steps back by an index, never the history. Only r
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
 from core.events import Action, Envelope, LLMMetrics
@@ -76,7 +78,7 @@ class Film:
         """Read the time line. Raises StoreError."""
         timeline = await self.reader.timeline(self.conversation_id)
         self.times, self.turns = timeline.times, timeline.turns
-        self.offsets = offsets(timeline.times)
+        self.offsets = await asyncio.to_thread(offsets, timeline.times)
 
     @property
     def count(self) -> int:
@@ -189,11 +191,8 @@ class Film:
 
 def offsets(times: Sequence[float]) -> array[float]:
     """Seconds since the first event for each of these times, never falling."""
-    found, total = array("d", bytes(8 * len(times))), 0.0
-    for index in range(1, len(times)):
-        total += min(max(0.0, times[index] - times[index - 1]), LONGEST_GAP_S)
-        found[index] = total
-    return found
+    gaps = (min(max(0.0, after - before), LONGEST_GAP_S) for before, after in pairwise(times))
+    return array("d", accumulate(gaps, initial=0.0) if times else ())
 
 
 def _last(page: Sequence[Envelope], kinds: frozenset[str]) -> Envelope | None:

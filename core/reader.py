@@ -49,11 +49,10 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When the events of a conversation were written; the arrays are in the order of ids."""
+    """When the events of a conversation were written."""
 
-    ids: array[int]
     times: array[float]
-    """Seconds since 1970, UTC, to the millisecond. Clocks jump: they may go back."""
+    """Of each, in the order of ids: seconds since 1970, UTC, to the millisecond. Clocks jump: they may go back."""
     turns: array[int]
     """The ids of the user's messages."""
 
@@ -293,21 +292,20 @@ class EventReader:
         return None
 
     async def timeline(self, conversation_id: str) -> Timeline:
-        """When its events were written: about 1 s for a million of them."""
+        """When its events were written: about half a second for a million of them."""
         key = await self._key(conversation_id)
-        rows = await self._fetch(
-            "SELECT id, unixepoch(timestamp, 'subsec') FROM events WHERE conversation = ? ORDER BY id", (key,)
+        ((times,),) = await self._fetch(  # one row: to hand over a row for each event costs more than to read them
+            "SELECT group_concat(coalesce(unixepoch(timestamp, 'subsec'), 0))"
+            " FROM (SELECT timestamp FROM events WHERE conversation = ? ORDER BY id)",
+            (key,),
         )
         turns = await self._fetch(
             f"SELECT id FROM events WHERE conversation = ? AND kind IN ({schema.LANDMARK_LIST})"  # noqa: S608
             " AND kind = 'action:message' AND source = 'user' ORDER BY id",
             (key,),
         )
-        return Timeline(
-            array("q", (row[0] for row in rows)),
-            array("d", (row[1] for row in rows)),
-            array("q", (row[0] for row in turns)),
-        )
+        seconds = await asyncio.to_thread(lambda: array("d", map(float, times.split(",") if times else ())))
+        return Timeline(seconds, array("q", (row[0] for row in turns)))
 
     async def recorded(
         self, conversation_id: str, *, after: int = -1, before: int | None = None
