@@ -7,6 +7,7 @@ sandbox's launcher and the model host can use it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -45,11 +46,20 @@ class Masker:
             if longest_first
             else None
         )
+        written = {json.dumps(value, ensure_ascii=ascii)[1:-1] for value in longest_first for ascii in (True, False)}
+        self._find_json = re.compile("|".join(map(re.escape, sorted(written)))) if written else None
         self.longest = max((len(value.encode(errors="replace")) for value in longest_first), default=1)
         """Bytes of the longest secret; 1 where there is none."""
 
     def __bool__(self) -> bool:
         return self._find is not None
+
+    def may_mask(self, text: str) -> bool:
+        """Whether `mask` could change the value that this JSON text says; False is certain.
+
+        For texts of writers that escape what JSON demands and perhaps what is no ASCII, as `core.events.to_json` does.
+        """
+        return self._find_json is not None and self._find_json.search(text) is not None
 
     def mask_text(self, text: str) -> str:
         """The text without secrets; the same object where there are none."""

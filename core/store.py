@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from core.locks import ProcessMark
 from core.reader import EventReader
 from core.recordings import RecordedFrame, RecordedRow, rows_of
 from core.sqlite import aiosqlite, remedy, sqlite3
+from core.stored import StoredEvents
 from core.writer import (
     ADD_BLOB,
     ADD_EVENT,
@@ -207,14 +208,19 @@ class EventStore(EventReader):
     ) -> str:
         """Store a whole conversation, all of it or nothing; its id. Ids of `envelopes` are 0, 1, 2, ...
 
+        StoredEvents are stored as they are; of others the rows are made first, in a thread.
+
         Raises UsageError where the id is taken, StoreError, or ValueError for an event that is no JSON.
         """
-        rows, facts = await asyncio.to_thread(_rows_and_facts, envelopes)
+        if isinstance(envelopes, StoredEvents):
+            stored = envelopes
+        else:
+            stored = await asyncio.to_thread(StoredEvents, new.id, envelopes)
         frames = await asyncio.to_thread(rows_of, recorded)
         async with self._whole(new) as (connection, key):
             # Generators: the thread that writes makes the rows, not the loop.
-            await connection.executemany(ADD_EVENT, ((key, *row[1:]) for row in rows))
-            await connection.execute(NOTE_FACTS, facts.row(key))
+            await connection.executemany(ADD_EVENT, ((key, *row) for row in stored.rows))
+            await connection.execute(NOTE_FACTS, stored.facts.row(key))
             await connection.executemany(ADD_BLOB, ((key, *_blob_row(blob)) for blob in blobs))
             await connection.executemany(ADD_RECORDING, ((key, r.after, r.at.isoformat(), r.frames) for r in frames))
         return new.id
@@ -369,16 +375,6 @@ class EventStore(EventReader):
                     forgotten,
                 )
             after += _PIECE_EVENTS
-
-
-def _rows_and_facts(envelopes: Sequence[Envelope]) -> tuple[list[tuple[Any, ...]], Facts]:
-    """What `adopt` stores of a conversation's events, for a key that is not known yet."""
-    facts = Facts()
-    for envelope in envelopes:
-        facts = facts.after(envelope.event, envelope.source)
-    if envelopes and not facts.has_cost:
-        facts = replace(facts, has_cost=True, cost=None)  # nobody wrote down what it took
-    return [row_of_event(-1, 1, envelope) for envelope in envelopes], facts
 
 
 _PIECE = "SELECT id, body FROM events WHERE conversation = ? AND id >= ? ORDER BY id LIMIT ?"

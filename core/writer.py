@@ -357,9 +357,10 @@ class EventWriter:
             self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
 
 
-def row_of_event(key: int, token: int, envelope: Envelope) -> tuple[Any, ...]:
-    """The values of `ADD_EVENT`. Raises ValueError for an event that is no JSON."""
-    body = pack(to_json(envelope_to_dict(envelope, derived=False)))
+def row_of_event(key: int, token: int, envelope: Envelope, body: str | bytes | None = None) -> tuple[Any, ...]:
+    """The values of `ADD_EVENT`; `body` is the packed form, where it is there. Raises ValueError: it is no JSON."""
+    if body is None:
+        body = pack(to_json(envelope_to_dict(envelope, derived=False)))
     timestamp, source = envelope.timestamp.isoformat(), envelope.source.value
     return key, envelope.id, timestamp, source, envelope.cause, kind_of(envelope.event), token, body
 

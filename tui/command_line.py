@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "asciicast")
+FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "openhands-sdk", "asciicast")
 """What can be written; `core.exchange.formats` has them, and a test holds that these are they."""
 STATES = ("waits", "finished", "error", "stopped", "running")
 """The states by which conversations are listed; `tui.sessions.chips` knows what they mean, and a test that it does."""

@@ -120,6 +120,7 @@ def abouts() -> dict[str, str]:
         "html": _("a page that replays in a browser"),
         "markdown": _("a document for people"),
         "openhands-events": _("the event files of OpenHands, zipped"),
+        "openhands-sdk": _("the event files of the OpenHands SDK, zipped"),
         "asciicast": _("the terminal, for asciinema"),
     }
 

@@ -5,8 +5,8 @@
     recordings.jsonl    {"after": n, "at": iso, "cause": n, "data": base64} a line; "is_echo" where it was typed
     blobs/<sha256>.png  the pictures to which events refer
 
-The same conversation makes the same bytes: members have one fixed time and an order that follows from the events.
-Blobs come as they are first named; events and recordings wait in a file without a name until the end.
+The same conversation makes the same bytes: members have an order that follows from the events. Blobs come as they are
+first named; events and recordings wait until the end.
 """
 
 from __future__ import annotations
@@ -14,37 +14,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shutil
-import tempfile
 import zipfile
-from contextlib import ExitStack, suppress
 from typing import BinaryIO
 
 from core.blobs import Blob
 from core.events import envelope_to_dict, to_json
 from core.exchange.pages import Page, Told
+from core.exchange.zipped import Part, Zipped
 from core.listing import ConversationInfo
 from core.recordings import RecordedFrame
 
 FORMAT, VERSION = "handloom-archive", 1
-TIME = (1980, 1, 1, 0, 0, 0)
-"""The first that a zip can say; ours are in the events."""
 SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/bmp": "bmp"}
-
-
-class _Part:
-    """A member that grows while others are written."""
-
-    def __init__(self, scratch: ExitStack) -> None:
-        self.file = scratch.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 -- the stack closes it
-        self.digest = hashlib.sha256()
-        self.count = 0
-
-    def add(self, line: str) -> None:
-        data = f"{line}\n".encode()
-        self.file.write(data)
-        self.digest.update(data)
-        self.count += 1
 
 
 class Writer:
@@ -52,9 +33,8 @@ class Writer:
 
     def __init__(self, out: BinaryIO, told: Told) -> None:
         self._told = told
-        self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
-        told.scratch.callback(self._close)
-        self._events, self._recordings = _Part(told.scratch), _Part(told.scratch)
+        self._zip = Zipped(out, told.scratch)
+        self._events, self._recordings = Part(told.scratch), Part(told.scratch)
         self._digests: dict[str, str] = {}
         self._blobs: set[str] = set()
 
@@ -73,15 +53,13 @@ class Writer:
         self._blobs.add(blob.ref.digest)
         name = f"blobs/{blob.ref.digest}.{SUFFIXES.get(blob.ref.media_type, 'bin')}"
         self._digests[name] = hashlib.sha256(blob.data).hexdigest()
-        self._zip.writestr(member(name, zipfile.ZIP_STORED), blob.data)
+        self._zip.add(name, blob.data, zipfile.ZIP_STORED)
 
     def end(self) -> None:
         """Write events and recordings, then the description of all."""
         for name, part in (("events.jsonl", self._events), ("recordings.jsonl", self._recordings)):
             self._digests[name] = part.digest.hexdigest()
-            part.file.seek(0)
-            with self._zip.open(member(name), "w", force_zip64=True) as copy:
-                shutil.copyfileobj(part.file, copy, 1 << 20)
+            self._zip.add_part(name, part)
         counts = {"events": self._events.count, "blobs": len(self._blobs), "recordings": self._recordings.count}
         about = {
             "format": FORMAT,
@@ -90,13 +68,8 @@ class Writer:
             "counts": counts,
             "sha256": dict(sorted(self._digests.items())),
         }
-        self._zip.writestr(member("handloom.json"), json.dumps(about, indent=2) + "\n")
-        self._zip.close()
-
-    def _close(self) -> None:
-        """Let go of the output where the export failed: a zip would write its end into it whenever it is collected."""
-        with suppress(OSError, ValueError):
-            self._zip.close()
+        self._zip.add("handloom.json", json.dumps(about, indent=2) + "\n")
+        self._zip.end()
 
 
 def info_to_dict(info: ConversationInfo) -> dict[str, str]:
@@ -122,12 +95,3 @@ def _frame_to_dict(recorded: RecordedFrame) -> dict[str, object]:
     if frame.is_echo:
         data["is_echo"] = True
     return data
-
-
-def member(name: str, method: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
-    """The head of a member that says nothing of when and where it was made."""
-    info = zipfile.ZipInfo(name, TIME)
-    info.compress_type = method
-    info.external_attr = 0o600 << 16
-    info.create_system = 3  # or the bytes would tell on which system it was made
-    return info

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from core.blobs import TYPES, Blob, BlobRef, pictures_of
-from core.events import Envelope, TerminalOutput
+from core.blobs import TYPES, Blob, BlobRef
+from core.events import TerminalOutput
 from core.exchange import bounded_json
 from core.exchange.bounded_json import MAX_VALUE_BYTES, Fault
 from core.exchange.conversation_in import MAX_TITLE_CHARS, clean
@@ -51,7 +51,7 @@ def from_archive(tree: Tree, numbering: Numbering) -> Imported:
     blobs = dict(_blobs(tree, digests))
     recorded = list(_recorded(tree, digests, len(envelopes), numbering))
     _check_counts(_object(about, "counts"), len(envelopes), len(blobs), len(recorded))
-    missing = _references(envelopes) - blobs.keys() - numbering.blobs.keys()
+    missing = numbering.references - blobs.keys() - numbering.blobs.keys()
     if missing:
         numbering.warnings.append(f"Pictures that are not in the archive: {len(missing)}.")
     mask = numbering.masker.mask_text
@@ -182,11 +182,6 @@ def _check_counts(counts: JsonObject, events: int, blobs: int, recorded: int) ->
     for name, found in (("events", events), ("blobs", blobs), ("recordings", recorded)):
         if counts.get(name) != found:
             raise Fault(f"it should count {found} {name}", DESCRIPTION, _DAMAGED)
-
-
-def _references(envelopes: list[Envelope]) -> set[str]:
-    found = (BlobRef.parse(url) for envelope in envelopes for url in pictures_of(envelope.event))
-    return {ref.digest for ref in found if ref is not None}
 
 
 def _object(about: JsonObject, key: str) -> JsonObject:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from core.blobs import put_in
 from core.events import Envelope, envelope_to_dict
-from core.exchange.imported import KEY, JsonObject, as_it_came, origin_of
+from core.exchange.imported import KEY, JsonObject, as_it_came, origin_of, origins_of
 from core.exchange.pages import Page
 from core.exchange.sdk_in import is_sdk_event
 
@@ -18,26 +18,26 @@ PLACE = ("id", "cause", "conversation_id")
 """What is the log's own, and not put back."""
 
 
-def as_v0(envelope: Envelope, page: Page) -> JsonObject:
-    """The V0 form, as OpenHands V0 reads it."""
-    form, origin = _form(envelope, page)
-    if not origin:
+def whole(envelope: Envelope, page: Page) -> Envelope:
+    """The event with its pictures in it."""
+    return replace(envelope, event=put_in(envelope.event, dict(page.blobs))) if envelope.event.pictures else envelope
+
+
+def as_v0(envelope: Envelope, page: Page, *, carries: bool = False) -> JsonObject:
+    """The V0 form, as OpenHands V0 reads it. With `carries`, the original of an event of the SDK goes along."""
+    form = envelope_to_dict(whole(envelope, page))
+    if not origin_of(form):
         return form
     came = as_it_came(form)
     if is_sdk_event(came):
-        return {key: value for key, value in form.items() if key != KEY}
-    place = {key: value for key, value in (origin.get("place") or {}).items() if key not in PLACE}
+        return form if carries else {key: value for key, value in form.items() if key != KEY}
+    place = {key: value for key, value in (origin_of(form).get("place") or {}).items() if key not in PLACE}
     return {**came, **place, **{key: form[key] for key in PLACE if key in form}}
 
 
-def as_sdk(envelope: Envelope, page: Page) -> JsonObject | None:
-    """The event of the SDK that it was made from; None where it comes from elsewhere."""
-    form, origin = _form(envelope, page)
-    came = as_it_came(form) if origin else None
-    return came if is_sdk_event(came) else None
-
-
-def _form(envelope: Envelope, page: Page) -> tuple[JsonObject, JsonObject]:
-    event = put_in(envelope.event, dict(page.blobs)) if envelope.event.pictures else envelope.event
-    form = envelope_to_dict(replace(envelope, event=event))
-    return form, origin_of(form)
+def as_sdk(envelope: Envelope) -> JsonObject | None:
+    """The event of the SDK that it was made from, however often it was imported since; None for any other."""
+    for origin in origins_of(envelope_to_dict(envelope)):
+        if is_sdk_event(origin.get("original")):
+            return dict(origin["original"])
+    return None

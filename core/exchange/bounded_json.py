@@ -217,8 +217,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise Fault(f"the key {_shown(counted.most_common(1)[0][0])} stands twice in one object")
     if len(found) > MAX_KEYS:
         raise Fault(f"one object has {len(found):,} keys, and more than {MAX_KEYS:,} are not read")
+    if "".join(found).isascii():
+        return found
     for key in found:
-        if not key.isascii() and not _is_encodable(key):
+        if not _is_encodable(key):
             raise Fault(f"half of a pair of code units stands alone in the key {_shown(key)}")
     return found
 
@@ -236,8 +238,7 @@ def _constant(name: str) -> Any:
 
 
 def _integer(digits: str) -> int:
-    count = len(digits.removeprefix("-"))
-    if count > MAX_DIGITS:
+    if len(digits) > MAX_DIGITS and (count := len(digits.removeprefix("-"))) > MAX_DIGITS:
         raise Fault(f"a whole number has {count:,} digits, and more than {MAX_DIGITS} are not read")
     return int(digits)
 

@@ -2,7 +2,7 @@
 
     trajectory          [{...}, ...], or objects one behind another, as `handloom run --json` prints them
     folder of V0        events/0.json, events/1.json, ... and metadata.json beside them
-    folder of the SDK   events/event-00000-<id>.json, ... and base_state.json beside them
+    folder of the SDK   events/event-00000-<id>.json, ... and base_state.json beside them; v0.jsonl where we wrote it
 
 The numbers in the names of the files give the order. Caches, locks and pickles of OpenHands hold nothing that the
 events do not; they are left alone, and never unpickled.
@@ -10,15 +10,17 @@ events do not; they are left alone, and never unpickled.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from core.exchange import bounded_json, sdk_in
+from core.exchange import bounded_json, sdk_beside, sdk_in
 from core.exchange.bounded_json import Fault
 from core.exchange.imported import Imported, JsonObject
 from core.exchange.numbering import Numbering
+from core.exchange.sdk_beside import Beside
 from core.exchange.sources import MAX_EVENTS_BYTES, Tree
 
 MAX_TITLE_CHARS = 200
@@ -27,7 +29,7 @@ _SDK_NAME = re.compile(r"event[-_](\d{5,9})[-_]([0-9A-Za-z-]{1,64})\.json")
 _BESIDE = {"openhands": ("metadata.json", "metadata"), "openhands-sdk": ("base_state.json", "base_state")}
 _LEFT_ALONE = re.compile(
     r"(event_cache/.*|(events/)?\.eventlog.*|.*\.(pkl|lock|marker)|base_state\.json|metadata\.json|meta\.json"
-    r"|llm_registry\.json|conversation_stats\.json|observations/.*)"
+    r"|llm_registry\.json|conversation_stats\.json|v0\.jsonl|observations/.*)"
 )
 _SHOWN_NAMES = 3
 
@@ -51,8 +53,13 @@ def from_trajectory(data: bytes, numbering: Numbering) -> Imported:
     return from_events(events, numbering)
 
 
-def from_events(events: Sequence[Any], numbering: Numbering, beside: JsonObject | None = None) -> Imported:
-    """The conversation of events of either vocabulary; `beside` is what the folder holds beside them. Raises Fault."""
+def from_events(
+    events: Sequence[Any], numbering: Numbering, beside: JsonObject | None = None, ours: Beside | None = None
+) -> Imported:
+    """The conversation of events of either vocabulary. Raises Fault.
+
+    `beside` is what the folder holds beside them, and `ours` what we wrote there where they were exported from here.
+    """
     is_sdk = bool(events) and all(map(sdk_in.is_sdk_event, events))
     format = "openhands-sdk" if is_sdk else "openhands"
     about: JsonObject = {} if beside is None else {_BESIDE[format][1]: beside}
@@ -60,17 +67,21 @@ def from_events(events: Sequence[Any], numbering: Numbering, beside: JsonObject 
         about["conversation_id"] = id
         events = [{key: value for key, value in event.items() if key != "conversation_id"} for event in events]
     if is_sdk:
-        envelopes = numbering.envelopes(sdk_in.as_v0(events), events, about)
+        forms = ours.forms if ours else {}
+        known = [forms.get(place, form) for place, form in enumerate(sdk_in.as_v0(events))]
+        originals = [None if place in forms else event for place, event in enumerate(events)]
+        envelopes = numbering.envelopes(known, originals, about)
         if sdk_in.has_branches(events):
             numbering.warnings.append("The conversation has branches; all of their events are here, one after another.")
     else:
         envelopes = numbering.envelopes(events, about=about)
+    told = _told(beside or {}, ours)
     return Imported(
         format=format,
-        title=numbering.masker.mask_text(_title(beside or {})),
-        workspace=numbering.masker.mask_text(_workspace(beside or {})),
-        model=_model(beside or {}, events),
-        created_at=_created_at(beside or {}, numbering) or envelopes[0].timestamp,
+        title=numbering.masker.mask_text(_title(told)),
+        workspace=numbering.masker.mask_text(_workspace(told)),
+        model=_model(told, events),
+        created_at=_created_at(told, numbering) or envelopes[0].timestamp,
         envelopes=envelopes,
         blobs=list(numbering.blobs.values()),
         warnings=numbering.warnings,
@@ -107,12 +118,14 @@ def event_files(tree: Tree) -> EventFiles | None:
 
 def from_folder(tree: Tree, files: EventFiles, numbering: Numbering) -> Imported:
     """The conversation in a folder of event files. Raises Fault, with the name of the file that is wrong."""
-    events, size = [], 0
+    events, digests, size = [], [], 0
+    is_ours = sdk_beside.NAME in tree.names() and files.format == "openhands-sdk"
     for name in files.names:
         numbering.check()
-        event, its_size = _one(tree, name)
+        event, data = _one(tree, name)
         events.append(event)
-        size += its_size
+        digests.append(hashlib.sha256(data).hexdigest() if is_ours else "")
+        size += len(data)
         if size > MAX_EVENTS_BYTES:
             raise Fault(f"its events are more than {MAX_EVENTS_BYTES / 1e6:.0f} MB, and more is not read")
     if len({sdk_in.is_sdk_event(event) for event in events}) > 1:
@@ -131,7 +144,10 @@ def from_folder(tree: Tree, files: EventFiles, numbering: Numbering) -> Imported
         numbering.warnings.append(f"Files that are no events were left out: {shown}{more}.")
     if files.format == "openhands":
         _by_file(events, files, numbering)
-    return from_events(events, numbering, beside)
+    ours = sdk_beside.read(tree, events, digests, numbering.check) if is_ours else None
+    if ours is not None and ours.stale:
+        numbering.warnings.append(f"Events that were changed since their export, read as they are: {ours.stale}.")
+    return from_events(events, numbering, beside, ours)
 
 
 def _by_file(events: Sequence[Any], files: EventFiles, numbering: Numbering) -> None:
@@ -142,15 +158,25 @@ def _by_file(events: Sequence[Any], files: EventFiles, numbering: Numbering) -> 
             return
 
 
-def _one(tree: Tree, name: str) -> tuple[Any, int]:
-    """The JSON value in a file, and how many bytes it took."""
+def _one(tree: Tree, name: str) -> tuple[Any, bytes]:
+    """The JSON value in a file, and its bytes."""
     try:
         data = bounded_json.as_utf8(tree.read(name, bounded_json.MAX_VALUE_BYTES))
-        return bounded_json.parse(data), len(data)
+        return bounded_json.parse(data), data
     except Fault as fault:
         if name not in fault.where:
             fault.where = f"{name}, {fault.where}" if fault.where else name
         raise
+
+
+def _told(beside: JsonObject, ours: Beside | None) -> JsonObject:
+    """What a folder says of the conversation; what we wrote goes before what the SDK did."""
+    if ours is None:
+        return beside
+    told = {"title": "title", "model": "llm_model", "created_at": "created_at"}
+    said = {name: ours.told[key] for key, name in told.items() if key in ours.told}
+    folder = {"workspace": {"working_dir": ours.told["workspace"]}} if "workspace" in ours.told else {}
+    return {**beside, **said, **folder}
 
 
 def _title(beside: JsonObject) -> str:

@@ -1,25 +1,24 @@
-"""The folder of event files of OpenHands, zipped: those of V0, and those of the SDK for events that came from it.
+"""The folder of event files of OpenHands V0, zipped.
 
-    events/<id>.json                  one event of V0; metadata.json beside the folder
-    events/event-<number>-<id>.json   one event of the SDK as it was imported; base_state.json beside the folder
+    events/<id>.json    one event; what came from the SDK carries its original along
+    metadata.json       beside the folder
 
 The same conversation makes the same bytes. The list of names is kept to the end, as every zip has it there.
 """
 
 from __future__ import annotations
 
-import re
-import zipfile
-from contextlib import suppress
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from core.events import Envelope, envelope_to_dict, to_json
-from core.exchange.archive import member
-from core.exchange.as_v0 import as_sdk, as_v0
-from core.exchange.imported import JsonObject, origin_of
+from core.exchange.as_v0 import as_v0
+from core.exchange.imported import JsonObject, origins_of
 from core.exchange.pages import Page, Told
+from core.exchange.sources import MAX_ENTRIES
+from core.exchange.zipped import Zipped
+from core.listing import ConversationInfo
 
-_STRANGE = re.compile(r"[^0-9A-Za-z-]")
+MANY = f"It has more than {MAX_ENTRIES:,} files: unpack it before you import it again."
 
 
 class Writer:
@@ -27,42 +26,33 @@ class Writer:
 
     def __init__(self, out: BinaryIO, told: Told) -> None:
         self._told = told
-        self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
-        told.scratch.callback(self._close)
-        self._beside: tuple[str, JsonObject] | None = None
+        self._zip = Zipped(out, told.scratch)
+        self._beside: JsonObject | None = None
 
     def take(self, page: Page) -> None:
         """Write the next events, each into its own member."""
         for envelope in page.events:
-            original = as_sdk(envelope, page)
             if envelope.id == 0:
-                self._beside = self._found_beside(envelope, is_sdk=original is not None)
-            if original is None:
-                self._add(f"events/{envelope.id}.json", as_v0(envelope, page))
-            else:
-                name = _STRANGE.sub("", str(original.get("id", "")))[:64] or "0"
-                self._add(f"events/event-{envelope.id:05d}-{name}.json", original)
+                self._beside = lay_beside(envelope, "metadata") or _metadata(self._told.info)
+            self._zip.add(f"events/{envelope.id}.json", to_json(as_v0(envelope, page, carries=True)))
 
     def end(self) -> None:
         """Write what lies beside the events."""
         if self._beside is not None:
-            self._add(*self._beside)
-        self._zip.close()
+            self._zip.add("metadata.json", to_json(self._beside))
+        if self._zip.count > MAX_ENTRIES:
+            self._told.note(MANY)
+        self._zip.end()
 
-    def _found_beside(self, first: Envelope, *, is_sdk: bool) -> tuple[str, JsonObject] | None:
-        about = origin_of(envelope_to_dict(first)).get("about") or {}
-        name = "base_state" if is_sdk else "metadata"
-        found = about.get(name)
+
+def lay_beside(first: Envelope, name: str) -> JsonObject | None:
+    """What lay beside the events under that name when a conversation with this first event was imported."""
+    for origin in origins_of(envelope_to_dict(first)):
+        found: Any = (origin.get("about") or {}).get(name)
         if isinstance(found, dict):
-            return f"{name}.json", found
-        info = self._told.info
-        made = {"conversation_id": info.id, "title": info.title, "created_at": info.created_at.isoformat()}
-        return None if is_sdk else ("metadata.json", made)
+            return found
+    return None
 
-    def _add(self, name: str, value: JsonObject) -> None:
-        self._zip.writestr(member(name), to_json(value))
 
-    def _close(self) -> None:
-        """Let go of the output where the export failed: a zip would write its end into it whenever it is collected."""
-        with suppress(OSError, ValueError):
-            self._zip.close()
+def _metadata(info: ConversationInfo) -> JsonObject:
+    return {"conversation_id": info.id, "title": info.title, "created_at": info.created_at.isoformat()}

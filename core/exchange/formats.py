@@ -53,6 +53,14 @@ _ROWS = (
         is_text=False,
         has_pictures=True,
     ),
+    Format(
+        "openhands-sdk",
+        ".zip",
+        "the event files of the OpenHands SDK, zipped",
+        "core.exchange.sdk_files",
+        is_text=False,
+        has_pictures=True,
+    ),
     Format("asciicast", ".cast", "the terminal, for asciinema", "core.exchange.asciicast", has_recordings=True),
 )
 FORMATS = {row.name: row for row in _ROWS}

@@ -12,13 +12,13 @@ lost and an export can put it back:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from core.blobs import Blob
-from core.events import Envelope
+from core.events import Envelope, to_json
 from core.recordings import RecordedFrame
 
 KEY = "imported"
@@ -27,6 +27,7 @@ OPAQUE = "imported"
 
 JsonObject = dict[str, Any]
 _ORIGIN = {"place", "parts", "original", "about", "before"}
+_PLAIN = {str, int, float, bool, type(None)}
 _ABSENT = object()
 
 
@@ -41,7 +42,7 @@ class Imported:
     """The folder as the file names it; it may be of another machine, and nothing says that it is here."""
     model: str
     created_at: datetime
-    envelopes: list[Envelope]
+    envelopes: Sequence[Envelope]
     """Ids start at 0 and have no gaps; pictures are references to `blobs`."""
     blobs: list[Blob] = field(default_factory=list)
     recorded: list[RecordedFrame] = field(default_factory=list)
@@ -52,6 +53,14 @@ class Imported:
 def origin_of(form: Mapping[str, Any]) -> JsonObject:
     """What an event's V0 form says of where it comes from; empty for one that was made here."""
     return dict(form[KEY]) if is_origin(form.get(KEY)) else {}
+
+
+def origins_of(form: Mapping[str, Any]) -> Iterator[JsonObject]:
+    """What an event's V0 form says of where it comes from, import by import, the latest first."""
+    said: Any = form.get(KEY)
+    while is_origin(said):
+        yield dict(said)
+        said = said.get("before")
 
 
 def is_origin(value: Any) -> bool:
@@ -92,6 +101,8 @@ def lost(was: Mapping[str, Any], kept: Mapping[str, Any]) -> JsonObject:
     found: JsonObject = {}
     for key, value in was.items():
         other = kept.get(key, _ABSENT)
+        if type(value) is type(other) and value == other and (type(value) in _PLAIN or _says(value) == _says(other)):
+            continue  # the quick way for nearly all of them
         if isinstance(value, dict) and value and isinstance(other, dict):
             if below := lost(value, other):
                 found[key] = below
@@ -100,10 +111,17 @@ def lost(was: Mapping[str, Any], kept: Mapping[str, Any]) -> JsonObject:
     return found
 
 
+def _says(value: Any) -> str:
+    """The JSON of a value: of two that are equal, it tells 1 from true."""
+    return to_json(value)
+
+
 def is_same(one: Any, other: Any) -> bool:
     """Whether two JSON values say the same; 1 and 1.0 do, 1 and true do not."""
     if type(one) is type(other) and not isinstance(one, dict | list):
         return bool(one == other)
+    if one != other:
+        return False
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(is_same(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):

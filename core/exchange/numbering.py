@@ -15,21 +15,26 @@ from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Any
 
-from core.blobs import Blob, put_in, take_out
+from pydantic import JsonValue
+
+from core.blobs import Blob, BlobRef, pictures_of, put_in, take_out
 from core.events import (
     CheckpointObservation,
     CondensationAction,
     Envelope,
+    Event,
     EventFormatError,
     EventSource,
     UnknownAction,
     UnknownObservation,
-    envelope_from_dict,
     envelope_to_dict,
+    event_from_dict,
+    to_json,
 )
 from core.exchange.bounded_json import Fault
 from core.exchange.imported import KEY, OPAQUE, JsonObject, is_origin, is_same, lost
 from core.secrets import Masker
+from core.stored import StoredEvents
 from core.stream import is_field
 
 FUTURE = timedelta(days=1)
@@ -43,7 +48,10 @@ _NOTHING_FORGOTTEN: JsonObject = {
 }
 _Pair = tuple[JsonObject, JsonObject | None]
 """An event in V0 form, and its original where that is another one."""
+_SOURCES = {source.value: source for source in EventSource}
+_DERIVED = ("message", "success", "conversation_id")
 _PLACE = ("id", "timestamp", "source", "cause", "conversation_id")
+_NOT_INNER = {*_PLACE, KEY}
 _TELL = {
     "time": "Events without a time that can be read, which got that of the event before: {count}.",
     "future": "Events with a time in the future, which got the time of the import: {count}.",
@@ -65,6 +73,8 @@ class Numbering:
     check: Callable[[], None] = lambda: None
     """Called for each event; raises where the user wants it to end."""
     blobs: dict[str, Blob] = field(default_factory=dict)
+    references: set[str] = field(default_factory=set)
+    """Digests of the pictures to which the events refer."""
     warnings: list[str] = field(default_factory=list)
     _counts: Counter[str] = field(default_factory=Counter)
     _is_sorted: bool = False
@@ -73,22 +83,25 @@ class Numbering:
     """Where events of an id of the file are here, in order; more than one where the id stood twice."""
 
     def envelopes(
-        self, forms: Sequence[Any], originals: Sequence[JsonObject] = (), about: JsonObject | None = None
-    ) -> list[Envelope]:
-        """The events in their order. Raises Fault.
+        self, forms: Sequence[Any], originals: Sequence[JsonObject | None] = (), about: JsonObject | None = None
+    ) -> StoredEvents:
+        """The events in their order, each packed as soon as it is made. Raises Fault.
 
-        `originals` are the same events in another vocabulary, one for each form, and `about` is what lay beside them;
-        both are carried along.
+        `originals` are the same events in another vocabulary, one for each form or None where the form is all there is,
+        and `about` is what lay beside them; both are carried along.
         """
         for number, form in enumerate(forms, 1):
             if not isinstance(form, dict) or not ("action" in form or "observation" in form):
                 raise Fault("it is no event: one has the key 'action' or the key 'observation'", f"value {number}")
         if not forms:
             raise Fault("there is no event in it")
-        found: list[Envelope] = []
+        found = StoredEvents(self.conversation_id)
+        before: datetime | None = None
         for id, pair in enumerate(self._ordered(list(zip_longest(forms, originals)))):
             self.check()
-            found.append(self._envelope(id, pair, found[-1].timestamp if found else None, None if id else about))
+            envelope, form = self._made(id, pair, before, None if id else about)
+            found.add(envelope, form)
+            before = envelope.timestamp
         self.warnings += [text.format(count=self._counts[what]) for what, text in _TELL.items() if self._counts[what]]
         return found
 
@@ -120,44 +133,48 @@ class Numbering:
             self.warnings.append(f"Ids were missing; the {len(ordered)} events are numbered from 0.")
         return ordered
 
-    def _envelope(self, id: int, pair: _Pair, before: datetime | None, about: JsonObject | None) -> Envelope:
+    def _made(
+        self, id: int, pair: _Pair, before: datetime | None, about: JsonObject | None
+    ) -> tuple[Envelope, JsonObject | None]:
+        """The event, and its stored form where that falls off on the way."""
         form, original = self._masked(pair) if self.masker else pair
-        placed = {
-            **form,
-            "id": id,
-            "timestamp": self._time(form.get("timestamp"), before).isoformat(),
-            "source": self._source(form.get("source")),
-            "cause": self._cause(form.get("cause"), id),
-        }
-        placed.pop("conversation_id", None)
-        earlier = placed.pop(KEY, _ABSENT)
+        at, source = self._time(form.get("timestamp"), before), self._source(form.get("source"))
+        cause, earlier = self._cause(form.get("cause"), id), form.get(KEY, _ABSENT)
+        inner = {key: value for key, value in form.items() if key not in _NOT_INNER}
         try:
-            envelope = self._understood(placed)
+            event, carried = _understood(inner)
         except EventFormatError:
             self._counts["opaque"] += 1
-            envelope = envelope_from_dict(_opaque(placed), self.conversation_id)
+            event, carried = event_from_dict(_opaque(inner))
             original, earlier = original or form, _ABSENT
+        envelope = Envelope(
+            conversation_id=self.conversation_id,
+            id=id,
+            timestamp=at,
+            source=source,
+            cause=cause,
+            event=event,
+            carried=carried,
+        )
         envelope = self._renamed(envelope, id)
-        provenance = {"original": original} if original else _provenance(form, envelope)
+        kept = None if original else envelope_to_dict(envelope)
+        provenance = {"original": original} if kept is None else _provenance(form, kept)
         if about:
             provenance["about"] = self.masker.mask(about)
         if earlier is not _ABSENT:
             provenance = {**provenance, "before": earlier} if provenance or not is_origin(earlier) else earlier
-        return self._without_pictures(_with(envelope, provenance) if provenance else envelope)
+        if provenance:
+            envelope = _with(envelope, provenance)
+        if not envelope.event.pictures:
+            return envelope, None if kept is None else _stored_form(kept, envelope)
+        return self._without_pictures(envelope), None
 
     def _masked(self, pair: _Pair) -> _Pair:
+        if not any(each and self.masker.may_mask(to_json(each)) for each in pair):
+            return pair
         form, original = (self.masker.mask(each, is_field=is_field) for each in pair)
         self._counts["secret"] += form is not pair[0] or original is not pair[1]
         return form, original
-
-    def _understood(self, placed: JsonObject) -> Envelope:
-        """The event as this version knows it. Raises EventFormatError where it does not."""
-        if "action" in placed and "observation" in placed:
-            raise EventFormatError("an action and an observation at once")
-        kind = placed.get("action", placed.get("observation"))
-        if not isinstance(kind, str) or not 0 < len(kind) <= MAX_KIND_CHARS or not kind.isprintable():
-            raise EventFormatError("a kind without a name")
-        return envelope_from_dict(placed, self.conversation_id)
 
     def _time(self, text: Any, before: datetime | None) -> datetime:
         try:
@@ -171,11 +188,11 @@ class Numbering:
             return self.now
         return found
 
-    def _source(self, name: Any) -> str:
-        if isinstance(name, str) and name in set(EventSource):
-            return name
+    def _source(self, name: Any) -> EventSource:
+        if isinstance(name, str) and name in _SOURCES:
+            return _SOURCES[name]
         self._counts["source"] += 1
-        return EventSource.ENVIRONMENT.value
+        return EventSource.ENVIRONMENT
 
     def _cause(self, cause: Any, id: int) -> int | None:
         if cause is None:
@@ -216,28 +233,50 @@ class Numbering:
         """Pictures beside the event; those whose URL would come back otherwise stay in it."""
         event, blobs = take_out(envelope.event)
         kept = {blob.ref.digest: blob for blob in blobs}
-        if event is envelope.event or put_in(event, kept) != envelope.event:
-            return envelope
-        self.blobs.update(kept)
-        return replace(envelope, event=event)
+        if event is not envelope.event and put_in(event, kept) == envelope.event:
+            self.blobs.update(kept)
+            envelope = replace(envelope, event=event)
+        references = map(BlobRef.parse, pictures_of(envelope.event))
+        self.references.update(ref.digest for ref in references if ref is not None)
+        return envelope
 
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _opaque(placed: JsonObject) -> JsonObject:
+def _understood(inner: JsonObject) -> tuple[Event, dict[str, JsonValue]]:
+    """The event as this version knows it, and what it does not know of it. Raises EventFormatError."""
+    if "action" in inner and "observation" in inner:
+        raise EventFormatError("an action and an observation at once")
+    kind = inner.get("action", inner.get("observation"))
+    if not isinstance(kind, str) or not 0 < len(kind) <= MAX_KIND_CHARS or not kind.isprintable():
+        raise EventFormatError("a kind without a name")
+    return event_from_dict(inner)
+
+
+def _opaque(inner: JsonObject) -> JsonObject:
     """The V0 form of an event that stands in for one that is not understood."""
-    branch = "action" if "action" in placed and "observation" not in placed else "observation"
-    return {**{key: placed[key] for key in _PLACE if key in placed}, branch: OPAQUE}
+    return {"action" if "action" in inner and "observation" not in inner else "observation": OPAQUE}
 
 
-def _provenance(form: JsonObject, envelope: Envelope) -> JsonObject:
-    """What of an event's form is not in the event, nor in its place."""
-    kept = envelope_to_dict(envelope)
+def _provenance(form: JsonObject, kept: JsonObject) -> JsonObject:
+    """What of the file's form is not in the form of the event here, nor in its place."""
     place = {key: form[key] for key in _PLACE if key in form and not is_same(form[key], kept.get(key, _ABSENT))}
     parts = lost({key: value for key, value in form.items() if key not in (*_PLACE, KEY)}, kept)
     return ({"place": place} if place else {}) | ({"parts": parts} if parts else {})
+
+
+def _stored_form(kept: JsonObject, envelope: Envelope) -> JsonObject | None:
+    """The form as `envelope_to_dict` has it without what is derived, from the one with it and what is carried.
+
+    None for an event of an unknown kind, of which nothing is derived.
+    """
+    if isinstance(envelope.event, UnknownAction | UnknownObservation):
+        return None
+    carried = envelope.carried
+    form = {key: value for key, value in kept.items() if key not in _DERIVED or key in carried}
+    return {**form, KEY: carried[KEY]} if KEY in carried else form
 
 
 def _with(envelope: Envelope, provenance: JsonObject) -> Envelope:

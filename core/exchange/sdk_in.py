@@ -164,7 +164,7 @@ def _observed(event: JsonObject, number: int, context: _Context) -> JsonObject |
     if seen.get("kind") == "MCPToolObservation":
         extras = {"name": _text(event, "tool_name")}
     content = seen.get("content", seen.get("output"))
-    return _answer(name, _content(content), event, context, number, **extras)
+    return _answer(name, _content(content), event, context, number) | {"extras": extras}
 
 
 def _printed(seen: JsonObject) -> tuple[str, JsonObject]:
@@ -237,9 +237,9 @@ def _action(kind: str, **args: Any) -> JsonObject:
     return {"action": kind, "args": args}
 
 
-def _answer(name: str, content: str, event: JsonObject, context: _Context, number: int, **extras: Any) -> JsonObject:
+def _answer(name: str, content: str, event: JsonObject, context: _Context, number: int) -> JsonObject:
     """An observation with its cause, which is the action of the same tool call."""
-    form: JsonObject = {"observation": name, "content": content, "extras": extras}
+    form: JsonObject = {"observation": name, "content": content, "extras": {}}
     cause = context.cause_of(event)
     if cause is not None and cause < number:
         form["cause"] = cause

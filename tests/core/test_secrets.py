@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from core.events import to_json
 from core.secrets import PLACEHOLDER, Masker, from_environment
 
 SECRET = "sk-very-secret-123"
@@ -23,6 +26,18 @@ def test_of_two_secrets_the_longer_one_wins() -> None:
 def test_a_value_without_secrets_comes_back_as_the_same_object() -> None:
     value = {"a": ["b", {"c": 1}]}
     assert Masker([SECRET]).mask(value) is value
+
+
+@pytest.mark.parametrize(
+    "secret", ["plain-words", 'with "quotes"', "back\\slash\t\n", "ключ-слово", "half \ud800 pair", "\x1b[31mred"]
+)
+def test_what_may_be_masked_is_seen_in_the_json_of_a_value(secret: str) -> None:
+    masker = Masker([secret, "another one"])
+    for value in ({"a": [f"x{secret}y"]}, {f"k{secret}": "\ud800"}, {"a": f"ü{secret}"}):
+        assert masker.mask(value) != value
+        assert masker.may_mask(to_json(value))
+    assert not masker.may_mask(to_json({"a": [secret[:-1], secret[1:], "ordinary"]}))
+    assert not Masker().may_mask(to_json({"a": secret}))
 
 
 def test_fields_with_values_of_our_own_are_not_touched() -> None:
