@@ -35,7 +35,7 @@ from core.errors import ConfigurationError, ModelError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
-from core.listing import ConversationFilter, ConversationInfo, NewConversation
+from core.listing import FORK, ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel, models_of
 from core.llm.hosted import HostedLLM, ModelHost
@@ -244,12 +244,15 @@ class ConversationManager:
         if copy_files:
             checkpoints = await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id)
             workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
+        else:
+            await asyncio.to_thread(self._workspace_of, info)
         title = fork_title(info.title or info.first_line)
-        new = NewConversation(id, title, workspace, info.model, "fork", info.id, event_id)
+        new = NewConversation(id, title, workspace, info.model, FORK, info.id, event_id, repository=info.repository)
         await self.store.fork(info.id, event_id, new, await still_to_ask(self.store, info, event_id))
         session = await self.open(id)
         if copy_files:
-            await session.stream.append(moved(session.runtime.working_dir), EventSource.ENVIRONMENT)
+            repository = Repository.parse(info.repository) if info.repository else None
+            await session.stream.append(moved(session.runtime.working_dir, repository), EventSource.ENVIRONMENT)
         return session
 
     async def at_work_beside(self, session: AgentSession) -> Sequence[str]:
