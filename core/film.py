@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from core.events import Action, Envelope, LLMMetrics
 from core.reader import EventFilter, EventReader
 from core.recordings import RecordedFrame
+from core.undone import undone_spans
 
 LONGEST_GAP_S = 3600.0
 """A longer gap is nobody's work: the next day, or a clock that jumped."""
@@ -30,6 +31,7 @@ MOST_SIGNS = 1000
 STATES = frozenset({"observation:agent_state_changed"})
 PAGES_SEEN = frozenset({"observation:browse"})
 PLANS = frozenset({"observation:task_tracking"})
+UNDOS = frozenset({"action:undo", "observation:undo"})
 PLANS_BACK = 20
 """Plans before the target that are told: since when a task stands as it does is told by the ones before."""
 TERMINAL_BYTES = 32 * 1024
@@ -53,7 +55,7 @@ class Scene:
     """What a screen needs to show a position: the last page before it, and what older pages say that still holds."""
 
     earlier: Sequence[Item]
-    """Pages seen, plans and bytes of the terminal from before the page, in their order."""
+    """Pages seen, plans, undos and bytes of the terminal from before the page, in their order."""
     page: Sequence[Item]
     """The last events up to the position, and the bytes between them."""
     state: Envelope | None
@@ -73,6 +75,8 @@ class Film:
         self.offsets: array[float] = array("d")
         self.turns: Sequence[int] = ()
         """The ids of the user's messages."""
+        self._undos: Sequence[Envelope] | None = None
+        """All undos and what became of them; None until somebody needs them."""
 
     async def open(self) -> None:
         """Read the time line. Raises StoreError."""
@@ -112,7 +116,7 @@ class Film:
         page = await self.reader.read(self.conversation_id, before=end, limit=PAGE, newest=True)
         first = page[0].id if page else 0
         items = _trimmed(await self.between(first - 1, end, page), TERMINAL_BYTES)
-        earlier = await self._earlier(first)
+        earlier = await self._earlier(first, page)
         printed = await self._printed_before(first, TERMINAL_BYTES - _bytes(items), begun=_is_begun(items, first))
         return Scene(
             earlier=_in_order([*earlier, *printed]),
@@ -121,19 +125,29 @@ class Film:
             spent=await self._spent(page),
         )
 
-    async def _earlier(self, before: int) -> list[Envelope]:
-        """The page that was seen last and the plans told before an event."""
+    async def _earlier(self, before: int, page: Sequence[Envelope]) -> list[Envelope]:
+        """The page that was seen last before an event, the plans told before it that stand after `page`, and undos."""
         found: list[Envelope] = []
         if before > 0 and (seen := await self.reader.latest(self.conversation_id, PAGES_SEEN, before)) is not None:
             found.append(seen)
-        end = before
+        end, undone = before, None
         for _number in range(PLANS_BACK):
             plan = await self.reader.latest(self.conversation_id, PLANS, end) if end > 0 else None
             if plan is None:
                 break
+            if undone is None:
+                undos = [undo for undo in await self._all_undos() if undo.id < before]
+                undone = undone_spans([*undos, *(each for each in page if each.event.kind == "undo")])
+                found += undos
             found.append(plan)
-            end = plan.id
+            end = min((span.start for span in undone if plan.id in span), default=plan.id)
         return found
+
+    async def _all_undos(self) -> Sequence[Envelope]:
+        """Read once, because that is a look at every event's kind."""
+        if self._undos is None:
+            self._undos = await self.reader.read(self.conversation_id, where=EventFilter(kinds=UNDOS))
+        return self._undos
 
     async def _printed_before(self, before: int, needed_bytes: int, *, begun: bool) -> list[Item]:
         """What the terminal printed before an event, back to so many bytes; outputs where it was not recorded.

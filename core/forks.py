@@ -17,12 +17,14 @@ from core.events import CheckpointObservation, ConsentAction, EventSource, Recal
 from core.listing import IMPORT, ConversationInfo
 from core.ports import Checkpoints
 from core.reader import EventFilter, EventReader
+from core.repository import Repository, folder_of
 from core.writer import Draft
 
 FOLDER = "workspaces"
 """In the home of Handloom: the folders that were made for forks."""
 MOVED = (
-    "This conversation was forked. Its workspace is a copy in {folder}, with the files as they were at this point. "
+    "This conversation was forked. Its workspace is a copy in {folder}, with the files as they were at this point, but "
+    "without what git ignores and without the history of git. "
     "Other paths above are those of the conversation that it comes from: do not use them."
 )
 _KEPT = EventFilter(kinds=frozenset({"observation:checkpoint"}))
@@ -62,11 +64,13 @@ def _make(folder: Path) -> None:
     folder.mkdir(mode=0o700)
 
 
-def moved(folder: str) -> RecallObservation:
-    """What the agent of a fork is told of its new folder."""
+def moved(folder: str, repository: Repository | None) -> RecallObservation:
+    """What the agent of a fork is told of its new folder, and of the `repository` that was chosen, which is in it."""
     return RecallObservation(
         recall_type=RecallType.WORKSPACE_CONTEXT,
         working_dir=folder,
+        repo_name=repository.name if repository else "",
+        repo_directory=folder_of(repository, folder) if repository else "",
         conversation_instructions=MOVED.format(folder=folder),
     )
 

@@ -12,6 +12,8 @@ from typing import Any
 
 IMPORT = "import"
 """The origin of a conversation that came from a file."""
+FORK = "fork"
+"""The origin of one that begins as another one was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class NewConversation:
     origin_event: int | None = None
     created_at: datetime | None = None
     """None: when it is stored."""
+    repository: str = ""
+    """As in ConversationInfo."""
 
 
 @dataclass(frozen=True, slots=True)

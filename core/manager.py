@@ -29,13 +29,14 @@ from core import collector, deletion
 from core.agent.registry import check_agent, create_agent
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
+from core.copies import Copies
 from core.delegation import MAX_LEVEL
 from core.deletion import Forget, forget_nothing
 from core.errors import ConfigurationError, ModelError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
-from core.listing import ConversationFilter, ConversationInfo, NewConversation
+from core.listing import FORK, ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel, models_of
 from core.llm.hosted import HostedLLM, ModelHost
@@ -105,15 +106,17 @@ class ConversationManager:
         self.plugins: Sequence[PluginRequirement] = ()
         """What the sandboxes of this manager can do beyond shell and files."""
         self._ending = asyncio.Event()
-        self._cleaner: asyncio.Task[None] | None = None
+        self._housekeeping: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         self.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
         await self.store.__aenter__()
+        self.copies = Copies(self.store.home, self.store.mark)
         await self._around.__aenter__()
         collector.spare()
+        self._housekeeping.append(asyncio.create_task(self.copies.sweep(), name="sweeper of copies"))
         if self.settings.conversations.close_delay_s:
-            self._cleaner = asyncio.create_task(self._clean(), name="cleaner of conversations")
+            self._housekeeping.append(asyncio.create_task(self._clean(), name="cleaner of conversations"))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -125,8 +128,7 @@ class ConversationManager:
         A conversation that cannot be closed is told in the log and keeps nobody else from closing.
         """
         self._ending.set()
-        if self._cleaner is not None:
-            await self._cleaner
+        await asyncio.gather(*self._housekeeping)
         ids = list(self._sessions)
         for id, failure in zip(ids, await asyncio.gather(*map(self.close, ids), return_exceptions=True), strict=True):
             if isinstance(failure, BaseException):
@@ -244,12 +246,15 @@ class ConversationManager:
         if copy_files:
             checkpoints = await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id)
             workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
+        else:
+            await asyncio.to_thread(self._workspace_of, info)
         title = fork_title(info.title or info.first_line)
-        new = NewConversation(id, title, workspace, info.model, "fork", info.id, event_id)
+        new = NewConversation(id, title, workspace, info.model, FORK, info.id, event_id, repository=info.repository)
         await self.store.fork(info.id, event_id, new, await still_to_ask(self.store, info, event_id))
         session = await self.open(id)
         if copy_files:
-            await session.stream.append(moved(session.runtime.working_dir), EventSource.ENVIRONMENT)
+            repository = Repository.parse(info.repository) if info.repository else None
+            await session.stream.append(moved(session.runtime.working_dir, repository), EventSource.ENVIRONMENT)
         return session
 
     async def at_work_beside(self, session: AgentSession) -> Sequence[str]:
@@ -264,11 +269,21 @@ class ConversationManager:
         lease = await self.store.acquire(conversation_id)
         try:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
-            llm = await self._make_llm(model or info.model, await asyncio.to_thread(_folder, info.workspace))
+            workspace = await asyncio.to_thread(self._workspace_of, info)
+            llm = await self._make_llm(model or info.model, workspace)
         except BaseException:
             await self.store.release(lease)
             raise
         return await self._start(lease, llm)
+
+    def _workspace_of(self, info: ConversationInfo) -> str:
+        """The folder of a stored conversation. Raises UsageError where it cannot be used."""
+        if self.copies.has(info.workspace):
+            raise UsageError(
+                f"Conversation {info.id} ran another one again in a copy of its workspace, which goes with the run. "
+                "Replay it, or run the other one again."
+            )
+        return _folder(info.workspace)
 
     async def _make_child(
         self, parent: str, action: AgentDelegateAction, action_id: int, limits: Limits
@@ -302,7 +317,7 @@ class ConversationManager:
     async def create_again(self, source: ConversationInfo, *, workspace: str, agent: Agent) -> AgentSession:
         """A new conversation in which this agent runs another one again, started. No model, and so no limits.
 
-        Raises as `create`.
+        Its sandbox ends with it, and so does the workspace where that is one of `copies`. Raises as `create`.
         """
         workspace = await asyncio.to_thread(_folder, workspace)
         async with self._place(uuid.uuid4().hex) as id:
@@ -352,6 +367,7 @@ class ConversationManager:
             suggest_title=self._suggest_title(info),
             clock=self._clock,
             sandbox=self.settings.sandbox,
+            comes_back=info.origin != AGAIN,
         )
         try:
             await session.start()
@@ -398,6 +414,8 @@ class ConversationManager:
                 await session.aclose()
             finally:
                 self._places.give(conversation_id)  # again: it may have been about to wake up
+                if session.info.origin == AGAIN:  # a delegate works in the copy, too
+                    await self.copies.remove(session.info.workspace)
 
     # -- what is done with a conversation whether it is open or not ---------------------------------------------------
 

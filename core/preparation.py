@@ -24,7 +24,7 @@ from core.config import SandboxSettings
 from core.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
-from core.listing import ConversationInfo
+from core.listing import FORK, ConversationInfo
 from core.live import Frames
 from core.ports import Runtime
 from core.reader import EventFilter
@@ -219,7 +219,8 @@ class Preparation:
         """Clone the repository that was chosen; without one, make a new one where the settings want it."""
         if self._info.repository:
             repository = Repository.parse(self._info.repository)
-            command, limit_s = shell.clone_command(repository, self._info.id), CLONE_TIMEOUT_S
+            copied = self._info.origin == FORK
+            command, limit_s = shell.clone_command(repository, self._info.id, copied=copied), CLONE_TIMEOUT_S
             what = f"Cloning {repository}"
             remedy = "Check the address, and that git can read it here without asking for a password."
         elif self._settings.init_git_in_empty_workspace:

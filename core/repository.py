@@ -101,18 +101,20 @@ _NEVER_ASK = "export GIT_TERMINAL_PROMPT=0 SSH_ASKPASS=false SSH_ASKPASS_REQUIRE
 """git and ssh fail where they would ask for a password, or whether a host is known."""
 
 
-def clone_command(repository: Repository, conversation_id: str) -> str:
+def clone_command(repository: Repository, conversation_id: str, *, copied: bool = False) -> str:
     """Bring the repository into the current folder, unless it is there; run in a shell of its own.
 
     A branch that exists is checked out, another is created; without one the work goes to a new branch, named as V0
-    does. What an attempt that died has left is removed.
+    does. What an attempt that died has left is removed. Where the folder was `copied` from another conversation's, its
+    files are the repository, although git's own are not among them.
     """
     url, name = quote(repository.url), quote(f"./{repository.name}")
     part = quote(f"./.handloom-clone-{conversation_id}")
     taken = quote(f"The folder {repository.name} is there already and is no git repository. Move it away.")
+    is_there = f"[ -d {name} ]" if copied else f"[ -e {name}/.git ]"
     return f"""\
 {_NEVER_ASK}
-if [ -e {name}/.git ]; then
+if {is_there}; then
     echo {quote(f"{repository.name} is there already.")}
 elif [ -e {name} ] || [ -L {name} ]; then
     echo {taken}; (exit 1)

@@ -106,8 +106,11 @@ class AgentSession:
         checkpoints: Checkpoints | None = None,
         suggest_title: SuggestTitle | None = None,
         clock: Callable[[], float] = time.monotonic,
+        comes_back: bool = True,
     ) -> None:
         self.info = info
+        self.closed = asyncio.Event()
+        """Set as soon as it begins to close; then nothing is begun in it any more."""
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
         self.stream: EventStream = EventStream(store, lease, masker, clock)
@@ -148,7 +151,8 @@ class AgentSession:
         """The notice with which it was put to sleep; None while it is awake."""
         self._warming: asyncio.Task[None] | None = None
         self._titling: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._comes_back = comes_back
+        """Whether somebody may open it again and want its sandbox as it was."""
 
     @property
     def state(self) -> State:
@@ -212,9 +216,9 @@ class AgentSession:
 
     async def aclose(self) -> None:
         """Interrupt what is in flight, wait until it has answered, and let go of runtime, stream and lease."""
-        if self._is_closed:
+        if self.closed.is_set():
             return
-        self._is_closed = True
+        self.closed.set()
         if self._titling is not None:
             self._titling.cancel()
         if self._controller is not None:
@@ -228,7 +232,7 @@ class AgentSession:
             last.push_async_callback(self._take_snapshot)
             last.push_async_callback(self._llm.aclose)
             last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
-            last.push_async_callback(self.runtime.rest)
+            last.push_async_callback(self.runtime.rest if self._comes_back else self.runtime.aclose)
 
     async def _on_state(self, envelope: Envelope) -> None:
         await self._take_snapshot(every=EVERY)
@@ -344,7 +348,7 @@ class AgentSession:
                 await self.stream.settle()
         except TimeoutError:
             return False
-        return self.rests and not self._is_closed
+        return self.rests and not self.closed.is_set()
 
     @asynccontextmanager
     async def _awake(self) -> AsyncIterator[None]:
@@ -361,7 +365,7 @@ class AgentSession:
             yield
 
     def _refuse_if_closed(self) -> None:
-        if self._is_closed:
+        if self.closed.is_set():
             raise UsageError(f"Conversation {self.info.id} is closed here. Open it again.")
 
     async def _wake(self, notice: Status) -> None:

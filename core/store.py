@@ -268,13 +268,13 @@ class EventStore(EventReader):
     @asynccontextmanager
     async def _whole(self, new: NewConversation) -> AsyncIterator[tuple[aiosqlite.Connection, int]]:
         """A transaction in which a new conversation is filled, owned by nobody, and its key."""
-        come_from = new.origin, new.origin_of, new.origin_event
+        come_from = new.origin, new.origin_of, new.origin_event, new.repository
         created_at = (new.created_at or self._clock()).astimezone(UTC).isoformat()
         async with self._transaction("The conversation could not be stored") as connection:
             try:
                 await connection.execute(
                     "INSERT INTO conversations (id, title, workspace, model, created_at, updated_at, origin, origin_of,"
-                    " origin_event) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8)",
+                    " origin_event, repository) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9)",
                     (new.id, new.title, new.workspace, new.model, created_at, *come_from),
                 )
             except sqlite3.IntegrityError as error:

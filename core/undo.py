@@ -4,7 +4,7 @@ The log is never shortened. An UndoAction says what shall be, then files are res
 that it is so; what dies in between is seen by the next owner, who looks at the files and finishes it or says that
 nothing has changed. Invariants: only what the agent's turns changed is written; what others changed as well is named
 first and left alone unless the user says otherwise; nothing is lost, because the files get a checkpoint before.
-Which events the model then sees is `core.memory.undone`, what the controller makes of it `core.controller.undoing`.
+Which events the model then sees is `core.undone`, what the controller makes of it `core.controller.undoing`.
 Used by AgentSession, while the agent rests.
 """
 
@@ -29,7 +29,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.undone import undone_spans
+from core.undone import undone_spans
 from core.ports import Checkpoints
 from core.reader import EventFilter
 from core.stream import EventStream

@@ -207,6 +207,10 @@ class Panels(_App):
         tab.plan.shown = not tab.plan.shown
         self.workspace.arrange_panes()
         self.wake(tab)
+        self.have_plan(tab)
+
+    def have_plan(self, tab: Tab) -> None:
+        """Look for the plan of a tab that shows one and knows none that stands."""
         if tab.plan.shown and not tab.plan.is_known:
             self.attempt(self._look_for_plan(tab))
 

@@ -91,7 +91,9 @@ class Rerun(_App):
 
     async def _play(self, again: Again) -> None:
         """See a run through; its differences are told where nobody looks at it."""
-        await again.play()
+        if not await again.play():
+            self._runs.pop(again.session.id, None)
+            return
         from tui.panes.again.words import summary
 
         self.flash(_("Run again: {summary}.").format(summary=summary(again.pairing)))

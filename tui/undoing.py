@@ -46,6 +46,7 @@ class Undoing(_App):
         def report(self, message: str) -> None: ...
         def do_replay_fork(self) -> None: ...
         async def add_tab(self, session: AgentSession) -> None: ...
+        def have_plan(self, tab: Tab) -> None: ...
 
     # -- undo ----------------------------------------------------------------------------------------------------------
 
@@ -84,6 +85,7 @@ class Undoing(_App):
         if done.done and chosen.chat and self.current is tab and not prompt.text:
             prompt.put(chosen.preview.text)
             prompt.focus()
+        self.have_plan(tab)
         self._tell(done, _("Undone. {files}; ctrl+x R takes that back."))
 
     async def _redo(self, tab: ConversationTab) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -134,8 +133,20 @@ class Again:
         """See it through; answers whether it came to its end.
 
         With `ask`, nobody watches: it answers what is to be confirmed, and where the run cannot go on by itself, it
-        ends here. Without, whoever watches decides, and this waits for it. Cancelling leaves the session as it is.
+        ends here. Without, whoever watches decides, and this waits for it. It ends with the session, too. Cancelling
+        leaves the session as it is.
         """
+        playing = asyncio.ensure_future(self._play(ask))
+        closes = asyncio.ensure_future(self.session.closed.wait())
+        try:
+            await asyncio.wait([playing, closes], return_when=asyncio.FIRST_COMPLETED)
+            return playing.done() and playing.result()
+        finally:
+            playing.cancel()
+            closes.cancel()
+            await asyncio.gather(playing, closes, return_exceptions=True)
+
+    async def _play(self, ask: Ask | None) -> bool:
         for part in self._parts():
             if not await self._reached(part.before, ask):
                 return False
@@ -261,10 +272,16 @@ async def begin(
         raise UsageError(f"Conversation {conversation_id} has no actions to run again. Choose one whose agent worked.")
     again = Again(manager.store, source, steps, _folders(source, log))
     again.stops_at_first = stops_at_first
-    if not workspace:
-        workspace, note = await _as_at_the_beginning(manager, source, log, steps)
-        again.notes.append(note)
-    await again.start(manager, workspace)
+    if workspace:
+        await again.start(manager, workspace)
+        return again
+    copy = await manager.copies.make()
+    try:
+        again.notes.append(await _as_at_the_beginning(manager, source, log, steps, copy))
+        await again.start(manager, copy)
+    except BaseException:
+        await manager.copies.remove(copy)
+        raise
     return again
 
 
@@ -302,17 +319,17 @@ def _folders(source: ConversationInfo, log: Sequence[Envelope]) -> tuple[str, ..
 
 
 async def _as_at_the_beginning(
-    manager: ConversationManager, source: ConversationInfo, log: Sequence[Envelope], steps: Sequence[Step]
-) -> tuple[str, str]:
-    """A new folder with the workspace as it was, and what to tell of it."""
-    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-again-")
+    manager: ConversationManager, source: ConversationInfo, log: Sequence[Envelope], steps: Sequence[Step], folder: str
+) -> str:
+    """Have the workspace as it was in this folder, which is empty; what to tell of it. Raises CheckpointError."""
+    goes = "It goes when this run is closed; to keep what comes of it, name a folder to run in."
     first = next(step.envelope.id for step in steps if step.acts)
     kept = next((e.event for e in log if isinstance(e.event, CheckpointObservation)), None)
     checkpoints = await asyncio.to_thread(manager.checkpoints, source.workspace, source.id)
     if kept is None or kept.after >= first or checkpoints is None:
-        return folder, f"How the workspace was at the beginning was not kept; this runs in an empty folder: {folder}"
+        return f"How the workspace was at the beginning was not kept; this runs in an empty folder: {folder} {goes}"
     try:
         await checkpoints.unpack(kept.checkpoint, folder)
     except CheckpointError as error:
         raise CheckpointError(f"{error} Name a folder to run in with --workspace.") from error
-    return folder, f"This runs in a copy of the workspace as it was at the beginning: {folder}"
+    return f"This runs in a copy of the workspace as it was at the beginning: {folder} {goes}"

@@ -17,7 +17,7 @@ from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
 from core.memory.texts import last_observation_text
-from core.memory.undone import without_undone
+from core.undone import without_undone
 from core.memory.view import View, condense_window
 from core.plugins import PluginRequirement, load
 from core.ports import LLM, FrameSink, LLMRequest

@@ -22,7 +22,7 @@ from core.events import (
     RecallAction,
     SystemMessageAction,
 )
-from core.memory.undone import without_undone
+from core.undone import without_undone
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.undone import undone_spans
+from core.undone import undone_spans
 
 PRICE = 0.1
 """US dollars of every call."""

@@ -33,6 +33,7 @@ from core.ports import Checkpoints
 from core.session import AgentSession
 from runtime.checkpoints import WorkspaceCheckpoints
 from runtime.local import LocalRuntime
+from tests.core.test_preparation import make_repository
 from tests.core.test_turns import FREE, read, rested
 from tests.doubles import FINISH, bash, write_script
 
@@ -245,3 +246,28 @@ async def test_a_fork_of_an_imported_conversation_asks_too_however_often_it_is_f
         await earlier.consent.give()
         last = await manager.fork(earlier.id, earlier.stream.latest_id, copy_files=False)
         assert not last.consent.is_needed
+
+
+@pytest.mark.parametrize("copy_files", [True, False])
+async def test_a_fork_knows_the_repository_and_does_not_clone_it_again(tmp_path: Path, copy_files: bool) -> None:
+    source = make_repository(tmp_path / "project.git", {"README": "the readme\n"})
+    turns = [{"tool_calls": [bash("echo changed > README")]}, FINISH, {"tool_calls": [bash("pwd; cat README")]}, FINISH]
+    async with manager_of(tmp_path) as manager:
+        workspace = tmp_path / "workspace"
+        model = write_script(tmp_path, turns)
+        session = await manager.create(workspace=str(workspace), model=model, repository=source)
+        await session.send("one")
+        log = await rested(session)
+        assert (workspace / "project" / "README").read_text() == "changed\n"
+        fork = await manager.fork(session.id, log[-1].id, copy_files=copy_files)
+        assert fork.info.repository == session.info.repository == source
+        await fork.send("two")
+        whole = await rested(fork)
+        new = whole[len(log) :]
+        folder = Path(fork.info.workspace) / "project"
+        recalled = [e.event for e in whole if isinstance(e.event, RecallObservation) and e.event.repo_name]
+        assert (recalled[-1].repo_name, recalled[-1].repo_directory) == ("project", str(folder))
+        ran = [e.event for e in new if isinstance(e.event, CmdOutputObservation)]
+        assert "project is there already." in ran[0].content
+        assert ran[-1].content.split() == [str(folder), "changed"]
+        assert (folder / ".git").exists() is not copy_files, "git's own is not copied, and nothing is cloned"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from core.again.comparing import Outcome
 from core.again.running import Again, begin
 from core.config import Settings
-from core.errors import UsageError
+from core.errors import CheckpointError, UsageError
 from core.events import (
     Action,
     AgentFinishAction,
@@ -84,6 +85,92 @@ async def test_without_a_checkpoint_it_works_in_an_empty_folder_and_says_so(tmp_
         assert outcomes(again) == [Outcome.SAME]
         assert "empty folder" in again.notes[0]
         assert Path(again.session.info.workspace) != tmp_path / "workspace"
+
+
+async def test_the_copy_goes_with_the_conversation_that_works_in_it(tmp_path: Path) -> None:
+    turns: Turns = [{"tool_calls": [bash("mkdir -p d/e; echo x > d/e/f; chmod 555 d/e; chmod 0 d")]}, FINISH]
+    async with managing(tmp_path) as manager:
+        source = await recorded(manager, tmp_path, turns)
+        again = await played(manager, source)
+        copy = Path(again.session.info.workspace)
+        assert copy.is_dir()
+        with pytest.raises(UsageError, match="goes with the run"):
+            await manager.fork(again.session.id, 1, copy_files=False)
+        await manager.close(again.session.id)
+        assert not copy.exists()
+        assert (tmp_path / "workspace" / "d").exists()
+        with pytest.raises(UsageError, match="goes with the run"):
+            await manager.open(again.session.id)
+        assert not (await manager.list())[0].title.endswith("(fork)")
+        await manager.delete(again.session.id)
+
+
+async def test_a_folder_that_the_user_named_stays(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    async with managing(tmp_path) as manager:
+        source = await recorded(manager, tmp_path, [{"tool_calls": [bash("echo new > new")]}, FINISH])
+        again = await played(manager, source, workspace=str(other))
+        await manager.close(again.session.id)
+        assert (other / "new").read_text() == "new\n"
+
+
+async def test_a_run_that_cannot_begin_leaves_no_copy(tmp_path: Path) -> None:
+    async with managing(tmp_path) as manager:
+        source = await recorded(manager, tmp_path, [{"tool_calls": [bash("echo one")]}, FINISH])
+        checkpoints = manager.checkpoints(source.info.workspace, source.id)
+        assert checkpoints is not None
+        await checkpoints.delete()
+        with pytest.raises(CheckpointError, match="--workspace"):
+            await begin(manager, source.id)
+        assert os.listdir(manager.store.home / "again") == []
+
+
+async def test_what_waits_for_somebody_ends_when_the_conversation_is_closed(tmp_path: Path) -> None:
+    turns: Turns = [{"tool_calls": [bash("echo one"), bash("echo two")]}, FINISH]
+    async with managing(tmp_path) as manager:
+        source = await recorded(manager, tmp_path, turns)
+        again = await begin(manager, source.id)
+        again.gate.pause()
+        playing = asyncio.create_task(again.play())
+        async with asyncio.timeout(LONG_S):
+            while not again.gate.holds:
+                again.changed.clear()
+                await again.changed.wait()
+            await manager.close(again.session.id)
+            assert await playing is False
+        assert not again.is_over
+        assert not Path(again.session.info.workspace).exists()
+
+
+async def test_the_next_start_takes_away_what_a_killed_process_left_and_nothing_else(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, os, signal, sys, pathlib\n"
+        "from core.again.running import begin\n"
+        "from tests.core.again.runs import managing, recorded\n"
+        "from tests.doubles import FINISH, bash\n"
+        "async def main():\n"
+        "    folder = pathlib.Path(sys.argv[1])\n"
+        "    async with managing(folder) as manager:\n"
+        "        source = await recorded(manager, folder, [{'tool_calls': [bash('echo one')]}, FINISH])\n"
+        "        again = await begin(manager, source.id)\n"
+        "        print(source.id, again.session.info.workspace, flush=True)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "asyncio.run(main())\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False, timeout=120)
+    source_id, left = done.stdout.decode().split()
+    users = Path(left).with_name("notes.of-the-user")
+    users.mkdir()
+    assert Path(left).is_dir()
+    async with managing(tmp_path) as living:
+        own = await begin(living, source_id)
+        async with managing(tmp_path):
+            pass  # starts and ends beside it
+        assert not Path(left).exists()
+        assert Path(own.session.info.workspace).is_dir()
+    assert os.listdir(users.parent) == [users.name]
 
 
 async def test_what_names_the_recorded_folder_does_not_reach_into_it(tmp_path: Path) -> None:
@@ -300,7 +387,7 @@ async def test_it_never_makes_a_model_whatever_is_configured(tmp_path: Path, mon
     async with managing(tmp_path, settings=settings, environ=paid) as manager:
         started: list[object] = []
         monkeypatch.setattr(asyncio, "create_subprocess_exec", _watched(started))
-        again = await begin(manager, source.id)
+        again = await begin(manager, source.id, workspace=source.info.workspace)
         async with asyncio.timeout(LONG_S):
             assert await again.play()
             assert outcomes(again) == [Outcome.SAME]

@@ -68,10 +68,10 @@ async def imported(manager: ConversationManager, trajectory: list[dict[str, Any]
     return await manager.store.adopt(new, envelopes)
 
 
-async def played(tmp_path: Path, trajectory: list[dict[str, Any]]) -> Again:
+async def played(tmp_path: Path, trajectory: list[dict[str, Any]], workspace: str = "") -> Again:
     settings = Settings.model_validate({"agent": {"confirm": "never"}, "sandbox": {"plugins": []}})
     async with managing(tmp_path, settings=settings) as manager:
-        again = await begin(manager, await imported(manager, trajectory, tmp_path))
+        again = await begin(manager, await imported(manager, trajectory, tmp_path), workspace=workspace)
         async with asyncio.timeout(LONG_S):
             assert await again.play()
         assert again.session.state.agent_state is AgentState.FINISHED
@@ -79,8 +79,9 @@ async def played(tmp_path: Path, trajectory: list[dict[str, Any]]) -> Again:
 
 
 async def test_a_trajectory_runs_in_a_folder_of_the_run(tmp_path: Path) -> None:
-    again = await played(tmp_path, TRAJECTORY)
-    folder = Path(again.session.info.workspace)
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    again = await played(tmp_path, TRAJECTORY, str(folder))
     assert [pair.outcome for pair in again.pairing.pairs] == [Outcome.SAME, Outcome.ALIKE, Outcome.ALIKE]
     assert (folder / "app" / "a.py").read_text() == CODE
     assert f"In this run, /workspace is {folder}." in again.notes

@@ -27,14 +27,14 @@ TURNS: list[dict[str, Any]] = [{"tool_calls": [bash("echo same"), bash("cat give
 
 @asynccontextmanager
 async def workspace(
-    tmp_path: Path, size: tuple[int, int] = (140, 40)
+    tmp_path: Path, size: tuple[int, int] = (140, 40), turns: list[dict[str, Any]] = TURNS
 ) -> AsyncIterator[tuple[HandloomApp, Pilot[None], ConversationManager]]:
     """The app with a recorded session in its tab; the file that it read differs from what it was."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     (folder / "given").write_text("then\n")
     async with managing(tmp_path) as manager:
-        source = await recorded(manager, tmp_path, TURNS)
+        source = await recorded(manager, tmp_path, turns)
 
         async def connect() -> ConversationManager:
             return manager
@@ -175,3 +175,26 @@ async def test_another_folder_is_named_by_the_user(tmp_path: Path) -> None:
         assert "1 different" in shown(app)
         assert app.living is not None
         assert app.living.session.info.workspace == str(other)
+
+
+async def test_closing_the_tab_of_a_run_that_waits_ends_it_and_its_sandbox(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("then\n")
+    turns = [{"tool_calls": [bash(f"cat {outside}"), bash("echo last")]}, FINISH]
+    async with workspace(tmp_path, turns=turns) as (app, pilot, manager):
+        outside.write_text("now\n")
+        before = set(app.workers)
+        screen = await run_again(app, pilot, "down")
+        again = screen._again
+        assert again is not None
+        await until(pilot, lambda: again.stopped_at is not None and again.gate.holds)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.workspace)
+        run = app.living
+        assert run is not None
+        assert run.session is again.session
+        await app._close(run)
+        await until(pilot, lambda: not any(worker.is_running for worker in app.workers if worker not in before))
+        assert not manager.is_open(again.session.id)
+        assert again.session.runtime.server_pid is None  # type: ignore[attr-defined]
+        assert not Path(again.session.info.workspace).exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,12 @@ from core.events import (
     MessageAction,
     TaskTrackingAction,
     TaskTrackingObservation,
+    UndoAction,
+    UndoObservation,
 )
+from core.film import PAGE, PLANS_BACK, Film
+from core.reader import EventReader
+from tests.tapes import SANDBOX, USER, Tape
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import running
 from tui.panes.tasks.model import MAX_TASKS, PlanModel
@@ -109,6 +116,66 @@ def test_an_older_page_tells_the_plan_only_where_no_newer_event_did() -> None:
     assert plan.done == 2
 
 
+def said(number: int) -> Envelope:
+    return replace(enveloped(number, MessageAction(content="go")), source=EventSource.USER)
+
+
+def undo(number: int, first: int, *, redoes: int | None = None, chat: bool = True, done: bool = True) -> list[Envelope]:
+    """An undo as event `number`, and what became of it as the next one."""
+    asked = enveloped(number, UndoAction(first=first, chat=chat, redoes=redoes))
+    result = enveloped(number + 1, UndoObservation(content="", done=done))
+    return [asked, replace(result, cause=number)]
+
+
+TWO_TURNS = [
+    said(0), told(1, tasks("todo")), told(2, tasks("in_progress")),
+    said(3), told(4, tasks("done"), 60), told(5, tasks("done", "todo"), 70),
+]  # fmt: skip
+UNDONE = undo(6, 3)
+REDONE = undo(8, 3, redoes=6)
+
+
+def states(plan: PlanModel) -> list[str]:
+    return [task.state for task in plan.tasks]
+
+
+def fed(*envelopes: Envelope) -> PlanModel:
+    plan = PlanModel()
+    for envelope in envelopes:
+        plan.apply(envelope)
+    return plan
+
+
+def test_the_plan_of_a_turn_that_was_undone_gives_way_to_the_one_before_until_a_redo() -> None:
+    whole = fed(*TWO_TURNS)
+    plan = fed(*TWO_TURNS, *UNDONE)
+    assert states(plan) == ["in_progress"]
+    assert plan.version > whole.version
+    assert plan.tasks[0].since == AT
+    for envelope in REDONE:
+        plan.apply(envelope)
+    assert plan.tasks == whole.tasks
+    assert not fed(*TWO_TURNS, *undo(6, 0)).is_known
+    assert states(fed(*TWO_TURNS, *UNDONE, said(8), told(9, tasks("done")))) == ["done"]
+
+
+def test_an_undo_of_files_alone_or_one_that_failed_leaves_the_plan() -> None:
+    for kept in (undo(6, 3, chat=False), undo(6, 3, done=False), UNDONE[:1]):
+        assert states(fed(*TWO_TURNS, *kept)) == ["done", "todo"]
+
+
+@pytest.mark.parametrize("later", [[], UNDONE, [*UNDONE, *REDONE]], ids=["whole", "undone", "redone"])
+def test_the_plan_that_stands_is_the_same_in_whatever_pages_the_log_comes(later: list[Envelope]) -> None:
+    log = [*TWO_TURNS, *later]
+    expected = fed(*log).tasks
+    for first in range(len(log) + 1):
+        for second in range(first + 1):
+            plan = fed(*log[first:])
+            plan.prepend(log[second:first])
+            plan.prepend(log[:second])
+            assert [(task.title, task.state) for task in plan.tasks] == [(task.title, task.state) for task in expected]
+
+
 def test_a_wish_for_a_plan_is_no_plan_yet() -> None:
     plan = PlanModel()
     action = TaskTrackingAction(command="plan", task_list=tasks("todo"))
@@ -177,3 +244,37 @@ def test_without_a_plan_the_place_says_what_will_stand_there() -> None:
     assert panel(None, None, 40).plain == EMPTY
     assert panel(PlanModel(), None, 40).plain == EMPTY
     assert folded(None, None, 20).plain.endswith("…")
+
+
+async def test_a_replay_shows_the_plan_that_stood_then_however_far_back_it_was_told(tmp_path: Path) -> None:
+    tape = Tape()
+
+    def planned(*planned_states: str) -> None:
+        tape.add(TaskTrackingObservation(content="", command="plan", task_list=tasks(*planned_states)), SANDBOX)
+
+    tape.say("First.")
+    planned("in_progress")
+    second = tape.say("Second.")
+    for _ in range(PLANS_BACK + 5):
+        planned("done", "todo")
+    action = tape.add(UndoAction(first=second), USER)
+    for _ in range(PAGE + 5):
+        tape.say("And then?")
+    tape.add(UndoObservation(content=""), SANDBOX, action)
+    undone = len(tape.events)
+    for _ in range(PAGE + 5):
+        tape.say("And then?")
+    redo = tape.add(UndoAction(first=second, redoes=action), USER)
+    tape.add(UndoObservation(content=""), SANDBOX, redo)
+    await tape.keep(tmp_path)
+    async with EventReader(tmp_path) as reader:
+        film = Film(reader, tape.id)
+        await film.open()
+        for target, expected in (
+            (undone - 2, ["done", "todo"]),
+            (undone, ["in_progress"]),
+            (redo, ["in_progress"]),
+            (redo + 1, ["done", "todo"]),
+        ):
+            scene = await film.scene(target)
+            assert states(fed(*(e for e in (*scene.earlier, *scene.page) if isinstance(e, Envelope)))) == expected

@@ -1,7 +1,8 @@
-"""The plan of a conversation: the latest list of tasks that its log has, and since when each stands as it does.
+"""The plan of a conversation: the latest list of tasks of its log that stands, and since when each is as it is.
 
-A pure fold over the results of the planning tool; live, replayed and loaded later from older pages alike. Times are
-those of the events, so that they survive a restart. Texts are clean. Knows no Textual.
+A pure fold over the results of the planning tool; live, replayed and loaded later from older pages alike. What a turn
+had planned that was undone is set aside, and is had again by a redo. Times are those of the events, so that they
+survive a restart. Texts are clean. Knows no Textual.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tui.i18n import _
 from tui.panes.pane import PaneModel
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_TASKS = 200
 """A longer plan is cut, and says so: nobody reads it, and every change would pay for it."""
+MAX_KEPT = 500
+"""Plans that are kept for the case that those after them are undone; what they have in common is kept once."""
 TITLE_CELLS = 200
 STATES = ("todo", "in_progress", "done")
 
@@ -38,23 +41,44 @@ class Task:
     """When it was begun; None where that was never told."""
 
 
+class _Plan(NamedTuple):
+    """One that was told."""
+
+    at: int
+    """The event that told it."""
+    tasks: tuple[Task, ...]
+    left_out: int
+
+
+_NONE = _Plan(-1, (), 0)
+
+
 class PlanModel(PaneModel):
     """The plan of one conversation."""
 
     def __init__(self) -> None:
-        self.tasks: tuple[Task, ...] = ()
-        self.left_out = 0
-        """Tasks beyond MAX_TASKS."""
         self.version = 0
         self.shown = False
         """Whether the user wants to see it; each conversation has its own answer."""
-        self._at = -1
-        """The event that the list is from."""
+        self._plans: list[_Plan] = []
+        """The latest ones in order, those that were undone among them."""
+        self._undone = _Undone()
+        self._standing = _NONE
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks of the plan that stands."""
+        return self._standing.tasks
+
+    @property
+    def left_out(self) -> int:
+        """Tasks beyond MAX_TASKS."""
+        return self._standing.left_out
 
     @property
     def is_known(self) -> bool:
-        """Whether a plan was told in what is loaded."""
-        return self._at >= 0
+        """Whether a plan that stands was told in what is loaded."""
+        return self._standing is not _NONE
 
     @property
     def done(self) -> int:
@@ -83,23 +107,63 @@ class PlanModel(PaneModel):
         return max((task.since for task in self.tasks if task.since is not None), default=None)
 
     def apply(self, envelope: Envelope) -> None:
-        """Take over a plan that is told."""
-        if (told := _told(envelope)) is not None and envelope.id > self._at:
-            self._take(told, envelope)
+        """Take over a plan that is told, and what an undo or a redo makes of those before."""
+        self._fold(envelope)
+        self._stand()
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
-        """An older page tells the plan where no newer one did, and since when its tasks stand as they do."""
-        plans = [envelope for envelope in envelopes if _told(envelope) is not None]
-        if plans and self._at < 0:
-            for envelope in plans:
-                self.apply(envelope)
+        """An older page tells the plan where no newer one does that stands."""
+        newer, self._plans = self._plans, []
+        for envelope in envelopes:
+            self._fold(envelope)
+        self._plans = [*self._plans, *newer][-MAX_KEPT:]
+        self._stand()
+
+    def _fold(self, envelope: Envelope) -> None:
+        if getattr(envelope.event, "kind", "") == "undo":
+            self._undone.fold(envelope)
+        elif (told := _told(envelope)) is not None and (not self._plans or envelope.id > self._plans[-1].at):
+            self._take(told, envelope)
 
     def _take(self, told: Sequence[Any], envelope: Envelope) -> None:
-        before = {task.title: task for task in self.tasks}
+        before = {task.title: task for task in self._last_standing().tasks}
         tasks = [_task(raw, before, envelope.timestamp) for raw in told[:MAX_TASKS] if isinstance(raw, dict)]
-        self.tasks, self.left_out, self._at = tuple(tasks), max(0, len(told) - MAX_TASKS), envelope.id
-        self.version += 1
-        self.notify()
+        self._plans.append(_Plan(envelope.id, tuple(tasks), max(0, len(told) - MAX_TASKS)))
+        del self._plans[:-MAX_KEPT]
+
+    def _last_standing(self) -> _Plan:
+        return next((plan for plan in reversed(self._plans) if not self._undone.covers(plan.at)), _NONE)
+
+    def _stand(self) -> None:
+        standing = self._last_standing()
+        if standing is not self._standing:
+            self._standing = standing
+            self.version += 1
+            self.notify()
+
+
+class _Undone:
+    """Which events are undone, by the undos and their results in whatever order their pages come."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, Any] = {}
+        self._done: set[int] = set()
+
+    def fold(self, envelope: Envelope) -> None:
+        """Take in an undo or what became of it."""
+        if hasattr(envelope.event, "first"):
+            self._asked[envelope.id] = envelope.event
+        elif getattr(envelope.event, "done", False) and envelope.cause is not None:
+            self._done.add(envelope.cause)
+
+    def covers(self, event_id: int) -> bool:
+        """Whether an event is undone."""
+        done = {id: undo for id, undo in self._asked.items() if id in self._done}
+        redone = {undo.redoes for undo in done.values()}
+        return any(
+            undo.redoes is None and undo.chat and id not in redone and undo.first <= event_id < id
+            for id, undo in done.items()
+        )
 
 
 def _told(envelope: Envelope) -> Sequence[Any] | None:
@@ -118,4 +182,5 @@ def _task(raw: dict[str, Any], before: dict[str, Task], at: datetime) -> Task:
     old = before.get(title)
     since = old.since if old is not None and old.state == state else at
     began = old.began if old is not None and old.began is not None else (at if state == "in_progress" else None)
-    return Task(title, state, notes, since, began)
+    task = Task(title, state, notes, since, began)
+    return old if old is not None and old == task else task
