@@ -184,9 +184,11 @@ class Talk:
 
             def attend(frame: Frame) -> None:
                 if isinstance(frame, Status) and frame.id == DELEGATES_STATUS:
-                    for child in session.delegates:
-                        if child.id not in attended:
-                            attended[child.id] = group.create_task(self._attend(child, turn))
+                    children = {child.id: child for child in session.delegates}
+                    for id in attended.keys() - children.keys():
+                        attended.pop(id).cancel()
+                    for id in children.keys() - attended.keys():
+                        attended[id] = group.create_task(self._attend(children[id], turn))
 
             unwatch = session.frames.watch(attend)
             try:
@@ -208,11 +210,16 @@ class Talk:
                 return False
 
     async def _attend(self, child: AgentSession, turn: Turn) -> None:
-        """Answer what a delegate asks; one that halts, or finds no answer, is stopped, and its parent reads that."""
+        """Answer what a delegate asks, until cancelled.
+
+        One that halts, or finds no answer, is stopped, and its parent reads that.
+        """
         try:
-            is_answered = await self._see_through(child, turn, prefix=f"{child.id[:8]}-")
-            if not is_answered or child.state.agent_state not in _DONE:
-                await child.interrupt()
+            while True:
+                is_answered = await self._see_through(child, turn, prefix=f"{child.id[:8]}-")
+                if not is_answered or child.state.agent_state not in _DONE:
+                    await child.interrupt()
+                await child.changed()
         except HandloomError as error:  # its parent gets its result in any case
             log.warning("the delegate %s could not be attended: %s", child.id, error)
 
