@@ -46,6 +46,8 @@ def _plain(options: argparse.Namespace) -> int:
         match options.command:
             case "run":
                 return int(asyncio.run(plain.run(options)))
+            case "acp":
+                return _acp(options)
             case "again":
                 from tui import again_lines
 
@@ -78,6 +80,21 @@ def _plain(options: argparse.Namespace) -> int:
         return ExitStatus.ERROR
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
+
+
+def _acp(options: argparse.Namespace) -> int:
+    """Serve an editor. It names the folder of each conversation itself."""
+    import asyncio
+
+    from core import screen_settings
+    from core.home import home_folder
+
+    speak(screen_settings.read(home_folder(os.environ), os.environ).language)
+    from tui.acp.serve import serve
+    from tui.options import StartOptions
+
+    start = StartOptions(os.getcwd(), options.model, runtime=options.runtime)
+    return int(asyncio.run(serve(lambda: connect(start, ahead=False))))
 
 
 async def _session_command(options: argparse.Namespace) -> int:
@@ -210,8 +227,11 @@ def _wrong_repository(start: StartOptions) -> str:
     return ""
 
 
-async def connect(options: StartOptions) -> ConversationManager:
-    """The manager behind the workspace, entered. Raises HandloomError with what to do next."""
+async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationManager:
+    """The manager behind the workspace, entered. Raises HandloomError with what to do next.
+
+    `ahead` has a sandbox made for the workspace before there is a conversation in it.
+    """
     import asyncio
     from importlib import import_module
 
@@ -240,7 +260,7 @@ async def connect(options: StartOptions) -> ConversationManager:
         options=given,
     )
     await manager.__aenter__()
-    if not options.demo:
+    if ahead and not options.demo:
         await runtimes.warm(options.workspace)
     if any(plugin.cards for plugin in manager.plugins):
         from tui.panes.chat.calls import use_cards

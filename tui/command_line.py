@@ -46,6 +46,10 @@ def parser() -> argparse.ArgumentParser:
         "--confirm", choices=["never", "risky", "always"], default="never", help="which actions ask first (never)"
     )
 
+    acp = commands.add_parser("acp", help="serve an editor that speaks the Agent Client Protocol; the editor starts it")
+    acp.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
+    acp.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)")
+
     _found_again(commands)
     _taken_elsewhere(commands)
     _played_again(commands)

@@ -1,0 +1,1 @@
+"""What both sides of the Agent Client Protocol need: the wire. The server for editors is `tui.acp`."""

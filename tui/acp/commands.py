@@ -1,0 +1,61 @@
+"""What can be commanded from an editor: `/continue`, and the messages that the user keeps in Handloom's home."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput
+
+from core.controller.halts import Way
+from core.session import AgentSession
+from tui.i18n import _
+from tui.panes.prompt import slash
+from tui.text import sanitize_line
+
+Home = Path
+CONTINUE = "continue"
+DESCRIPTION_CELLS = 200
+
+
+async def available(home: Home) -> AvailableCommandsUpdate:
+    """The commands that there are."""
+    own, _problems = await asyncio.to_thread(slash.load, home)
+    told = _("Go on after a stop, an error or a limit; a limit is extended by the same amount again.")
+    found = [AvailableCommand(name=CONTINUE, description=told)]
+    for name, command in own.items():
+        if name == CONTINUE:
+            continue
+        hint = sanitize_line(command.hint, DESCRIPTION_CELLS)
+        found.append(
+            AvailableCommand(
+                name=name,
+                description=sanitize_line(command.description, DESCRIPTION_CELLS) or name,
+                input=AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None,
+            )
+        )
+    return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=found)
+
+
+async def carried_out(text: str, session: AgentSession) -> bool:
+    """Carry out a command of ours; False where the text is a message. Raises as `AgentSession.take`."""
+    line = slash.parse(text.strip())
+    if line is None or line.name != CONTINUE or line.words:
+        return False
+    halt = session.state.halt
+    ways = [way for way in halt.ways if way is not Way.SWITCH_MODEL] if halt is not None else []
+    if ways and ways[0] is not Way.STOP:
+        await session.take(ways[0])
+    else:
+        await session.resume()
+    return True
+
+
+async def expanded(text: str, home: Home) -> str:
+    """The message that a command of the user's own stands for; any other text as it is."""
+    line = slash.parse(text.strip())
+    if line is None:
+        return text.removeprefix("/") if text.startswith("//") else text
+    own, _problems = await asyncio.to_thread(slash.load, home)
+    command = own.get(line.name)
+    return command.message(line.words) if command is not None else text

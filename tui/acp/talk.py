@@ -1,0 +1,290 @@
+"""Talk: one conversation in an editor. Told as updates, prompted, asked about, cancelled, and left as it stands.
+
+One prompt runs at a time; its answer comes when the agent rests and everything that it said has been sent. An action
+that waits for a yes is put to the editor; whatever is no clear yes leaves it waiting, or stops it where the user says
+so. Nothing is kept here that the log does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from acp.exceptions import RequestError
+from acp.schema import CurrentModeUpdate, PromptRequest, PromptResponse, SessionNotification, StopReason
+from acp.utils import serialize_params
+from pydantic import BaseModel
+
+from core.controller.halts import HaltKind
+from core.controller.state import State
+from core.errors import HandloomError
+from core.events import AgentState, Envelope, Frame, Status, TerminalOutput
+from core.security.confirmation import ConfirmMode
+from core.session import DELEGATES_STATUS, AgentSession
+from core.stream import EventStreamSubscriber
+from tui.acp import commands, permission
+from tui.acp.actions import Paths
+from tui.acp.methods import INTERNAL_ERROR, INVALID_REQUEST
+from tui.acp.outbox import Outbox
+from tui.acp.pictures import shown
+from tui.acp.prompts import Message, message_of
+from tui.acp.told import Teller, Update, message
+from tui.i18n import _
+
+log = logging.getLogger(__name__)
+
+PAGE = 200
+PRINT_S = 0.25
+"""How long what a command prints is gathered before the editor draws it."""
+SUBSCRIBER = "acp"
+_DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
+"""Where a delegate has come to its end."""
+
+Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
+Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
+
+
+class Turn:
+    """One prompt while it runs."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self.is_said = False
+        """Whether the message is stored, so that there is something to interrupt."""
+        self.cancelled = asyncio.Event()
+
+
+class Talk:
+    """`ask` sends a request to the editor, `notify` a notification. `aclose` it; the session is somebody else's."""
+
+    def __init__(self, session: AgentSession, ask: Ask, notify: Notify) -> None:
+        self.session = session
+        self.turn: Turn | None = None
+        paths = Paths(session.info.workspace, session.runtime.working_dir.rstrip("/") or "/")
+        self.teller = Teller(paths)
+        self._ask = ask
+        self._notify = notify
+        self.outbox = Outbox(self._send)
+        self._told = session.stream.latest_id
+        self._printing: asyncio.TimerHandle | None = None
+        session.attended = True
+        session.stream.subscribe(EventStreamSubscriber.MAIN, self._hear, SUBSCRIBER)
+        self._unwatch = session.frames.watch(self._hear_frame)
+
+    async def aclose(self) -> None:
+        """Tell nothing more. What runs goes on, or ends with its session."""
+        self._unwatch()
+        self.session.attended = False
+        if self._printing is not None:
+            self._printing.cancel()
+        try:
+            self.session.stream.unsubscribe(EventStreamSubscriber.MAIN, SUBSCRIBER)
+        except HandloomError:  # the stream was closed before
+            log.debug("conversation %s was closed already", self.session.id)
+        await self.outbox.aclose()
+
+    # -- telling -------------------------------------------------------------------------------------------------------
+
+    async def _send(self, update: Update) -> None:
+        params = SessionNotification(session_id=self.session.id, update=update)
+        await self._notify("session/update", serialize_params(params))
+
+    async def _hear(self, envelope: Envelope) -> None:
+        if envelope.id <= self._told:
+            return
+        self._told = envelope.id
+        self.outbox.put(self.teller.event(envelope))
+
+    def _hear_frame(self, frame: Frame) -> None:
+        self.outbox.put(self.teller.frame(frame))
+        if isinstance(frame, TerminalOutput) and self._printing is None:
+            self._printing = asyncio.get_running_loop().call_later(PRINT_S, self._print)
+
+    def _print(self) -> None:
+        self._printing = None
+        self.outbox.put(self.teller.prints())
+
+    def say(self, text: str) -> None:
+        """Tell the user something of Handloom's own."""
+        self.outbox.put([message(f"{text}\n\n")])
+
+    async def replay(self) -> None:
+        """Tell everything that was said and done so far, and return when it is sent."""
+        teller = Teller(self.teller.paths)
+        after, last = -1, self.session.stream.latest_id
+        while page := await self.session.stream.read(after=after, before=last + 1, limit=PAGE):
+            for envelope in page:
+                self.outbox.put(teller.event(envelope, again=True))
+                self.outbox.put(await shown(envelope, self.session.stream))
+            after = page[-1].id
+            await self.outbox.flush()
+        self.teller, self._told = teller, max(last, self._told)
+        if self.session.state.awaiting is not None:
+            self.say(_("An action waits for your answer. You are asked again with your next message."))
+            await self.outbox.flush()
+
+    # -- a prompt ------------------------------------------------------------------------------------------------------
+
+    async def prompt(self, request: PromptRequest, home: commands.Home) -> PromptResponse:
+        """Say it to the agent, and answer when it rests. Raises RequestError, HandloomError."""
+        if self.turn is not None:
+            wrong = _("A prompt runs in this session already. Wait for its end, or cancel it.")
+            raise RequestError(INVALID_REQUEST, wrong)
+        self.turn = turn = Turn()
+        try:
+            said = await asyncio.to_thread(message_of, request.prompt, self.session.info.workspace)
+            await self._say(said, home)
+            turn.is_said = True
+            if turn.is_cancelled:
+                await self.session.interrupt()
+            is_answered = await self._see_through(self.session, turn)
+            return await self._response(turn, is_answered=is_answered)
+        finally:
+            self.turn = None
+
+    async def cancel(self) -> None:
+        """Stop the prompt that runs; does nothing where none does. Raises StoreError."""
+        turn = self.turn
+        if turn is None or turn.is_cancelled:
+            return
+        turn.is_cancelled = True
+        turn.cancelled.set()
+        if turn.is_said:
+            await self.session.interrupt()
+
+    async def _say(self, said: Message, home: commands.Home) -> None:
+        """Carry out a command, or say the message."""
+        if not said.pictures and await commands.carried_out(said.text, self.session):
+            return
+        await self.session.send(await commands.expanded(said.text, home), said.pictures, said.context)
+
+    async def _response(self, turn: Turn, *, is_answered: bool) -> PromptResponse:
+        state = self.session.state
+        reason = "cancelled" if turn.is_cancelled else stop_reason(state)
+        if not is_answered and not turn.is_cancelled:
+            self.say(_("The action was not carried out: it waits for your answer. Send a message to be asked again."))
+        elif reason in ("max_turn_requests", "max_tokens"):
+            self.say(_("Write /continue to go on past the limit, by the same amount again."))
+        await self.outbox.flush()
+        if reason is None:
+            raise RequestError(INTERNAL_ERROR, state.reason or _("The agent failed. Write /continue to try again."))
+        return PromptResponse(stop_reason=reason)
+
+    # -- its questions -------------------------------------------------------------------------------------------------
+
+    async def _see_through(self, session: AgentSession, turn: Turn, *, prefix: str = "") -> bool:
+        """Wait until the agent and its delegates rest, with all their questions put to the editor.
+
+        False where a question found no answer, and waits.
+        """
+        async with asyncio.TaskGroup() as group:
+            attended: dict[str, asyncio.Task[None]] = {}
+
+            def attend(frame: Frame) -> None:
+                if isinstance(frame, Status) and frame.id == DELEGATES_STATUS:
+                    children = {child.id: child for child in session.delegates}
+                    for id in attended.keys() - children.keys():
+                        attended.pop(id).cancel()
+                    for id in children.keys() - attended.keys():
+                        attended[id] = group.create_task(self._attend(children[id], turn))
+
+            unwatch = session.frames.watch(attend)
+            try:
+                return await self._answer_questions(session, turn, prefix)
+            finally:
+                unwatch()
+                for task in attended.values():
+                    task.cancel()
+
+    async def _answer_questions(self, session: AgentSession, turn: Turn, prefix: str) -> bool:
+        while True:
+            await session.settled()
+            awaiting = session.state.awaiting
+            if awaiting is None:
+                return True
+            if turn.is_cancelled:
+                await session.interrupt()
+            elif not await self._question(session, awaiting, turn, prefix):
+                return False
+
+    async def _attend(self, child: AgentSession, turn: Turn) -> None:
+        """Answer what a delegate asks, until cancelled.
+
+        One that halts, or finds no answer, is stopped, and its parent reads that.
+        """
+        try:
+            while True:
+                is_answered = await self._see_through(child, turn, prefix=f"{child.id[:8]}-")
+                if not is_answered or child.state.agent_state not in _DONE:
+                    await child.interrupt()
+                await child.changed()
+        except HandloomError as error:  # its parent gets its result in any case
+            log.warning("the delegate %s could not be attended: %s", child.id, error)
+
+    async def _question(self, session: AgentSession, awaiting: int, turn: Turn, prefix: str) -> bool:
+        """Put one question to the editor, and do as it says. False where it says nothing clear."""
+        (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
+        await self.outbox.flush()
+        asked = permission.request(self.session.id, envelope, self.teller.paths, prefix)
+        answer = await self._answer(asked, turn)
+        if answer is permission.Answer.NONE:
+            return turn.is_cancelled
+        if session.state.awaiting != awaiting:  # settled meanwhile, by a cancel or somewhere else
+            return True
+        match answer:
+            case permission.Answer.ALLOW | permission.Answer.ALLOW_ALL:
+                if answer is permission.Answer.ALLOW_ALL:
+                    self._allow_all(session)
+                self.outbox.put(self.teller.begins(envelope))
+                await session.confirm()
+            case permission.Answer.STOP:
+                await session.reject()
+            case permission.Answer.OTHERWISE:
+                await session.reject(permission.OTHERWISE)
+            case permission.Answer.CANCEL:
+                turn.is_cancelled = True
+                turn.cancelled.set()
+                await self.session.interrupt()
+        if prefix:
+            self.outbox.put([permission.settled(prefix, awaiting, answer)])
+        return True
+
+    async def _answer(self, asked: BaseModel, turn: Turn) -> permission.Answer:
+        """What the editor says; NONE where the prompt is cancelled before."""
+        asking = asyncio.ensure_future(self._ask("session/request_permission", serialize_params(asked)))
+        cancelled = asyncio.create_task(turn.cancelled.wait())
+        try:
+            await asyncio.wait([asking, cancelled], return_when=asyncio.FIRST_COMPLETED)
+            return permission.answer(asking.result()) if asking.done() else permission.Answer.NONE
+        except (RequestError, OSError) as error:
+            log.warning("a question was not answered: %s", error)
+            return permission.Answer.NONE
+        finally:
+            asking.cancel()
+            cancelled.cancel()
+
+    def _allow_all(self, session: AgentSession) -> None:
+        session.set_confirm_mode(ConfirmMode.NEVER)
+        if session is not self.session:
+            self.session.set_confirm_mode(ConfirmMode.NEVER)
+        mode = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=ConfirmMode.NEVER.value)
+        self.outbox.put([mode])
+
+
+def stop_reason(state: State) -> StopReason | None:
+    """Why a prompt ended, by the state in which the agent rests; None for a failure, which is an error's answer.
+
+    Never `refusal`: an editor takes that for a message that was not taken into the conversation, and here it was.
+    """
+    if state.halt is not None:
+        match state.halt.kind:
+            case HaltKind.LIMIT:
+                return "max_tokens" if state.halt.what == "tokens" else "max_turn_requests"
+            case HaltKind.STUCK:
+                return "end_turn"
+        return None
+    if state.agent_state is AgentState.STOPPED:
+        return "cancelled"
+    return None if state.agent_state is AgentState.ERROR else "end_turn"
