@@ -37,7 +37,9 @@ WORKSPACE = "<handloom:workspace>"
 HOME = "<handloom:home>"
 DATE = "<handloom:date>"
 KEY = "<handloom:key>"
+PYTHON = "<handloom:python>"
 _KEYS = re.compile(r"\b(?:sk|pk|gsk|xai|AIza|ghp|github_pat)[-_][A-Za-z0-9_-]{16,}|(?<=[Bb]earer )[^\s\"',}]{8,}")
+_PYTHON = re.compile(r"(?<=\[Python interpreter: )[^\]\n]+")
 _DATES = re.compile(r"(?<=Today's date is )\d{4}-\d\d-\d\d")
 _PICTURES = re.compile(r"data:[a-z]+/[a-z.+-]+;base64,[A-Za-z0-9+/=]+")
 
@@ -141,7 +143,7 @@ class Scrubber:
     """Takes out of requests and answers what must not or cannot be in a cassette.
 
     Those are the values of secret variables, what looks like a key, the bytes of pictures, the folders of the workspace
-    and of the user, and today's date.
+    and of the user, where Python is, and today's date.
     """
 
     def __init__(self, workspace: str, environ: Mapping[str, str]) -> None:
@@ -153,8 +155,8 @@ class Scrubber:
         """A text without them."""
         text = _PICTURES.sub(_digest, self._masker.mask_text(text))
         for place, mark in self._places:
-            text = re.sub(re.escape(place) + r"(?![\w.-])", mark, text)
-        return _DATES.sub(DATE, _KEYS.sub(KEY, text))
+            text = re.sub(re.escape(place) + r"(?![\w-]|\.\w)", mark, text)
+        return _PYTHON.sub(PYTHON, _DATES.sub(DATE, _KEYS.sub(KEY, text)))
 
     def put_back(self, text: str) -> str:
         """A recorded text of the model's with the folders that are meant here."""

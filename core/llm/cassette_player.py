@@ -91,7 +91,7 @@ class CassetteLLM:
         """What is told of a request that was not recorded; compared with the one that has as many answers."""
         if at is None:
             left = [n for n, one in enumerate(self._recorded) if one.asked.answers == asked.answers]
-            at = next((n for n in left if n not in self._played), None)
+            at = next((n for n in left if n not in self._played or not self._is_strict), None)
         if at is None:
             return (
                 f"All of {self._path} that fits this conversation has been played. "
