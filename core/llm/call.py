@@ -1,8 +1,7 @@
 """One call of one model through litellm, in the model host: stream it, put it together, then check that it is
 whole.
 
-Tool calls are handed on only from an answer that the provider has declared finished. litellm ends every
-stream as if it were whole, so the finish reason is taken from what the provider itself sent.
+Tool calls are handed on only from an answer that the provider has declared finished, see `finish`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 from core.errors import ModelErrorKind
 from core.llm.caching import takes_marks, with_marks
 from core.llm.failures import BadAnswer
+from core.llm.finish import is_finished, source_of, watch
 from core.llm.pictures import without_pictures
 from core.llm.prices import cost_of, is_priced, price_of
 from core.llm.providers import provider_of
@@ -92,7 +92,8 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
     settings = order["settings"]
     clock = asyncio.get_running_loop().time
     end_at = clock() + settings["total_timeout_s"]
-    answer, stream, begun = _Answer(), None, False
+    answer, stream, source, begun = _Answer(), None, None, False
+    watch(order["model"])
     try:
         async with asyncio.timeout_at(min(end_at, clock() + settings["first_token_timeout_s"])) as limit:
             stream = await litellm.acompletion(**_arguments(litellm, order))
@@ -100,12 +101,14 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
                 begun = True
                 limit.reschedule(min(end_at, clock() + settings["idle_timeout_s"]))
                 answer.add(chunk, on_delta)
+            source = source_of(stream)
     except TimeoutError as error:
         raise TimeoutError(_late(begun, clock() >= end_at, settings)) from error
     finally:
         if stream is not None and hasattr(stream, "aclose"):
             await stream.aclose()
-    _check_whole(answer, stream)
+    if not is_finished(stream, source, answer.finish_reason):
+        raise _broken_off(answer)
     return _done(litellm, order, answer)
 
 
@@ -171,16 +174,11 @@ def _late(begun: bool, at_end: bool, settings: Line) -> str:
     return f"no answer began within {settings['first_token_timeout_s']:g} s"
 
 
-def _check_whole(answer: _Answer, stream: Any) -> None:
-    """Raise BadAnswer unless the provider itself said that the answer is finished."""
-    finished = answer.finish_reason
-    if hasattr(stream, "received_finish_reason"):
-        finished = stream.received_finish_reason or getattr(stream, "intermittent_finish_reason", None)
-    if finished:
-        return
+def _broken_off(answer: _Answer) -> BadAnswer:
+    """What is raised for an answer that its provider has not finished."""
     if not answer.texts and not answer.calls:
-        raise BadAnswer(ModelErrorKind.BAD_RESPONSE, "nothing. Is the address of its API right?")
-    raise BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end")
+        return BadAnswer(ModelErrorKind.BAD_RESPONSE, "nothing. Is the address of its API right?")
+    return BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end")
 
 
 def _done(litellm: Any, order: Line, answer: _Answer) -> Line:

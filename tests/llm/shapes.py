@@ -40,7 +40,8 @@ class Shape:
     @property
     def finished_at(self) -> int:
         """The bytes after which the answer is whole."""
-        return self.data.index(b"\n\n", self.data.index(self.finished)) + 2
+        last = next(number for number, event in enumerate(self.events) if self.finished in event)
+        return sum(map(len, self.events[: last + 1]))
 
 
 def _event(data: Json, name: str = "") -> bytes:

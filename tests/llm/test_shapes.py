@@ -1,8 +1,7 @@
-"""Providers' own ways of streaming, through the real model host: whole answers, and cut at every byte."""
+"""Providers' own ways of streaming, through the real model host; tests.campaign.streams cuts them at every byte."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -10,13 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from core.errors import ModelError, ModelErrorKind
+from core.errors import ModelError
 from core.events import Frame, TokenDelta
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.settings import LLMSettings, ModelFacts
 from core.ports import LLMRequest, LLMResponse
 from tests.llm.shapes import ANTHROPIC, ARGUMENTS, GEMINI, OPENAI, SHAPES, TEXT, ProviderServer, Shape, leads_to
-from tests.openai_server import cuts, sends
+from tests.openai_server import sends
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -107,30 +106,6 @@ async def test_prompts_are_marked_where_the_provider_asks_for_marks(host: ModelH
 async def test_settings_of_an_answer_reach_the_provider(host: ModelHost, server: ProviderServer) -> None:
     await ask(model(host, server, OPENAI, temperature=0.25, max_tokens=123))
     assert (server.exchanges[0].body["temperature"], server.exchanges[0].body["max_tokens"]) == (0.25, 123)
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=ids)
-async def test_cut_at_every_byte_no_half_tool_call_comes_of_it(
-    host: ModelHost, server: ProviderServer, shape: Shape
-) -> None:
-    turns = asyncio.Semaphore(8)
-
-    async def try_at(at_byte: int) -> tuple[int, LLMResponse | ModelErrorKind]:
-        async with turns, ProviderServer(cuts(at_byte, shape.events)) as cutting:
-            try:
-                return at_byte, (await ask(model(host, cutting, shape)))[0]
-            except ModelError as error:
-                return at_byte, error.kind
-
-    outcomes = await asyncio.gather(*map(try_at, range(len(shape.data) + 1)))
-    for at_byte, outcome in outcomes:
-        if isinstance(outcome, LLMResponse):
-            assert at_byte >= shape.finished_at - 2, f"an answer of the first {at_byte} bytes"
-            assert [json.loads(call.arguments) for call in outcome.tool_calls] == [json.loads(ARGUMENTS)], at_byte
-            assert outcome.text == TEXT
-        else:
-            assert outcome in (ModelErrorKind.CONNECTION, ModelErrorKind.BAD_RESPONSE, ModelErrorKind.SERVER), at_byte
-    assert isinstance(outcomes[-1][1], LLMResponse)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=ids)
