@@ -19,20 +19,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from core.errors import ConfigurationError
 from core.home import CONFIG
-from core.llm.settings import LLMSettings
+from core.llm.settings import LLMSettings, Models, Names, split
 from core.screen_settings import ScreenSettings
+from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
 
 PREFIX = "HANDLOOM__"
 
 
-def _split(value: Any) -> Any:
-    """A list in the environment has commas between its parts."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(split)]
 
 
 class Origin(StrEnum):
@@ -185,6 +180,8 @@ class Settings(_Section):
     agent: AgentSettings = AgentSettings()
     day: DaySettings = DaySettings()
     llm: LLMSettings = LLMSettings()
+    models: Models = {}
+    """Models under names of the user's own, each in a section [models.NAME]."""
     conversations: ConversationSettings = ConversationSettings()
     sandbox: SandboxSettings = SandboxSettings()
     docker: DockerSettings = DockerSettings()
@@ -203,12 +200,22 @@ def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
         raise ConfigurationError(
-            f"The setting {field} cannot be {first['input']!r}: {first['msg']}. "
-            f"Correct it in {home / 'config.toml'}, in the environment (HANDLOOM__...) or on the command line."
-        ) from error
+            f"{_wrong(error)} Correct it in {home / 'config.toml'}, in the environment (HANDLOOM__...) or on the "
+            f"command line."
+        ) from None
+
+
+def _wrong(error: ValidationError) -> str:
+    """The first thing that is wrong, with its value, unless that may be a key."""
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"]))
+    last = field.rpartition(".")[2]
+    if last == "key_env":
+        return f"The setting {field} cannot be what it is: {first['msg'].removeprefix('Value error, ')}."
+    if is_secret_name(last):
+        return f"There is no setting {field}: put the key into an environment variable, and its name into key_env."
+    return f"The setting {field} cannot be {first['input']!r}: {first['msg']}."
 
 
 def layers(home: Path, environ: Mapping[str, str], **options: Any) -> dict[Origin, dict[str, Any]]:

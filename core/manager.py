@@ -32,15 +32,15 @@ from core.controller.state import Limits
 from core.copies import Copies
 from core.delegation import MAX_LEVEL
 from core.deletion import Forget, forget_nothing
-from core.errors import ConfigurationError, ModelError, UsageError
+from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
 from core.listing import FORK, ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
-from core.llm.catalogue import KnownModel, models_of
-from core.llm.hosted import HostedLLM, ModelHost
-from core.llm.registry import ModelOffer, create_llm, offers
+from core.llm.catalogue import KnownModel
+from core.llm.models import LLMRegistry, model_for, model_of_agent
+from core.llm.registry import ModelOffer, offers
 from core.places import Places
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
@@ -87,9 +87,8 @@ class ConversationManager:
     ) -> None:
         self.settings = settings
         self._book = SettingsBook(home, environ, options)
-        self._facts: Sequence[Sequence[Any]] = ()
         self.store = EventStore(home)
-        self._host = ModelHost()
+        self._llms = LLMRegistry(environ)
         self._make_runtime = make_runtime
         self._around = around or nullcontext()
         self._make_checkpoints = make_checkpoints
@@ -134,12 +133,12 @@ class ConversationManager:
             if isinstance(failure, BaseException):
                 log.error("conversation %s could not be closed", id, exc_info=failure)
         await self._around.__aexit__(None, None, None)
-        await self._host.aclose()
+        await self._llms.aclose()
         await self.store.__aexit__()
 
     def offers(self) -> list[ModelOffer]:
         """The models that can be used here as things stand; the demo always."""
-        return offers(self._environ)
+        return offers(self._environ, self.settings.models)
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
         """Use this model for new conversations from now on, and in later starts; the demo is not remembered.
@@ -149,19 +148,16 @@ class ConversationManager:
         if name == DEMO:
             return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
-        await asyncio.to_thread(
-            create_llm, name, workspace="/", host=self._host, settings=llm_settings, environ=self._environ
-        )
+        await asyncio.to_thread(self._llms.alone, name, "/", llm_settings, self.settings.models)
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
     async def known_models(self) -> list[KnownModel]:
-        """What is known of which models; nothing where it cannot be had. Takes seconds while the model host loads."""
-        try:
-            self._facts = self._facts or await self._host.models()
-        except ModelError as error:
-            log.warning("what is known of models cannot be had: %s", error)
-        return await asyncio.to_thread(models_of, self._facts, self._environ)
+        """What is known of which models, those of this machine's servers too; nothing where it cannot be had.
+
+        Takes seconds while the model host loads.
+        """
+        return await self._llms.known_models(self.settings.llm, self.settings.models)
 
     async def read_settings(self) -> list[Setting]:
         """Every setting as it stands. Raises ConfigurationError."""
@@ -297,7 +293,7 @@ class ConversationManager:
         if level > MAX_LEVEL:
             raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
         check_agent(action.agent)
-        model = self.settings.agent.delegate_model or by.info.model
+        model = model_of_agent(action.agent, self.settings.llm) or self.settings.agent.delegate_model or by.info.model
         llm = await self._make_llm(model, by.info.workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
@@ -375,16 +371,16 @@ class ConversationManager:
             await session.aclose()
             raise
         self._sessions[lease.conversation_id] = session
-        if isinstance(llm, HostedLLM):
-            await self._host.start()  # it loads for seconds, while the user still writes
+        await self._llms.warm(llm)
         return session
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""
-        name = self.settings.llm.title_model
+        name, settings = model_for("title", info.model, self.settings.llm), self.settings
         if not name or info.parent or info.model == AGAIN:
             return None
-        return partial(suggest_title, lambda: self._make_llm(name, info.workspace))
+        make = partial(self._llms.alone, name, info.workspace, settings.llm, settings.models)
+        return partial(suggest_title, lambda: asyncio.to_thread(make))
 
     def _repository(self, text: str) -> str:
         """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
@@ -394,11 +390,8 @@ class ConversationManager:
         return repository
 
     async def _make_llm(self, name: str, workspace: str) -> LLM:
-        """The model of that name; off the loop, because a script is a file that has to be read."""
-        settings = self.settings.llm
-        return await asyncio.to_thread(
-            create_llm, name, workspace=workspace, host=self._host, settings=settings, environ=self._environ
-        )
+        """The model of that name for a conversation; off the loop, because a script is a file that has to be read."""
+        return await asyncio.to_thread(self._llms.chat, name, workspace, self.settings.llm, self.settings.models)
 
     async def close(self, conversation_id: str) -> None:
         """Close a conversation, whoever looks at it; an unknown one is closed already."""

@@ -177,6 +177,8 @@ class LLMResponse:
     cost: float | None = None
     """US dollars of this call; None where the price is not known."""
     finish_reason: str = "stop"
+    reasoning: str = ""
+    """What the model thought before it answered, where it lets that be seen. Not a part of the answer."""
 
 
 class LLM(Protocol):

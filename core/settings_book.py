@@ -142,7 +142,8 @@ class SettingsBook:
 
 
 def fields(model: type[BaseModel], above: str = "") -> list[tuple[str, FieldInfo]]:
-    """Every field that holds a value, by its full name, in the model's order."""
+    """Every field that holds a value, by its full name, in the model's order; sections with names of the user's own
+    are not among them."""
     return _fields(model.model_fields, above)
 
 
@@ -152,7 +153,7 @@ def _fields(infos: Mapping[str, FieldInfo], above: str) -> list[tuple[str, Field
         below = _section_of(info)
         if below is not None:
             found += _fields(below, f"{above}{name}.")
-        else:
+        elif get_origin(info.annotation) is not dict:  # names of the user's own, each with a section in the file
             found.append((above + name, info))
     return found
 

@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--title", default="", help="what the lists call it")
     run.add_argument("--max-iterations", type=int, metavar="N", help="answers of the model before it stops")
     run.add_argument("--max-budget", type=float, metavar="USD", help="dollars that it may cost before it stops")
+    run.add_argument("--record", metavar="FILE", help="record the model's answers, to be played as cassette:FILE")
     run.add_argument(
         "--confirm", choices=["never", "risky", "always"], default="never", help="which actions ask first (never)"
     )
@@ -158,7 +159,9 @@ def _speed(text: str) -> float:
 
 
 def _common(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
+    command.add_argument(
+        "--model", metavar="M", help="PROVIDER/NAME, one of config.toml, scripted:FILE, cassette:FILE or demo"
+    )
     command.add_argument(
         "--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)"
     )

@@ -70,6 +70,7 @@ async def run(options: argparse.Namespace) -> int:
         agent__max_iterations=options.max_iterations,
         agent__max_budget=options.max_budget,
         agent__confirm=options.confirm,
+        llm__record=options.record,
     )
     if not settings.model and not options.resume:
         raise ConfigurationError(

@@ -1,8 +1,7 @@
 """One call of one model through litellm, in the model host: stream it, put it together, then check that it is
 whole.
 
-Tool calls are handed on only from an answer that the provider has declared finished. litellm ends every
-stream as if it were whole, so the finish reason is taken from what the provider itself sent.
+Tool calls are handed on only from an answer that the provider has declared finished, see `finish`.
 """
 
 from __future__ import annotations
@@ -13,13 +12,20 @@ from collections.abc import Callable
 from typing import Any
 
 from core.errors import ModelErrorKind
+from core.llm.caching import takes_marks, with_marks
 from core.llm.failures import BadAnswer
+from core.llm.finish import is_finished, source_of, watch
 from core.llm.pictures import without_pictures
+from core.llm.prices import cost_of, is_priced, price_of
 from core.llm.providers import provider_of
 from core.llm.wire import Line
 
 MAX_ANSWER_CHARS = 8_000_000
 """No model answers at such length; a broken server may."""
+
+NO_KEY = "none"
+_WITHOUT_API_KEYS = ("bedrock", "sagemaker_chat", "vertex_ai", "github_copilot", "ollama", "ollama_chat")
+"""Whoever knows them signs requests or logs in, or needs nothing."""
 
 OnDelta = Callable[[str, str], None]
 """Takes a piece of text and its channel, `answer` or `reasoning`."""
@@ -31,6 +37,7 @@ class _Answer:
     def __init__(self) -> None:
         self.id = ""
         self.texts: list[str] = []
+        self.thoughts: list[str] = []
         self.calls: list[dict[str, str]] = []
         self.finish_reason: str | None = None
         self.usage: Any = None
@@ -45,6 +52,8 @@ class _Answer:
             self.finish_reason = choice.finish_reason or self.finish_reason
             delta = choice.delta
             if reasoning := getattr(delta, "reasoning_content", None):
+                self._grow(len(reasoning))
+                self.thoughts.append(str(reasoning))
                 on_delta(str(reasoning), "reasoning")
             if text := getattr(delta, "content", None):
                 self._grow(len(text))
@@ -83,7 +92,8 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
     settings = order["settings"]
     clock = asyncio.get_running_loop().time
     end_at = clock() + settings["total_timeout_s"]
-    answer, stream, begun = _Answer(), None, False
+    answer, stream, source, begun = _Answer(), None, None, False
+    watch(order["model"])
     try:
         async with asyncio.timeout_at(min(end_at, clock() + settings["first_token_timeout_s"])) as limit:
             stream = await litellm.acompletion(**_arguments(litellm, order))
@@ -91,13 +101,15 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
                 begun = True
                 limit.reschedule(min(end_at, clock() + settings["idle_timeout_s"]))
                 answer.add(chunk, on_delta)
+            source = source_of(stream)
     except TimeoutError as error:
         raise TimeoutError(_late(begun, clock() >= end_at, settings)) from error
     finally:
         if stream is not None and hasattr(stream, "aclose"):
             await stream.aclose()
-    _check_whole(answer, stream)
-    return _done(litellm, order["model"], answer)
+    if not is_finished(stream, source, answer.finish_reason):
+        raise _broken_off(answer)
+    return _done(litellm, order, answer)
 
 
 def _sees(litellm: Any, model: str, settings: Line) -> bool:
@@ -115,7 +127,7 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
     timeout = httpx.Timeout(settings["total_timeout_s"], connect=settings["connect_timeout_s"])
     arguments: dict[str, Any] = {
         "model": model,
-        "messages": order["messages"] if _sees(litellm, model, settings) else without_pictures(order["messages"]),
+        "messages": _messages(litellm, order),
         "stream": True,
         "stream_options": {"include_usage": True},
         "timeout": timeout,
@@ -127,15 +139,31 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
         # Without this, litellm looks for tools of MCP servers, and fails where the package for those is
         # missing.
         arguments |= {"tools": order["tools"], "_skip_mcp_handler": True}
-    if settings["temperature"] is not None:
-        arguments["temperature"] = settings["temperature"]
-    if settings["api_base"]:
-        arguments["api_base"] = settings["api_base"]
+    for name in ("temperature", "max_tokens", "reasoning_effort", "api_base"):
+        if settings[name] is not None:
+            arguments[name] = settings[name]
+    return arguments | _key(model, order["facts"]["key_env"])
+
+
+def _messages(litellm: Any, order: Line) -> Any:
+    messages = order["messages"]
+    if not _sees(litellm, order["model"], order["settings"]):
+        messages = without_pictures(messages)
+    wants_marks = order["settings"]["prompt_caching"] and takes_marks(order["model"])
+    return with_marks(messages) if wants_marks else messages
+
+
+def _key(model: str, key_env: str | None) -> Line:
+    """The key where it is not the provider's own; litellm reads that by itself where it is given none."""
     provider = provider_of(model)
+    if key_env:
+        return {"api_key": os.environ.get(key_env) or NO_KEY}
+    if key_env == "" and not (provider and provider.prefix in _WITHOUT_API_KEYS):
+        return {"api_key": NO_KEY}
     if provider and provider.prefix == "openai" and not os.environ.get("OPENAI_API_KEY"):
         # Servers on this machine want no key, but the client library refuses to go without.
-        arguments["api_key"] = "none"
-    return arguments
+        return {"api_key": NO_KEY}
+    return {}
 
 
 def _late(begun: bool, at_end: bool, settings: Line) -> str:
@@ -146,55 +174,51 @@ def _late(begun: bool, at_end: bool, settings: Line) -> str:
     return f"no answer began within {settings['first_token_timeout_s']:g} s"
 
 
-def _check_whole(answer: _Answer, stream: Any) -> None:
-    """Raise BadAnswer unless the provider itself said that the answer is finished."""
-    finished = answer.finish_reason
-    if hasattr(stream, "received_finish_reason"):
-        finished = stream.received_finish_reason or getattr(stream, "intermittent_finish_reason", None)
-    if finished:
-        return
+def _broken_off(answer: _Answer) -> BadAnswer:
+    """What is raised for an answer that its provider has not finished."""
     if not answer.texts and not answer.calls:
-        raise BadAnswer(ModelErrorKind.BAD_RESPONSE, "nothing. Is the address of its API right?")
-    raise BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end")
+        return BadAnswer(ModelErrorKind.BAD_RESPONSE, "nothing. Is the address of its API right?")
+    return BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end")
 
 
-def _done(litellm: Any, model: str, answer: _Answer) -> Line:
+def _done(litellm: Any, order: Line, answer: _Answer) -> Line:
     usage = answer.usage
     details = getattr(usage, "prompt_tokens_details", None)
-    price = price_of(litellm.model_cost, model)
-    return {
-        "answer_id": answer.id,
-        "text": "".join(answer.texts),
-        "tool_calls": answer.calls,
-        "finish_reason": answer.finish_reason or "stop",
+    # Whoever answers without a key is not the provider, whatever its model is called.
+    price = None if order["facts"]["key_env"] == "" else price_of(litellm.model_cost, order["model"])
+    counts = {
         "prompt_tokens": _count(usage, "prompt_tokens"),
         "completion_tokens": _count(usage, "completion_tokens"),
         "cache_read_tokens": _count(details, "cached_tokens"),
         "cache_write_tokens": _count(usage, "cache_creation_input_tokens"),
-        "context_window": _count(price, "max_input_tokens"),
-        "cost": _cost(litellm, model, usage) if price is not None else None,
+    }
+    if is_priced(order["facts"]):
+        cost = cost_of(counts, order["facts"]) if usage is not None else None
+    else:
+        cost = _cost(litellm, order["model"], usage, price)
+    return {
+        "answer_id": answer.id,
+        "text": "".join(answer.texts),
+        "reasoning": "".join(answer.thoughts),
+        "tool_calls": answer.calls,
+        "finish_reason": answer.finish_reason or "stop",
+        **counts,
+        "context_window": order["facts"]["context_window"] or _count(price, "max_input_tokens"),
+        "cost": cost,
     }
 
 
-def price_of(table: dict[str, Any], model: str) -> dict[str, Any] | None:
-    """What litellm's table says about a model; None where it has no entry, or one for another provider's."""
-    prefix, _, name = model.partition("/")
-    for key in (model, name):
-        entry = table.get(key)
-        if isinstance(entry, dict) and str(entry.get("litellm_provider", "")).startswith(prefix):
-            return entry
-    return None
-
-
-def _cost(litellm: Any, model: str, usage: Any) -> float | None:
+def _cost(litellm: Any, model: str, usage: Any, price: Line | None) -> float | None:
     """US dollars; None where litellm cannot say, for the price is unknown then and not nothing."""
-    if usage is None:
+    if usage is None or price is None:
         return None
     try:
         response = litellm.ModelResponse(model=model, usage=usage)
-        return float(litellm.completion_cost(completion_response=response, model=model))
+        cost = float(litellm.completion_cost(completion_response=response, model=model))
     except Exception:  # noqa: BLE001  # boundary: litellm documents no exceptions, and a price must not fail an answer
         return None
+    # litellm says 0 where its entry has no price; it is 0 where the entry says so.
+    return cost if cost > 0 or price.get("input_cost_per_token") == price.get("output_cost_per_token") == 0 else None
 
 
 def _count(holder: Any, name: str) -> int:

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.llm.local import LocalServer
 from core.llm.providers import PROVIDERS, Provider, provider_of
+from core.llm.settings import NamedModel
 
 _MODES = ("chat", "responses", None)
 """The kinds of entries that answer in a conversation."""
@@ -27,7 +29,7 @@ class KnownModel:
     provider: str
     """For people."""
     has_key: bool
-    """Whether the provider's variable is set here."""
+    """Whether the provider's variable is set here, or none is needed."""
     needs: str = ""
     """The variable that its provider's key is read from; empty where none is known."""
     context_window: int | None = None
@@ -37,6 +39,36 @@ class KnownModel:
     """US dollars for a million tokens."""
     vision: bool | None = None
     """Whether it sees pictures."""
+    why: str = ""
+    """Why it is listed, in place of its provider's key: `named` by the user, or `served` on this machine."""
+
+
+def named_models(
+    models: Mapping[str, NamedModel], tables: Iterable[KnownModel], environ: Mapping[str, str]
+) -> list[KnownModel]:
+    """The user's own, each with what its section says, else what the tables know of the model that it names."""
+    known = {model.name: model for model in tables}
+    found = []
+    for name, named in models.items():
+        base = known.get(named.model) or KnownModel(named.model, "", True)
+        vision = base.vision if named.vision == "auto" else named.vision == "yes"
+        prices = (named.price_in, named.price_out)
+        if None in prices:
+            prices = (base.price_in, base.price_out)
+        window = named.context_window or base.context_window
+        usable = bool(environ.get(named.key_env)) if named.key_env else base.has_key or bool(named.api_base)
+        needs = named.key_env or base.needs
+        found.append(KnownModel(name, "config.toml", usable, needs, window, *prices, vision, "named"))
+    return found
+
+
+def served_models(servers: Iterable[LocalServer]) -> list[KnownModel]:
+    """The models of servers on this machine. What they cost nobody says."""
+    return [
+        KnownModel(name, f"{server.label}, at port {server.port}", True, why="served")
+        for server in servers
+        for name in server.models
+    ]
 
 
 def facts_of(table: Mapping[str, Any]) -> list[list[Any]]:

@@ -123,15 +123,20 @@ class Failure:
     retry_after_s: float | None = None
 
 
-def failure_of(error: BaseException, model: str, secrets: Iterable[str], now: datetime) -> Failure:
-    """What a call's exception means. `secrets` are the values that must not be shown."""
+def failure_of(
+    error: BaseException, model: str, secrets: Iterable[str], now: datetime, key_env: str | None = None
+) -> Failure:
+    """What a call's exception means. `secrets` are the values that must not be shown, `key_env` is the variable with
+    the key where that is not the provider's own, and empty where no key was sent."""
     error = _innermost(error)
     status = _status_of(error)
     text = clean(str(error), secrets)
     kind = error.kind if isinstance(error, BadAnswer) else kind_of(error, status, text)
     if kind is ModelErrorKind.AUTHENTICATION:
-        variables = " or ".join(key_variables_of(model)) or "its key"
+        variables = key_env or " or ".join(key_variables_of(model)) or "its key"
         advice = f"The key for this provider was not accepted{{status}}. Set {variables} or choose another model."
+        if key_env == "":
+            advice = "It wants a key{status}, and none is sent there. Name its variable in key_env of [models.NAME]."
     else:
         advice = _NEXT[kind]
     message = advice.format(status=f" ({status})" if status else "")
@@ -157,6 +162,8 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
     # included.
     if "APIConnectionError" in names or (status is not None and status >= 500):
         return ModelErrorKind.SERVER
+    if status is not None and status < 400:
+        return ModelErrorKind.NOT_FOUND  # a redirect, which nobody follows with a key in hand
     return _KIND_OF_STATUS.get(status or 0, ModelErrorKind.BAD_REQUEST if status else ModelErrorKind.BAD_RESPONSE)
 
 
@@ -209,4 +216,4 @@ def _innermost(error: BaseException) -> BaseException:
 def _status_of(error: BaseException) -> int | None:
     """The HTTP status, where the provider answered with one."""
     status = getattr(error, "status_code", None)
-    return status if isinstance(status, int) and 400 <= status < 600 else None
+    return status if isinstance(status, int) and 300 <= status < 600 else None

@@ -10,6 +10,7 @@ and fetches no price list; keys are taken out of every text that leaves; no core
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import resource
@@ -59,6 +60,7 @@ def _take_output() -> BinaryIO:
 def _load() -> Any:
     """litellm, made quiet."""
     logging.disable(logging.CRITICAL)
+    _follow_no_redirects()
     import litellm
 
     litellm.suppress_debug_info = True
@@ -70,6 +72,22 @@ def _load() -> Any:
     litellm.success_callback = []
     litellm.failure_callback = []
     return litellm
+
+
+def _follow_no_redirects() -> None:
+    """Keep requests, and so the keys in them, from going where an answer says.
+
+    The libraries follow redirects, and take along every header but `Authorization`, in which few providers have keys.
+    """
+    import httpx
+
+    send = httpx.AsyncClient.send
+
+    @functools.wraps(send)
+    async def send_once(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+        return await send(self, request, **{**options, "follow_redirects": False})
+
+    httpx.AsyncClient.send = send_once  # type: ignore[method-assign]
 
 
 class _Host:
@@ -116,7 +134,8 @@ class _Host:
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001  # boundary: whatever a provider's code raises becomes an error line
-            failure = failure_of(error, order["model"], self._secrets, datetime.now(UTC))
+            key_env = order["facts"]["key_env"]
+            failure = failure_of(error, order["model"], self._secrets, datetime.now(UTC), key_env)
             wait = failure.retry_after_s
             self._say(
                 {

@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 from core.errors import ModelError, ModelErrorKind
 from core.events import TokenDelta, TokenUsage
 from core.llm.retry import FailedCall, RetryPolicy, with_retries
-from core.llm.settings import LLMSettings
+from core.llm.settings import CallSettings, ModelFacts
 from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
 from core.ports import FrameSink, LLMRequest, LLMResponse, ToolCall
 
@@ -41,6 +41,16 @@ class _Call:
     on_delta: OnDelta
 
 
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a model can do, as far as it is known."""
+
+    context_window: int | None = None
+    """Tokens."""
+    vision: bool | None = None
+    """Whether it sees pictures."""
+
+
 class ModelHost:
     """The child process that calls models. Close it with `aclose`."""
 
@@ -53,6 +63,7 @@ class ModelHost:
         self._numbers = itertools.count(1)
         self._starting = asyncio.Lock()
         self._trouble = ""
+        self._abilities: dict[str, Abilities] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -119,6 +130,12 @@ class ModelHost:
             await self._ask({"type": "ping"}, lambda text, channel: None, ANSWER_GRACE_S)
         except _HostEnded:
             raise FailedCall(ModelErrorKind.HOST, self._obituary()) from None
+
+    async def abilities(self, model: str) -> Abilities:
+        """What litellm's tables say about a model; asks for them once. Raises FailedCall as `models`."""
+        if self._abilities is None:
+            self._abilities = {name: Abilities(window, vision) for name, window, _, _, vision in await self.models()}
+        return self._abilities.get(model, Abilities())
 
     async def models(self) -> list[list[Any]]:
         """What litellm's tables say, as `catalogue.facts_of` gives it. Raises FailedCall when it cannot be had."""
@@ -217,26 +234,45 @@ class ModelHost:
 class HostedLLM:
     """A provider's model."""
 
-    def __init__(self, host: ModelHost, name: str, settings: LLMSettings, random: Random | None = None) -> None:
+    def __init__(
+        self,
+        host: ModelHost,
+        name: str,
+        settings: CallSettings,
+        random: Random | None = None,
+        *,
+        title: str = "",
+        facts: ModelFacts = ModelFacts(),  # noqa: B008  # frozen
+    ) -> None:
+        """`name` is litellm's, `title` the user's where that is another one."""
         self._host = host
-        self._name = name
+        self._model = name
+        self._name = title or name
+        self._facts = facts
         self._settings = settings
         self._random = random or Random()  # noqa: S311  # spreads retries; guards nothing
         self._policy = RetryPolicy(settings.num_retries, settings.retry_min_wait_s, settings.retry_max_wait_s)
 
     @property
     def name(self) -> str:
-        """As litellm names it: `provider/model`."""
+        """As the user names it: `provider/model`, or a name from config.toml."""
         return self._name
+
+    async def abilities(self) -> Abilities:
+        """What is known of it. Waits until litellm is loaded, the first time for seconds. Raises ModelError."""
+        known = await self._host.abilities(self._model)
+        vision = known.vision if self._settings.vision == "auto" else self._settings.vision == "yes"
+        return Abilities(self._facts.context_window or known.context_window, vision)
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
         """Answer, with retries while nothing was shown. Raises ModelError; cancelling returns at once."""
         order: Line = {
             "type": "complete",
-            "model": self._name,
+            "model": self._model,
             "messages": list(request.messages),
             "tools": list(request.tools),
             "settings": self._settings.model_dump(),
+            "facts": self._facts.model_dump(),
         }
 
         def on_delta(text: str, channel: str) -> None:
@@ -262,4 +298,6 @@ class HostedLLM:
             response_id=done["answer_id"],
         )
         calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in done["tool_calls"])
-        return LLMResponse(done["answer_id"], done["text"], calls, usage, done["cost"], done["finish_reason"])
+        return LLMResponse(
+            done["answer_id"], done["text"], calls, usage, done["cost"], done["finish_reason"], done["reasoning"]
+        )

@@ -32,6 +32,7 @@ from tests.campaign import (
     owners,
     replays,
     shells,
+    streams,
     swaps,
     syscalls,
     trajectories,
@@ -61,6 +62,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "swaps": lambda seed: swaps.run(swaps.FULL, seed),
     "checkpoint_kills": lambda seed: checkpointing.kills(checkpointing.KILLS_FULL, seed),
     "checkpoint_swaps": lambda seed: checkpointing.swaps(checkpointing.SWAPS_FULL, seed),
+    "streams": lambda seed: streams.run(1, seed),
     "escapes": escapes.run,
 }
 
@@ -98,6 +100,7 @@ MEANINGS = {
     "swaps": "Files are read, written, edited and undone, while folders and files are swapped for links to outside.",
     "checkpoint_kills": "Whoever restores checkpoints is killed (-9) at a random moment, or between two files.",
     "checkpoint_swaps": "Checkpoints are taken and restored, while folders and files are swapped for links to outside.",
+    "streams": "Answers as OpenAI, Anthropic and Google stream them are cut at every byte, by a reset or a plain end.",
     "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",
 }
 

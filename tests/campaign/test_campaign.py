@@ -25,6 +25,7 @@ from core.events import (
 )
 from core.exchange.imported import Imported
 from core.exchange.importing import import_file
+from core.ports import LLMResponse, ToolCall
 from core.sqlite import sqlite3
 from core.store import EventStore
 from runtime.local import LocalRuntime
@@ -43,6 +44,7 @@ from tests.campaign import (
     replays,
     shells,
     stored,
+    streams,
     swaps,
     syscalls,
     trajectories,
@@ -71,6 +73,20 @@ class TestCheckpoints:
         result = checkpointing.swaps(checkpointing.SWAPS_SHORT, seed)
         holds(result, checkpointing.SWAPS_SHORT)
         assert result.counts["taken"] > 0
+
+
+class TestStreams:
+    def test_wherever_an_answer_breaks_off_no_half_of_it_is_taken_for_whole(self, seed: int) -> None:
+        result = streams.run(streams.SHORT, seed)
+        holds(result, 100)
+        assert len([name for name in result.counts if "plain end: failed" in name]) >= len(streams.SHAPES)
+
+    def test_half_a_call_would_be_noticed(self) -> None:
+        half = LLMResponse("a", streams.TEXT, (ToolCall("c", "execute_bash", "{}"),))
+        for shape in streams.SHAPES:
+            for at_byte in (10, len(shape.data)):
+                with pytest.raises(Violation):
+                    streams.check_outcome(shape, at_byte, half)
 
 
 class TestKills:

@@ -13,7 +13,7 @@ from tui.i18n import _
 def model(patient: Patient) -> Finding:
     """The model of the settings, and whether its key is set; else what could be chosen."""
     name = patient.settings.model
-    others = [offer.name for offer in offers(patient.environ)]
+    others = [offer.name for offer in offers(patient.environ, patient.settings.models)]
     if not name:
         if len(others) > 1:
             found = _("none is set; can be used here: {names}").format(names=", ".join(others))
@@ -29,6 +29,7 @@ def model(patient: Patient) -> Finding:
             workspace=str(patient.workspace),
             host=ModelHost(),
             settings=patient.settings.llm,
+            models=patient.settings.models,
             environ=patient.environ,
         )
     except HandloomError as error:

@@ -1,0 +1,126 @@
+"""LLMRegistry: the models of one process, by name and by task. Everybody who needs a model has it from here.
+
+It owns the model host and the cassette that is recorded, if there is one. Settings are handed in with each call,
+because they change while it lives. Named as in OpenHands V0 (`openhands/llm/llm_registry.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from core.errors import ConfigurationError, ModelError
+from core.llm.cassette import Scrubber
+from core.llm.cassette_recorder import Recorder, RecordingLLM
+from core.llm.catalogue import KnownModel, models_of, named_models, served_models
+from core.llm.hosted import HostedLLM, ModelHost
+from core.llm.local import find_servers
+from core.llm.registry import DEMO, create_llm
+from core.llm.router import RouterLLM, with_helpers
+from core.llm.settings import LLMSettings, NamedModel
+from core.ports import LLM
+
+log = logging.getLogger(__name__)
+
+Named = Mapping[str, NamedModel]
+Task = Literal["chat", "title", "summary", "vision"]
+
+
+class LLMRegistry:
+    """Makes models. Close it after the last of them."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """`environ` says which keys and addresses there are; the host runs with Handloom's own."""
+        self.host = ModelHost()
+        self._environ = environ
+        self._facts: Sequence[Sequence[Any]] = ()
+        self._recorder: tuple[Path, Recorder] | None = None
+
+    def alone(self, name: str, workspace: str, settings: LLMSettings, models: Named) -> LLM:
+        """The model of a name, without others that help it out. Reads files. Raises ConfigurationError."""
+        return create_llm(
+            name, workspace=workspace, host=self.host, settings=settings, models=models, environ=self._environ
+        )
+
+    def chat(self, name: str, workspace: str, settings: LLMSettings, models: Named) -> LLM:
+        """The model of a conversation: with its helpers, and recorded where the settings say so.
+
+        Reads files, and makes the one of the record. Raises ConfigurationError.
+        """
+        make = partial(self.alone, workspace=workspace, settings=settings, models=models)
+        if name == DEMO:
+            return make(name)
+        named = models.get(name)
+        llm = with_helpers(name, named.over(settings) if named is not None else settings, make)
+        if not settings.record:
+            return llm
+        return self._recorder_for(settings.record, name).recording(llm, Scrubber(workspace, self._environ))
+
+    async def warm(self, llm: LLM) -> None:
+        """Start the model host where a model needs it: it loads for seconds, while the user still writes."""
+        while isinstance(llm, RouterLLM | RecordingLLM):
+            llm = llm.inner
+        if isinstance(llm, HostedLLM):
+            await self.host.start()
+
+    async def known_models(self, settings: LLMSettings, models: Named) -> list[KnownModel]:
+        """What can be named: the user's own, those of this machine's servers, those of litellm's tables.
+
+        What cannot be had is not among them. Takes seconds while the model host loads.
+        """
+        servers, _ = await asyncio.gather(find_servers() if settings.find_local else _nothing(), self._load())
+        tables = await asyncio.to_thread(models_of, self._facts, self._environ)
+        return [*named_models(models, tables, self._environ), *served_models(servers), *tables]
+
+    async def aclose(self) -> None:
+        """End the model host. May be called twice."""
+        await self.host.aclose()
+
+    async def _load(self) -> None:
+        try:
+            self._facts = self._facts or await self.host.models()
+        except ModelError as error:
+            log.warning("what is known of models cannot be had: %s", error)
+
+    def _recorder_for(self, file: str, model: str) -> Recorder:
+        """The record in this file, made with the first model that is recorded there."""
+        path = Path(os.path.abspath(Path(file).expanduser()))
+        if self._recorder is None or self._recorder[0] != path:
+            self._recorder = (path, Recorder(path, model))
+        return self._recorder[1]
+
+
+async def _nothing() -> list[Any]:
+    return []
+
+
+def model_for(task: Task, chat: str, settings: LLMSettings) -> str:
+    """The name of the model that has a task in a conversation with the model `chat`; empty where none has it."""
+    match task:
+        case "title":
+            return settings.title_model
+        case "summary":
+            return settings.summary_model or chat
+        case "vision":
+            return settings.vision_model or chat
+        case "chat":
+            return chat
+
+
+def model_of_agent(agent: str, settings: LLMSettings) -> str:
+    """The model that an agent of this name works with as a delegate; empty where it has none of its own.
+
+    Raises ConfigurationError for a line that is not AGENT=MODEL.
+    """
+    for line in settings.agent_models:
+        name, equals, model = (part.strip() for part in line.partition("="))
+        if not (name and equals and model):
+            raise ConfigurationError(f"llm.agent_models: {line!r} is not AGENT=MODEL. Correct it in config.toml.")
+        if name == agent:
+            return model
+    return ""

@@ -1,0 +1,175 @@
+"""Which model answers: the chosen one, or one that helps it out; and that nobody is helped out in silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from core.errors import ConfigurationError, ModelError, ModelErrorKind
+from core.events import Frame, Status, TokenUsage
+from core.llm.hosted import Abilities, HostedLLM, ModelHost
+from core.llm.retry import FailedCall
+from core.llm.router import FAILS_OVER, REST_S, ROUTE_STATUS, Helpers, RouterLLM, with_helpers
+from core.llm.settings import LLMSettings
+from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
+
+TEXT = LLMRequest([{"role": "user", "content": "hi"}])
+PICTURE = LLMRequest([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}])
+
+
+@dataclass
+class Model:
+    """Raises these errors in turn, then answers with its name."""
+
+    name: str
+    errors: list[ModelError] = field(default_factory=list)
+    tokens: int = 0
+    asked: int = 0
+    is_closed: bool = False
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        self.asked += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return LLMResponse("id", self.name, usage=TokenUsage(prompt_tokens=self.tokens))
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+class Known(HostedLLM):
+    """A hosted model with abilities of the test's choice, which answers like Model."""
+
+    def __init__(self, model: Model, abilities: Abilities) -> None:
+        super().__init__(ModelHost({}), model.name, LLMSettings())
+        self.model, self.known = model, abilities
+
+    async def abilities(self) -> Abilities:
+        return self.known
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        return await self.model.complete(request, on_frame, cause)
+
+
+class Asking:
+    """A router on a clock of the test's own, with what it told."""
+
+    def __init__(self, chosen: LLM, **helpers: Any) -> None:
+        self.now = 1000.0
+        self.router = RouterLLM(chosen, Helpers(**helpers), lambda: self.now)
+        self.told: list[str] = []
+
+    async def ask(self, request: LLMRequest = TEXT) -> str:
+        def note(frame: Frame) -> None:
+            assert isinstance(frame, Status)
+            assert frame.id == ROUTE_STATUS
+            self.told.append(frame.message)
+
+        return (await self.router.complete(request, note, 1)).text
+
+
+def failing(kind: ModelErrorKind, times: int = 1) -> list[ModelError]:
+    return [ModelError(kind, f"It has {kind}.") for _ in range(times)]
+
+
+@pytest.mark.parametrize("kind", sorted(FAILS_OVER))
+async def test_a_fallback_answers_for_what_failed_and_that_is_told(kind: ModelErrorKind) -> None:
+    asking = Asking(Model("a/x", failing(kind)), fallbacks=[Model("b/y"), Model("c/z")])
+    assert await asking.ask() == "b/y"
+    assert asking.told == [f"a/x failed; b/y answers. It has {kind}."]
+    assert asking.router.name == "a/x"
+
+
+@pytest.mark.parametrize("kind", sorted(set(ModelErrorKind) - FAILS_OVER))
+async def test_what_the_user_has_to_put_right_is_not_hidden_behind_another_model(kind: ModelErrorKind) -> None:
+    fallback = Model("b/y")
+    asking = Asking(Model("a/x", failing(kind)), fallbacks=[fallback])
+    with pytest.raises(ModelError, match=f"It has {kind}") as caught:
+        await asking.ask()
+    assert (caught.value.kind, fallback.asked, asking.told) == (kind, 0, [])
+
+
+async def test_an_answer_that_was_shown_in_part_is_not_begun_anew_by_another_model() -> None:
+    fallback = Model("b/y")
+    broken = FailedCall(ModelErrorKind.CONNECTION, "It broke off.", shown=True)
+    with pytest.raises(ModelError, match="It broke off"):
+        await Asking(Model("a/x", [broken]), fallbacks=[fallback]).ask()
+    assert fallback.asked == 0
+
+
+async def test_a_model_that_failed_rests_and_then_answers_again() -> None:
+    chosen = Model("a/x", failing(ModelErrorKind.SERVER))
+    asking = Asking(chosen, fallbacks=[Model("b/y")])
+    assert [await asking.ask(), await asking.ask()] == ["b/y", "b/y"]
+    assert chosen.asked == 1
+    assert asking.told[-1] == "a/x failed a while ago; b/y answers."
+    asking.now += REST_S + 1
+    assert await asking.ask() == "a/x"
+    assert asking.told[-1] == ""
+
+
+async def test_where_all_fail_all_that_was_said_is_told() -> None:
+    asking = Asking(
+        Model("a/x", failing(ModelErrorKind.SERVER)), fallbacks=[Model("b/y", failing(ModelErrorKind.AUTHENTICATION))]
+    )
+    with pytest.raises(ModelError) as caught:
+        await asking.ask()
+    assert str(caught.value) == "a/x: It has server. b/y: It has authentication."
+
+
+@pytest.mark.parametrize(
+    ("sees", "request_", "answers"),
+    [(False, PICTURE, "v/v"), (None, PICTURE, "v/v"), (True, PICTURE, "a/x"), (False, TEXT, "a/x")],
+)
+async def test_the_vision_model_answers_while_a_picture_is_in_view_that_the_chosen_one_cannot_see(
+    sees: bool | None, request_: LLMRequest, answers: str
+) -> None:
+    asking = Asking(Known(Model("a/x"), Abilities(vision=sees)), vision=Model("v/v"))
+    assert await asking.ask(request_) == answers
+    assert asking.told == (["a/x sees no pictures; v/v answers."] if answers == "v/v" else [])
+
+
+async def test_the_larger_model_answers_once_the_conversation_no_longer_fits() -> None:
+    asking = Asking(Known(Model("a/x"), Abilities(1000)), large=Model("l/l"))
+    assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3700}])) == "a/x"
+    assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3900}])) == "l/l"
+    assert asking.told == ["The conversation no longer fits a/x; l/l answers."]
+    assert await asking.ask() == "a/x", "it was condensed"
+
+
+async def test_how_long_a_conversation_is_is_learnt_from_the_provider() -> None:
+    asking = Asking(Known(Model("a/x", tokens=900), Abilities(1000)), large=Model("l/l"))
+    assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 900}])) == "a/x"
+    assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 1200}])) == "l/l"
+
+
+async def test_what_turns_out_not_to_fit_goes_to_the_larger_model_once() -> None:
+    chosen, large = Model("a/x", failing(ModelErrorKind.CONTEXT_WINDOW)), Model("l/l")
+    asking = Asking(chosen, large=large)
+    assert await asking.ask() == "l/l"
+    large.errors, chosen.errors = failing(ModelErrorKind.CONTEXT_WINDOW), failing(ModelErrorKind.CONTEXT_WINDOW)
+    with pytest.raises(ModelError) as caught:
+        await asking.ask()
+    assert (caught.value.kind, large.asked) == (ModelErrorKind.CONTEXT_WINDOW, 2), "the conversation is condensed then"
+
+
+async def test_closing_closes_every_model() -> None:
+    models = [Model(name) for name in "abcd"]
+    await RouterLLM(models[0], Helpers(models[1], models[2], [models[3]])).aclose()
+    assert all(model.is_closed for model in models)
+
+
+def test_a_model_without_helpers_is_itself_and_a_helper_that_cannot_be_had_is_told() -> None:
+    def make(name: str) -> LLM:
+        if name == "b/none":
+            raise ConfigurationError("b/none needs a key.")
+        return Model(name)
+
+    assert isinstance(with_helpers("a/x", LLMSettings(), make), Model)
+    assert isinstance(with_helpers("a/x", LLMSettings(vision_model="a/x", fallbacks=("a/x",)), make), Model)
+    router = with_helpers("a/x", LLMSettings(vision_model="v/v", large_model="l/l", fallbacks=("b/y",)), make)
+    assert isinstance(router, RouterLLM)
+    with pytest.raises(ConfigurationError, match=r"The fallback of a/x cannot be used\. b/none needs a key\."):
+        with_helpers("a/x", LLMSettings(fallbacks=("b/none",)), make)
