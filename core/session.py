@@ -53,6 +53,7 @@ from core.events import (
 from core.listing import ConversationInfo
 from core.live import Frames
 from core.llm.pictures import IllustratedLLM
+from core.llm.worded import WordedLLM
 from core.memory.memory import recall
 from core.places import Places
 from core.ports import LLM, Agent, Checkpoints, Runtime
@@ -563,7 +564,7 @@ class AgentSession:
         await old.aclose()
 
     def _agent_with(self, llm: LLM) -> Agent:
-        return self._make_agent(IllustratedLLM(llm, self.stream.blob))
+        return self._make_agent(WordedLLM(IllustratedLLM(llm, self.stream.blob)))
 
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""

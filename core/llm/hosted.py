@@ -236,6 +236,7 @@ class HostedLLM:
             "model": self._name,
             "messages": list(request.messages),
             "tools": list(request.tools),
+            "stop": list(request.stop),
             "settings": self._settings.model_dump(),
         }
 

@@ -20,6 +20,9 @@ class LLMSettings(BaseModel):
     """How freely the model chooses words; None leaves it to the provider, and some models take no other."""
     vision: Literal["auto", "yes", "no"] = "auto"
     """Whether the model is shown pictures; auto goes by litellm's table, in which models of your own are missing."""
+    tools: Literal["auto", "yes", "no"] = "auto"
+    """Whether the model calls tools by itself; else calls are written as text. Auto goes by litellm's table and by what
+    the provider says."""
     connect_timeout_s: float = Field(default=15.0, gt=0)
     """Until a connection to the provider stands."""
     first_token_timeout_s: float = Field(default=180.0, gt=0)
