@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.agent.codeact import system_prompt
+from core.agent.codeact import CodeActAgent
 from core.agent.registry import AGENTS, create_agent
 from core.errors import ConfigurationError, ModelError
 from core.events import (
@@ -123,7 +123,7 @@ async def test_a_model_that_fails_is_an_error_and_no_event(llm: RecordingLLM) ->
 
 
 def test_the_instructions_speak_of_what_matters() -> None:
-    text = system_prompt()
+    text = CodeActAgent.prompt
     for word in ("finish", "C-c", "timeout", "security_risk", "secrets", "git"):
         assert word in text
     assert 40 <= len(text.splitlines()) <= 80
@@ -146,7 +146,7 @@ def test_the_tools_are_those_that_the_sandboxs_plugins_can_carry_out(llm: Record
         tools: Any = getattr(agent.system_message(), "tools", None)
         return {tool["function"]["name"] for tool in tools}
 
-    plain = {"execute_bash", "think", "finish", "str_replace_editor", "delegate"}
+    plain = {"execute_bash", "think", "finish", "str_replace_editor", "task_tracker", "delegate"}
     assert names() == plain
     assert names("jupyter") == plain | {"execute_ipython_cell"}
     assert names("browser", "vscode") == plain | {"browser"}
