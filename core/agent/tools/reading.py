@@ -56,7 +56,7 @@ def _command(command: str) -> CmdRunAction:
 def _grep(arguments: Arguments) -> CmdRunAction:
     include = f" --include={_quoted(arguments, 'include')}" if arguments.get("include") else ""
     pattern, path = _quoted(arguments, "pattern"), _quoted(arguments, "path", ".")
-    return _command(f"command grep -rnIE --exclude-dir=.git{include} -e {pattern} -- {path}")
+    return _command(f"command grep -rnIEH --exclude-dir=.git{include} -e {pattern} -- {path}")
 
 
 def _glob(arguments: Arguments) -> CmdRunAction:
