@@ -47,7 +47,9 @@ class AgentSettings(_Section):
     """The agent and how far it goes by itself."""
 
     name: str = "CodeActAgent"
-    """The agent's class."""
+    """The agent of new conversations: CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner, or one of your own."""
+    request_condensation: bool = False
+    """Whether the agent may have its own history condensed, by a tool."""
     max_iterations: int = Field(default=500, ge=1)
     """Answers of the model before it asks to go on."""
     max_budget: float | None = Field(default=None, gt=0)

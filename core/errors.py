@@ -73,6 +73,8 @@ class ModelErrorKind(StrEnum):
     CONTENT_POLICY = "content_policy"
     BUDGET = "budget"
     """The account has no money left."""
+    NO_TOOLS = "no_tools"
+    """The model, or the way to it, takes no tools; the call is made again with them in words."""
     BAD_REQUEST = "bad_request"
     BAD_RESPONSE = "bad_response"
     """The model answered nonsense: no choices, a broken stream, text that is no JSON."""

@@ -26,17 +26,19 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from core import collector, deletion
-from core.agent.registry import check_agent, create_agent
+from core.agent.absent import AbsentAgent
+from core.agent.registry import AgentKind, Agents, Found
+from core.agent.tools import OUR_TOOLS
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.copies import Copies
 from core.delegation import MAX_LEVEL
 from core.deletion import Forget, forget_nothing
-from core.errors import ConfigurationError, UsageError
-from core.events import AgentDelegateAction, AgentState, EventSource
+from core.errors import ConfigurationError, ConsentError, UsageError
+from core.events import AgentDelegateAction, AgentState, EventSource, SystemMessageAction
 from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
-from core.listing import FORK, ConversationFilter, ConversationInfo, NewConversation
+from core.listing import FORK, IMPORT, ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel
 from core.llm.models import LLMRegistry, model_for, model_of_agent
@@ -87,6 +89,7 @@ class ConversationManager:
     ) -> None:
         self.settings = settings
         self._book = SettingsBook(home, environ, options)
+        self.agents = Agents(home)
         self.store = EventStore(home)
         self._llms = LLMRegistry(environ)
         self._make_runtime = make_runtime
@@ -188,14 +191,20 @@ class ConversationManager:
 
     # -- create, open, close -----------------------------------------------------------------------------------------
 
-    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> AgentSession:
+    async def create(
+        self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""
+    ) -> AgentSession:
         """A new conversation, started. `repository` is `URL` or `URL#BRANCH`, cloned before the first action.
 
-        Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work.
+        Without a model it is the agent's own or that of the settings; without an agent it is that of the settings.
+        Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work, or a project's agent
+        was not read by the user.
         """
+        kind = await asyncio.to_thread(self.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = self._repository(repository)
-        model = model or self.settings.model
+        own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
+        model = model or own_model or self.settings.model
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
@@ -204,7 +213,11 @@ class ConversationManager:
             lease = await self.store.create_conversation(
                 id, title=title, workspace=workspace, model=model, repository=repository
             )
-            return await self._start(lease, llm)
+            return await self._start(lease, llm, kind=kind)
+
+    async def agents_for(self, workspace: str) -> Found:
+        """The agents that can be chosen for work in a folder, and what is wrong with others."""
+        return await asyncio.to_thread(self.agents.all, workspace)
 
     @asynccontextmanager
     async def _place(self, conversation_id: str) -> AsyncIterator[str]:
@@ -292,8 +305,9 @@ class ConversationManager:
             level, above = level + 1, info.parent
         if level > MAX_LEVEL:
             raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
-        check_agent(action.agent)
-        model = model_of_agent(action.agent, self.settings.llm) or self.settings.agent.delegate_model or by.info.model
+        kind = await asyncio.to_thread(self.agents.find, action.agent, by.info.workspace)
+        own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
+        model = own_model or self.settings.agent.delegate_model or by.info.model
         llm = await self._make_llm(model, by.info.workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
@@ -305,7 +319,7 @@ class ConversationManager:
                 parent_action=action_id,
             )
             runtime = LentRuntime(by.runtime) if by.runtime.is_elsewhere else None
-            child = await self._start(lease, llm, agent=action.agent, limits=limits, runtime=runtime)
+            child = await self._start(lease, llm, kind=kind, limits=limits, runtime=runtime)
         child.set_confirm_mode(by.confirm_mode)
         child.delegation.attended = by.delegation.attended
         return child
@@ -332,7 +346,7 @@ class ConversationManager:
         llm: LLM,
         *,
         make_agent: Callable[[LLM], Agent] | None = None,
-        agent: str = "",
+        kind: AgentKind | None = None,
         limits: Limits | None = None,
         runtime: Runtime | None = None,
     ) -> AgentSession:
@@ -351,7 +365,7 @@ class ConversationManager:
             runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=make_agent or (lambda llm: create_agent(agent or agent_settings.name, llm, self.plugins)),
+            make_agent=make_agent or await self._make_agent(info, kind),
             limits=limits or _limits(agent_settings),
             day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
@@ -373,6 +387,26 @@ class ConversationManager:
         self._sessions[lease.conversation_id] = session
         await self._llms.warm(llm)
         return session
+
+    async def _make_agent(self, info: ConversationInfo, kind: AgentKind | None) -> Callable[[LLM], Agent]:
+        """Makes the agent of a conversation: the one that it is begun with, or that began it.
+
+        Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
+        """
+        begun = next(iter(await self.store.read(info.id, limit=1)), None)
+        name = begun.event.agent_class if begun and isinstance(begun.event, SystemMessageAction) else None
+        if kind is None:
+            try:
+                name = name or self.settings.agent.name
+                kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
+            except (ConfigurationError, ConsentError) as error:
+                if info.origin != IMPORT:
+                    absent = AbsentAgent(str(name), str(error))
+                    return lambda llm: absent
+                kind = await asyncio.to_thread(self.agents.find, self.settings.agent.name, info.workspace)
+        make = kind.make
+        more = [OUR_TOOLS["request_condensation"]] if self.settings.agent.request_condensation else []
+        return lambda llm: make(llm, self.plugins, more)
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""

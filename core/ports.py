@@ -163,6 +163,8 @@ class LLMRequest:
     """The text of the newest observation, for models that state what they expect to have seen."""
     answers_forgotten: int = 0
     """Answers of the model that were condensed and are no longer among the messages."""
+    stop: Sequence[str] = ()
+    """Where the answer ends; the text itself is not part of it. A provider may not heed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
+from pydantic import JsonValue
+
 from core import collector
 from core.aftermath import Aftermath
 from core.config import SandboxSettings
@@ -46,6 +48,7 @@ from core.events import (
     MessageAction,
     NullAction,
     Observation,
+    PlanAction,
     RecallAction,
     Status,
     UndoObservation,
@@ -53,6 +56,7 @@ from core.events import (
 from core.listing import ConversationInfo
 from core.live import Frames
 from core.llm.pictures import IllustratedLLM
+from core.llm.worded import WordedLLM
 from core.memory.memory import recall
 from core.places import Places
 from core.ports import LLM, Agent, Checkpoints, Runtime
@@ -515,6 +519,18 @@ class AgentSession:
             before = page[0].id
         return ""
 
+    async def approve_plan(self, task_list: Sequence[dict[str, JsonValue]]) -> None:
+        """Let the agent carry out the plan as it stands here. Raises as `send`, UsageError where nothing is planned."""
+        if not self.state.planning:
+            raise UsageError("No plan waits for your approval. The agent Planner makes one: handloom --agent Planner")
+        await self._add(PlanAction(task_list=list(task_list)))
+
+    async def plan_again(self) -> None:
+        """Let the agent change nothing more before another plan is approved. Raises as `approve_plan`."""
+        if not self.state.plans or self.state.planning:
+            raise UsageError("Only the agent Planner plans, and only once its plan is approved it can plan again.")
+        await self._add(PlanAction(approved=False))
+
     async def confirm(self) -> None:
         """Let the action that waits be carried out."""
         await self._wish(AgentState.USER_CONFIRMED, cause=self.state.awaiting)
@@ -567,7 +583,7 @@ class AgentSession:
         await old.aclose()
 
     def _agent_with(self, llm: LLM) -> Agent:
-        return self._make_agent(IllustratedLLM(llm, self.stream.blob))
+        return self._make_agent(WordedLLM(IllustratedLLM(llm, self.stream.blob)))
 
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""

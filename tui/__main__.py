@@ -56,6 +56,10 @@ def _plain(options: argparse.Namespace) -> int:
                 return int(asyncio.run(_session_command(options)))
             case "doctor":
                 return _doctor(options)
+            case "agents":
+                from tui import agent_lines
+
+                return agent_lines.agents(options)
             case "show":
                 from tui import reports
 
@@ -246,7 +250,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     home = home_folder(os.environ)
     with suppress(OSError):  # the store says what is wrong with the folder, and what to do
         await asyncio.to_thread(log_to, home)
-    given = {"model": options.model, "runtime": options.runtime}
+    given = {"model": options.model, "runtime": options.runtime, "agent__name": options.agent}
     settings = await asyncio.to_thread(load, home, os.environ, **given)
     runtimes = Runtimes(home, lambda: manager.settings, os.environ)
     manager = ConversationManager(

@@ -50,6 +50,10 @@ def parser() -> argparse.ArgumentParser:
     acp = commands.add_parser("acp", help="serve an editor that speaks the Agent Client Protocol; the editor starts it")
     acp.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
     acp.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)")
+    agents = commands.add_parser("agents", help="the agents that can be chosen, and what is wrong with others")
+    agents.add_argument("--workspace", metavar="DIR", default=".", help="those of this project, too")
+    agents.add_argument("--allow", metavar="NAME", help="show an agent of the project in full, and let it work")
+    agents.add_argument("--json", action="store_true", help="one JSON object a line")
 
     _found_again(commands)
     _taken_elsewhere(commands)
@@ -165,5 +169,6 @@ def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)"
     )
+    command.add_argument("--agent", metavar="NAME", help="who works on a new conversation; see: handloom agents")
     command.add_argument("--workspace", metavar="DIR", default=".", help="the folder in which the agent works")
     command.add_argument("--repo", metavar="URL[#BRANCH]", help="a repository to clone into that folder first")

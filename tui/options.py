@@ -35,6 +35,8 @@ class StartOptions:
     """The folder in which the agent works, absolute."""
     model: str | None = None
     """The model of new conversations; None lets the start screen ask."""
+    agent: str | None = None
+    """The agent of new conversations; None leaves it to the settings."""
     resume: str | None = None
     """A conversation's id; "" and None mean the last one of this workspace, "" saying so when there is none."""
     repository: str = ""
@@ -62,6 +64,7 @@ class StartOptions:
         return cls(
             workspace=str(Path(arguments.workspace).expanduser().absolute()),
             model="demo" if demo else arguments.model,
+            agent=arguments.agent,
             resume=arguments.resume,
             repository=arguments.repo or "",
             runtime=arguments.runtime,

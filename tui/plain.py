@@ -67,6 +67,7 @@ async def run(options: argparse.Namespace) -> int:
         os.environ,
         model=options.model,
         runtime=options.runtime,
+        agent__name=options.agent,
         agent__max_iterations=options.max_iterations,
         agent__max_budget=options.max_budget,
         agent__confirm=options.confirm,
@@ -95,7 +96,10 @@ async def run(options: argparse.Namespace) -> int:
             session = await manager.open(await manager.store.shelf.resolve(options.resume), model=options.model or "")
         else:
             session = await manager.create(
-                workspace=options.workspace, title=options.title, repository=options.repo or ""
+                workspace=options.workspace,
+                model=options.model or "",
+                title=options.title,
+                repository=options.repo or "",
             )
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":

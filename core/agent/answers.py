@@ -67,14 +67,14 @@ def events_of(
     too_many = len(response.tool_calls) > MAX_CALLS
     events: list[Event] = []
     thought = text
-    for position, call in enumerate(calls):
+    for position, (call, wanted) in enumerate(zip(calls, response.tool_calls, strict=False)):
         metadata = ToolCallMetadata(
             function_name=call.name,
             tool_call_id=call.id,
             model_response=whole if position == 0 else {"id": answer_id},
             total_calls_in_response=len(calls) + too_many,  # one event each, and one that refuses the rest
         )
-        event = _event_of(call, tools)
+        event = _event_of(call, tools.get(wanted.name), is_alone=len(response.tool_calls) == 1)
         if thought and isinstance(event, Action) and "thought" in type(event).model_fields:
             event = event.model_copy(update={"thought": "\n".join(filter(None, (thought, event.thought_text)))})
             thought = ""
@@ -85,21 +85,19 @@ def events_of(
     return events
 
 
-def _event_of(call: ToolCall, tools: Mapping[str, Tool]) -> Event:
-    """The action that a call asks for, or what is wrong with the call."""
+def _event_of(call: ToolCall, tool: Tool | None, *, is_alone: bool) -> Event:
+    """The action that a call asks for, or what is wrong with the call. `tool` has the name that the model wrote."""
     shown = truncate_middle(call.arguments, SHOWN_ARGUMENTS_CHARS)
-    tool = tools.get(call.name)
     if tool is None:
         return ErrorObservation(
             content=f"Tool {call.name} is not registered. (arguments: {shown}). "
             "Please check the tool name and retry with an existing tool."
         )
-    try:
-        arguments = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
+    arguments = _parsed(call.arguments)
+    if arguments is None:
         return ErrorObservation(content=f"Failed to parse tool call arguments: {shown}")
+    if tool.alone and not is_alone:
+        return ErrorObservation(content=f"{call.name} was not done. Call it alone, in an answer of its own.")
     try:
         return tool.action_of(_storable_json(arguments))
     except InvalidCall as error:
@@ -108,6 +106,27 @@ def _event_of(call: ToolCall, tools: Mapping[str, Tool]) -> Event:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         return ErrorObservation(content=f'Invalid argument "{place}" in tool call {call.name}: {first["msg"]}')
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """The arguments, where they are one JSON object that says everything once; None else."""
+    try:
+        arguments = json.loads(text or "{}", parse_constant=_refuse, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs. Raises ValueError for a name that is there twice: which of them is meant?"""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def _tidy(call: ToolCall, used: set[str], fresh_id: str) -> ToolCall:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from core.agent.tools.reading import only_reads
 from core.controller import undoing
 from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
 from core.controller.limits import extended, reached
@@ -20,6 +21,7 @@ from core.controller.state import Limits, Owed, Pending, Queued, State
 from core.controller.stuck import KEPT, Step, describe, find_loop
 from core.errors import ModelErrorKind
 from core.events import (
+    PLANNER,
     Action,
     ActionConfirmationStatus,
     AgentDelegateAction,
@@ -42,6 +44,7 @@ from core.events import (
     NullAction,
     NullObservation,
     Observation,
+    PlanAction,
     RecallAction,
     RecallType,
     SystemMessageAction,
@@ -59,6 +62,10 @@ RESTART_TEXT = (
     "resource constraints. Any previously established system state, dependencies, or environment variables may have "
     "been lost."
 )
+PLANNING_TEXT = (
+    "The action has not been executed: nothing changes before the user has approved a plan. Look, plan, show the plan."
+)
+NOT_EXECUTED_PLANNING = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_PLANNING"
 REJECTED_TEXT = "Action has been rejected by the user!"
 CONTEXT_WINDOW = MODEL_PREFIX + ModelErrorKind.CONTEXT_WINDOW.upper()
 
@@ -131,15 +138,18 @@ def _apply(s: State, env: Envelope) -> State:
             return _change_state(s, env, env.event)
         case RecallAction() if env.cause in s.recalls:
             return replace(s, recalls=s.recalls - {env.cause} | {env.id})
-        case SystemMessageAction() if s.agent_state is AgentState.LOADING:
-            return replace(s, agent_state=AgentState.AWAITING_USER_INPUT)
+        case SystemMessageAction() as instructions if s.agent_state is AgentState.LOADING:
+            plans = ((env.id, True),) if instructions.agent_class == PLANNER else ()
+            return replace(s, agent_state=AgentState.AWAITING_USER_INPUT, plans=plans)
+        case PlanAction() as plan if env.source is EventSource.USER:
+            return _planned(s, env, plan)
         case NullAction() if env.source is EventSource.USER and env.cause is not None:
             return replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
         case UndoAction() as undo:
             return undoing.begun(s, env.id, undo)
         case UndoObservation() as undone:
             return undoing.ended(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
-        case CondensationRequestAction():
+        case CondensationRequestAction() if env.source is not EventSource.AGENT:
             return replace(s, condensing=False, condensed=True)
         case LoopRecoveryAction(option=option) if s.halt is not None and s.halt.kind is HaltKind.STUCK:
             state = AgentState.STOPPED if option == 3 else AgentState.AWAITING_USER_INPUT
@@ -169,6 +179,19 @@ def _told(s: State, env: Envelope, message: MessageAction) -> State:
     s = replace(s, unread=True, first_said=first_said, recalls=recalls, recent=(), releasing=releasing)
     s = replace(s, undoing=None, undone=())
     # neither an approval nor a limit is granted by a message
+    if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
+        return s
+    return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
+
+
+def _planned(s: State, env: Envelope, plan: PlanAction) -> State:
+    """The plan is approved, and the agent begins; or another one is wanted, and what has not begun is not done."""
+    if not s.plans or s.planning is not plan.approved:
+        return s
+    s = replace(s, plans=(*s.plans, (env.id, not plan.approved)), undoing=None, undone=())
+    if not plan.approved:
+        return _drop_changes(s)
+    s = replace(s, unread=True, recent=())
     if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
         return s
     return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
@@ -246,6 +269,8 @@ def _from_agent(s: State, env: Envelope) -> State:
         return s
     s = replace(s, answer_left=s.answer_left - 1)
     match event:
+        case Action(acts=True) if s.planning and not only_reads(event):
+            return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
         case Action(acts=True):
             held = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
             return replace(s, queue=(*s.queue, Pending(env.id, event, held)))
@@ -296,6 +321,15 @@ def _drop(s: State) -> State:
     dropped = tuple(Owed(pending.id, "stopped") for pending in s.queue if pending.id not in s.running)
     kept = tuple(replace(pending, held=False) for pending in s.queue if pending.id in s.running)
     return replace(s, queue=kept, owed=s.owed + dropped)
+
+
+def _drop_changes(s: State) -> State:
+    """What would change something and is not being carried out yet will not be; who waits for a yes to it need not."""
+    dropped = tuple(p for p in s.queue if p.id not in s.running and not only_reads(p.action))
+    owed = tuple(Owed(pending.id, "planned") for pending in dropped)
+    s = replace(s, queue=tuple(p for p in s.queue if p not in dropped), owed=s.owed + owed)
+    asks = s.agent_state is AgentState.AWAITING_USER_CONFIRMATION
+    return replace(s, agent_state=AgentState.RUNNING) if asks and s.awaiting is None else s
 
 
 def _settle(s: State, env: Envelope) -> State:
@@ -390,6 +424,9 @@ def _settlement(owed: Owed) -> Emit:
     if owed.why == "rejected":
         text = REJECTED_TEXT + (f" Reason: {owed.note}" if owed.note else " Waiting for further user input.")
         return Emit(UserRejectObservation(content=text), EventSource.USER, owed.action_id)
+    if owed.why == "planned":
+        planning = ErrorObservation(content=PLANNING_TEXT, error_id=NOT_EXECUTED_PLANNING)
+        return Emit(planning, EventSource.AGENT, owed.action_id)
     refused = ErrorObservation(content=STOPPED_TEXT, error_id=NOT_EXECUTED_STOPPED)
     return Emit(refused, EventSource.AGENT, owed.action_id)
 

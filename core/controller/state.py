@@ -42,7 +42,7 @@ class Owed:
     """An action that will not be carried out, and whose observation the controller still has to write."""
 
     action_id: int
-    why: Literal["stopped", "rejected"]
+    why: Literal["stopped", "rejected", "planned"]
     note: str = ""
 
 
@@ -84,6 +84,8 @@ class Undone:
     reason: str
     halt: Halt | None
     unread: bool
+    plans: tuple[tuple[int, bool], ...] = ()
+    """What was said of the plan since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class State:
     """It has been asked for since the model's last real answer."""
     recent: tuple[Step, ...] = ()
     """The agent's last steps since the user spoke, for finding loops."""
+    plans: tuple[tuple[int, bool], ...] = ()
+    """From which event on the agent only plans, or carries out; the last one holds. Empty: it never plans."""
     undoing: Undoing | None = None
     undone: tuple[Undone, ...] = ()
     """The undos since the user spoke, which can be taken back, the latest first of all: it is the last one here."""
@@ -147,6 +151,11 @@ class State:
         """The state before the first event."""
         limits = limits or Limits()
         return cls(limits=limits, allowed=limits)
+
+    @property
+    def planning(self) -> bool:
+        """Whether a plan is to be approved before anything changes."""
+        return bool(self.plans) and self.plans[-1][1]
 
     @property
     def tokens(self) -> int:

@@ -31,8 +31,8 @@ MAX_PERIOD = 8
 PERIOD_REPEATS = 3
 SAME_REPEATS = 4
 ERROR_REPEATS = 3
-USELESS_REPEATS = 6
-"""Answers in a row that cannot be used, each for another reason."""
+USELESS_REPEATS = 4
+"""Answers in a row that cannot be used, each for another reason: three repairs, then the user is asked."""
 MONOLOGUE_REPEATS = 3
 CONDENSATION_REPEATS = 2
 KEPT = MAX_PERIOD * PERIOD_REPEATS

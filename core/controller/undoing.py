@@ -31,7 +31,8 @@ def ended(s: State, observation: UndoObservation) -> State:
 def _set_aside(s: State, undoing: Undoing) -> State:
     first = undoing.first
     aside = Undone(
-        undoing.id, first, undoing.chat, s.first_said, s.queued, s.agent_state, s.reason, s.halt, s.unread
+        undoing.id, first, undoing.chat, s.first_said, s.queued, s.agent_state, s.reason, s.halt, s.unread,
+        tuple(plan for plan in s.plans if plan[0] >= first),
     )  # fmt: skip
     s = replace(s, undone=(*s.undone, aside))
     if not undoing.chat:
@@ -44,6 +45,7 @@ def _set_aside(s: State, undoing: Undoing) -> State:
         reason="",
         halt=None,
         unread=False,
+        plans=tuple(plan for plan in s.plans if plan[0] < first),
         ending=None,
         condensed=False,
         recent=(),
@@ -63,5 +65,6 @@ def _had_again(s: State) -> State:
         reason=aside.reason,
         halt=aside.halt,
         unread=aside.unread,
+        plans=(*s.plans, *aside.plans),
         recent=(),
     )

@@ -4,6 +4,7 @@ Imports pydantic and nothing else, so that the sandbox can load it. May be impor
 """
 
 from core.events.actions import (
+    PLANNER,
     ActionConfirmationStatus,
     ActionSecurityRisk,
     AgentDelegateAction,
@@ -28,6 +29,7 @@ from core.events.actions import (
     MCPAction,
     MessageAction,
     NullAction,
+    PlanAction,
     RecallAction,
     RecallType,
     SystemMessageAction,
@@ -86,6 +88,7 @@ from core.events.unknown import UnknownAction, UnknownObservation
 __all__ = [
     "CONVERSATION_TITLE",
     "MAX_CMD_OUTPUT_CHARS",
+    "PLANNER",
     "Action",
     "ActionConfirmationStatus",
     "ActionSecurityRisk",
@@ -137,6 +140,7 @@ __all__ = [
     "NullObservation",
     "Observation",
     "PageShown",
+    "PlanAction",
     "RecallAction",
     "RecallObservation",
     "RecallType",

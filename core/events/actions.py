@@ -474,6 +474,29 @@ class UndoAction(Action):
         return f"Undo {self.redoes} taken back: {what}" if self.redoes is not None else f"Undo to {self.first}: {what}"
 
 
+PLANNER = "Planner"
+"""The class of the agent that plans before it carries out."""
+
+
+class PlanAction(Action):
+    """The user approves the plan, as it stands here, or wants another before anything else changes. Handloom's own.
+
+    Until the first approval a Planner only reads; from there on it carries out, until another plan is wanted.
+    """
+
+    kind: ClassVar[str] = "plan"
+
+    approved: bool = True
+    task_list: list[dict[str, JsonValue]] = []
+    """The tasks as the user has edited them, in the form of a TaskTrackingAction's."""
+
+    @property
+    def message(self) -> str:
+        count = len(self.task_list)
+        tasks = f"{count} task{'' if count == 1 else 's'}"
+        return f"Plan approved: {tasks}" if self.approved else "Another plan is wanted; nothing changes until then"
+
+
 class ConsentAction(Action):
     """The user lets a conversation that came from elsewhere go on, or is still to be asked. Handloom's own."""
 

@@ -120,10 +120,26 @@ def _sees(litellm: Any, model: str, settings: Line) -> bool:
     return bool(entry and entry.get("supports_vision"))
 
 
+def _takes_tools(litellm: Any, model: str, settings: Line) -> bool:
+    """Whether the model may be given tools. litellm silently drops what it knows a model not to take."""
+    if settings["tools"] != "auto":
+        return bool(settings["tools"] == "yes")
+    entry = price_of(litellm.model_cost, model)
+    if entry is not None and entry.get("supports_function_calling") is False:
+        return False
+    try:
+        taken = litellm.get_supported_openai_params(model)
+    except Exception:  # noqa: BLE001  # boundary: litellm does not know the model; then its provider says
+        return True
+    return taken is None or "tools" in taken
+
+
 def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
     import httpx
 
     settings, model = order["settings"], order["model"]
+    if order["tools"] and not _takes_tools(litellm, model, settings):
+        raise BadAnswer(ModelErrorKind.NO_TOOLS, "nothing was sent to it")
     timeout = httpx.Timeout(settings["total_timeout_s"], connect=settings["connect_timeout_s"])
     arguments: dict[str, Any] = {
         "model": model,
@@ -139,6 +155,8 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
         # Without this, litellm looks for tools of MCP servers, and fails where the package for those is
         # missing.
         arguments |= {"tools": order["tools"], "_skip_mcp_handler": True}
+    if order["stop"]:
+        arguments["stop"] = order["stop"]
     for name in ("temperature", "max_tokens", "reasoning_effort", "api_base"):
         if settings[name] is not None:
             arguments[name] = settings[name]

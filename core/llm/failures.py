@@ -34,6 +34,21 @@ CONTEXT_WINDOW_TEXTS = (
     "maximum context length",
 )
 """How providers say that a conversation is too long; OpenHands V0's list."""
+NO_TOOLS_TEXTS = (
+    "does not support tools",
+    "does not support tool",
+    "do not support tool",
+    "not support function call",
+    "no endpoints found that support tool use",
+    "tool use is not supported",
+    "tools are not supported",
+    "tool calling is not supported",
+    "function calling is not supported",
+    "function calling is not enabled",
+    "unsupported parameter: 'tools'",
+    "requires --enable-auto-tool-choice",
+)
+"""How providers and servers say that a model takes no tools: Ollama, OpenRouter, vLLM and others."""
 BUDGET_TEXTS = (
     "insufficient_quota",
     "credit balance is too low",
@@ -101,6 +116,7 @@ _NEXT = {
     "a model with a larger context.",
     ModelErrorKind.CONTENT_POLICY: "The provider refused what was said. Put it in other words.",
     ModelErrorKind.BUDGET: "The account has no money left{status}. Add some, or choose another model.",
+    ModelErrorKind.NO_TOOLS: "The model takes no tools{status}. Choose another model.",
     ModelErrorKind.BAD_REQUEST: "The provider refused the request{status}. Choose another model.",
     ModelErrorKind.BAD_RESPONSE: "The provider's answer cannot be read. Try again, or another model.",
 }
@@ -149,6 +165,8 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
     lowered = f"{type(error).__name__} {text}".lower()
     if any(part in lowered for part in CONTEXT_WINDOW_TEXTS):
         return ModelErrorKind.CONTEXT_WINDOW
+    if any(part in lowered for part in NO_TOOLS_TEXTS):
+        return ModelErrorKind.NO_TOOLS
     if any(part in lowered for part in BUDGET_TEXTS):
         return ModelErrorKind.BUDGET
     for name, kind in _KIND_OF_CLASS.items():

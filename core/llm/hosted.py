@@ -271,6 +271,7 @@ class HostedLLM:
             "model": self._model,
             "messages": list(request.messages),
             "tools": list(request.tools),
+            "stop": list(request.stop),
             "settings": self._settings.model_dump(),
             "facts": self._facts.model_dump(),
         }

@@ -1,6 +1,7 @@
 """The file of a scripted model, version 1: YAML, checked whole before the first turn is played.
 
     version: 1
+    tools: true                    # false: the model takes none, and its calls stand in its text
     turns:
       - expect: "what the last observation must match"    # a regular expression, searched for; optional
         text: "I will look at the folder."
@@ -93,6 +94,8 @@ class Script(_Strict):
     """All turns, in the order in which they are played."""
 
     version: Literal[1]
+    tools: bool = True
+    """Whether the model takes tools; one that does not writes its calls in its text."""
     turns: list[ScriptedTurn] = Field(min_length=1)
 
 

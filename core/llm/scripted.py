@@ -53,6 +53,8 @@ class ScriptedLLM:
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
         """Play the turn that the conversation has come to. Raises ModelError; cancelling stops it at once."""
+        if request.tools and not self._script.tools:
+            raise ModelError(ModelErrorKind.NO_TOOLS, "This scripted model takes no tools.")
         index = turn_index(request)
         turn = self._turn(index)
         self._check_expectation(index, turn, request.last_observation)

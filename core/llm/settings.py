@@ -48,6 +48,9 @@ class CallSettings(_Settings):
     """The model that answers while a picture is in view that this one cannot see."""
     large_model: str = ""
     """The model that answers once the conversation no longer fits this one."""
+    tools: Literal["auto", "yes", "no"] = "auto"
+    """Whether the model calls tools by itself; else calls are written as text. Auto goes by litellm's table and by what
+    the provider says."""
     connect_timeout_s: float = Field(default=15.0, gt=0)
     """Until a connection to the provider stands."""
     first_token_timeout_s: float = Field(default=180.0, gt=0)

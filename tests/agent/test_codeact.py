@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.agent.codeact import system_prompt
-from core.agent.registry import AGENTS, create_agent
+from core.agent.codeact import CodeActAgent
+from core.agent.registry import AGENTS, Agents
 from core.errors import ConfigurationError, ModelError
 from core.events import (
     CmdOutputMetadata,
@@ -26,7 +27,7 @@ from core.events import (
 )
 from core.llm.scripted import ScriptedLLM
 from core.plugins import PluginRequirement
-from core.ports import Agent, FrameSink, LLMRequest, LLMResponse
+from core.ports import LLM, Agent, FrameSink, LLMRequest, LLMResponse
 
 SCRIPT = """
 version: 1
@@ -38,6 +39,10 @@ turns:
     text: There is x.py.
     usage: {prompt_tokens: 200, completion_tokens: 10, cost: 0.5}
 """
+
+
+def create_agent(name: str, llm: LLM, plugins: Sequence[PluginRequirement] = ()) -> Agent:
+    return AGENTS[name].make(llm, plugins, ())
 
 
 class RecordingLLM:
@@ -123,15 +128,15 @@ async def test_a_model_that_fails_is_an_error_and_no_event(llm: RecordingLLM) ->
 
 
 def test_the_instructions_speak_of_what_matters() -> None:
-    text = system_prompt()
+    text = CodeActAgent.prompt
     for word in ("finish", "C-c", "timeout", "security_risk", "secrets", "git"):
         assert word in text
     assert 40 <= len(text.splitlines()) <= 80
 
 
-def test_an_agent_that_does_not_exist_is_refused_with_those_that_do(llm: RecordingLLM) -> None:
-    with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: CodeActAgent"):
-        create_agent("Nobody", llm)
+def test_an_agent_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: BrowsingAgent, CodeActAgent"):
+        Agents(tmp_path).find("Nobody")
 
 
 def test_every_agent_is_known_by_its_own_name(llm: RecordingLLM) -> None:
@@ -146,7 +151,7 @@ def test_the_tools_are_those_that_the_sandboxs_plugins_can_carry_out(llm: Record
         tools: Any = getattr(agent.system_message(), "tools", None)
         return {tool["function"]["name"] for tool in tools}
 
-    plain = {"execute_bash", "think", "finish", "str_replace_editor", "delegate"}
+    plain = {"execute_bash", "think", "finish", "str_replace_editor", "task_tracker", "delegate"}
     assert names() == plain
     assert names("jupyter") == plain | {"execute_ipython_cell"}
     assert names("browser", "vscode") == plain | {"browser"}

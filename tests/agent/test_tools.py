@@ -20,7 +20,7 @@ from core.events import (
 )
 
 TOOLS = {tool.name: tool for tool in CODEACT_TOOLS}
-BASH, EDITOR = TOOLS["execute_bash"], TOOLS["str_replace_editor"]
+BASH, EDITOR, TASKS = TOOLS["execute_bash"], TOOLS["str_replace_editor"], TOOLS["task_tracker"]
 
 
 def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
@@ -34,6 +34,7 @@ def test_the_tools_and_their_parameters_are_those_that_models_know() -> None:
         "browser": (["code", "security_risk"], ["code", "security_risk"]),
         "think": (["thought"], ["thought"]),
         "finish": (["message"], ["message"]),
+        "task_tracker": (["command", "task_list"], ["command"]),
         "delegate": (["agent", "task"], ["task"]),
         "str_replace_editor": (
             [
@@ -66,9 +67,9 @@ def test_a_tool_becomes_something_that_is_carried_out_or_ends_the_task(tool: Too
             {"command": "C-c", "is_input": "true", "security_risk": "LOW"},
             CmdRunAction(command="C-c", is_input=True, security_risk=ActionSecurityRisk.LOW),
         ),
-        (BASH, {"command": "", "is_input": True}, CmdRunAction(command="", is_input=True)),
+        (BASH, {"command": "", "is_input": "true"}, CmdRunAction(command="", is_input=True)),
         (BASH, {"command": "x", "timeout": 5}, CmdRunAction(command="x", timeout=5.0, blocking=True)),
-        (BASH, {"command": "x", "timeout": "2.5"}, CmdRunAction(command="x", timeout=2.5, blocking=True)),
+        (BASH, {"command": "x", "timeout": 2.5}, CmdRunAction(command="x", timeout=2.5, blocking=True)),
         (BASH, {"command": "x", "timeout": None, "security_risk": "?"}, CmdRunAction(command="x")),
         (TOOLS["think"], {"thought": "hm"}, AgentThinkAction(thought="hm")),
         (TOOLS["finish"], {"message": "done"}, AgentFinishAction(final_thought="done")),
@@ -84,7 +85,7 @@ def test_a_tool_becomes_something_that_is_carried_out_or_ends_the_task(tool: Too
         ),
         (
             EDITOR,
-            {"command": "view", "path": "/a", "view_range": "[3, 4]"},
+            {"command": "view", "path": "/a", "view_range": [3, 4]},
             FileReadAction(path="/a", view_range=[3, 4], impl_source=FileReadSource.OH_ACI),
         ),
         (
@@ -129,8 +130,38 @@ def test_a_good_call_becomes_its_action(tool: Tool, arguments: dict[str, Any], a
         ),
         (
             BASH,
-            {"command": "x", "timeout": "NaN"},
+            {"command": "x", "timeout": "2.5"},
             'Argument "timeout" in tool call execute_bash must be a number',
+        ),
+        (
+            BASH,
+            {"command": "x", "is_input": True},
+            'Argument "is_input" in tool call execute_bash must be a string',
+        ),
+        (
+            TASKS,
+            {"command": "plan"},
+            'Missing required argument "task_list" for "plan" command in tool call task_tracker',
+        ),
+        (
+            TASKS,
+            {"command": "plan", "task_list": [{"id": "1", "title": "x", "status": "later"}]},
+            'Argument "task_list" in tool call task_tracker [0].status must be one of: todo, in_progress, done',
+        ),
+        (
+            TASKS,
+            {"command": "plan", "task_list": [{"id": "1", "title": "x", "status": "todo"}, {"id": 2}]},
+            'Argument "task_list" in tool call task_tracker [1] must have "title"',
+        ),
+        (
+            TASKS,
+            {"command": "plan", "task_list": [{"id": "1", "title": "x", "status": "todo", "owner": "me"}]},
+            'Argument "task_list" in tool call task_tracker [0] may not have "owner"',
+        ),
+        (
+            TASKS,
+            {"command": "plan", "task_list": [{"id": "1", "title": "x", "status": "todo"}] * 201},
+            'Argument "task_list" in tool call task_tracker has 201 tasks; 200 at most',
         ),
         (BASH, {"command": "x", "timeout": -1}, "Invalid float passed to 'timeout' argument: -1"),
         (
@@ -153,7 +184,7 @@ def test_a_good_call_becomes_its_action(tool: Tool, arguments: dict[str, Any], a
         (
             EDITOR,
             {"command": "view", "path": "/a", "view_range": ["a", "b"]},
-            'Argument "view_range" in tool call str_replace_editor must be a list of integers',
+            'Argument "view_range" in tool call str_replace_editor [0] must be an integer',
         ),
         (
             EDITOR,

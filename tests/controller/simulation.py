@@ -17,6 +17,7 @@ from core.controller import decide
 from core.controller.halts import RUNTIME_UNAVAILABLE
 from core.controller.state import Limits, State
 from core.events import (
+    PLANNER,
     Action,
     ActionConfirmationStatus,
     AgentDelegateAction,
@@ -38,6 +39,7 @@ from core.events import (
     NullAction,
     NullObservation,
     Observation,
+    PlanAction,
     RecallAction,
     SystemMessageAction,
     TokenUsage,
@@ -82,6 +84,7 @@ def set_aside(s: State, span: range) -> State:
         reason=s.reason,
         halt=s.halt,
         unread=s.unread,
+        plans=s.plans,
     )
 
 
@@ -126,9 +129,12 @@ class World:
         self.cost = 0.0
         self.tokens = 0
         self.executed: list[int] = []
+        self.reading: set[int] = set()
+        """The actions that only read."""
         self.found: dict[int, State] = {}
         """The state that an undo found, by the id of its action."""
-        self.append(SystemMessageAction(content="be good"), AGENT)
+        self.plans_first = self.rng.random() < 0.4
+        self.append(SystemMessageAction(content="be good", agent_class=PLANNER if self.plans_first else "A"), AGENT)
 
     # -- the stream ------------------------------------------------------------------------------------------------
 
@@ -158,6 +164,9 @@ class World:
                 self.thinking[cause] = False
             case decide.Execute(action_id=action_id):
                 check(action_id not in self.executed, "an action is carried out twice")
+                if self.plans:
+                    self.reached.add("read while planning")
+                    check(action_id in self.reading, "something changes before the plan is approved")
                 self.executed.append(action_id)
                 self.acting[action_id] = False
             case decide.Cancel(id=id):
@@ -194,7 +203,14 @@ class World:
             metadata = ToolCallMetadata(
                 function_name="f", tool_call_id=f"{cause}-{index}", total_calls_in_response=count
             )
-            self.append(self._call(index == count - 1, metadata, metrics), AGENT, cause)
+            if self.rng.random() < (0.5 if self.plans_first else 0.1):
+                metadata = metadata.model_copy(update={"function_name": "grep"})
+                self.reading.add(len(self.log))
+                self.append(
+                    CmdRunAction(command="grep", tool_call_metadata=metadata, llm_metrics=metrics), AGENT, cause
+                )
+            else:
+                self.append(self._call(index == count - 1, metadata, metrics), AGENT, cause)
 
     def _call(self, last: bool, metadata: ToolCallMetadata, metrics: LLMMetrics) -> Event:
         dice = self.rng.random()
@@ -236,7 +252,9 @@ class World:
 
     def user_does_something_else(self) -> None:
         """A queued message, one that is dropped, a way out of a loop, a wish to condense, an errand."""
-        match self.rng.randrange(6):
+        match self.rng.randrange(6 + 2 * self.plans_first):
+            case 6 | 7:
+                self.append(PlanAction(approved=self.rng.random() < 0.6), USER)
             case 0:
                 self.append(MessageAction(content="later", queued=True), USER)
             case 1 if self.state.queued:
@@ -283,6 +301,15 @@ class World:
             check(
                 replace(self.state, undone=()) == replace(before, undoing=None, undone=()), "a failed undo does a thing"
             )
+
+    @property
+    def plans(self) -> bool:
+        """Whether the plan is still to be approved, by what the controller has seen."""
+        seen = [e for e in self.log if e.id <= self.seen]
+        spans = undone_spans(seen)
+        said = [e.event.approved for e in seen if isinstance(e.event, PlanAction) and e.source is USER
+                and not any(e.id in span for span in spans)]  # fmt: skip
+        return self.plans_first and not (said and said[-1])
 
     def is_undone(self, event_id: int) -> bool:
         return any(event_id in span for span in undone_spans(self.log))

@@ -21,6 +21,7 @@ from core.events import (
     EventSource,
     MessageAction,
     Observation,
+    PlanAction,
     UndoObservation,
 )
 from tests.controller.simulation import REAL, Violation, World
@@ -40,6 +41,7 @@ EVERYTHING = {
     "stuck:repeating_action_observation",
     "undone",
     "had again",
+    "read while planning",
 }
 """What stands in the way of some of them and what is undone, so that it is known to have been tried."""
 
@@ -155,6 +157,23 @@ def loses_the_halt_that_was_undone(s: State, env: Envelope) -> State:
     return replace(after, undone=tuple(replace(undone, halt=None) for undone in after.undone))
 
 
+def carries_out_before_the_approval(s: State, env: Envelope) -> State:
+    """A call to change something is taken although the plan is not approved."""
+    after = decide.evolve(replace(s, plans=()), env) if env.source is EventSource.AGENT else decide.evolve(s, env)
+    return replace(after, plans=after.plans or s.plans)
+
+
+def forgets_what_waits_when_another_plan_is_wanted(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    again = isinstance(env.event, PlanAction) and after.planning and not s.planning
+    return replace(after, queue=s.queue, owed=s.owed, agent_state=s.agent_state) if again else after
+
+
+def keeps_an_approval_that_was_undone(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, plans=s.plans) if isinstance(env.event, UndoObservation) else after
+
+
 def undoes_what_failed(s: State, env: Envelope) -> State:
     if isinstance(env.event, UndoObservation):
         env = replace(env, event=UndoObservation(done=True))
@@ -181,6 +200,9 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
         is_greeted_by_what_is_undone,
         says_what_is_queued_because_of_an_undo,
         loses_the_halt_that_was_undone,
+        carries_out_before_the_approval,
+        forgets_what_waits_when_another_plan_is_wanted,
+        keeps_an_approval_that_was_undone,
         undoes_what_failed,
     ],
 )

@@ -5,7 +5,9 @@ from core.agent.tools.browser import BROWSER
 from core.agent.tools.delegate import DELEGATE
 from core.agent.tools.editor import STR_REPLACE_EDITOR
 from core.agent.tools.python import EXECUTE_IPYTHON_CELL
-from core.agent.tools.talk import FINISH, THINK
+from core.agent.tools.reading import GLOB, GREP, VIEW
+from core.agent.tools.talk import FINISH, REQUEST_CONDENSATION, THINK
+from core.agent.tools.tasks import TASK_TRACKER
 from core.agent.tools.tool import InvalidCall, Tool
 
 CODEACT_TOOLS: tuple[Tool, ...] = (
@@ -15,7 +17,21 @@ CODEACT_TOOLS: tuple[Tool, ...] = (
     EXECUTE_IPYTHON_CELL,
     BROWSER,
     STR_REPLACE_EDITOR,
+    TASK_TRACKER,
     DELEGATE,
 )
+READING_TOOLS: tuple[Tool, ...] = (GREP, GLOB, VIEW, THINK, FINISH)
+BROWSING_TOOLS: tuple[Tool, ...] = (BROWSER, THINK, FINISH)
+PLANNING_TOOLS: tuple[Tool, ...] = (*READING_TOOLS, TASK_TRACKER)
+OUR_TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*CODEACT_TOOLS, *READING_TOOLS, REQUEST_CONDENSATION)}
+"""All of them by name, those included that no agent has by default."""
 
-__all__ = ["CODEACT_TOOLS", "InvalidCall", "Tool"]
+__all__ = [
+    "BROWSING_TOOLS",
+    "CODEACT_TOOLS",
+    "OUR_TOOLS",
+    "PLANNING_TOOLS",
+    "READING_TOOLS",
+    "InvalidCall",
+    "Tool",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.agent.tools.tool import RISK_PARAMETER, Arguments, InvalidCall, Tool, risk_of
+from core.agent.tools.tool import RISK_PARAMETER, Arguments, InvalidCall, Tool, parameters_of, risk_of
 from core.events import CmdRunAction
 
 MAX_TIMEOUT_S = 24 * 3600.0
@@ -36,20 +36,18 @@ EXECUTE_BASH = Tool(
         "Very long output is cut in the middle: filter it, or write it into a file and look at parts."
     ),
     parameters={
-        "command": {
-            "type": "string",
-            "description": "The command; or, with is_input 'true', what is typed into the running one.",
-        },
+        **parameters_of(
+            CmdRunAction, command="The command; or, with is_input 'true', what is typed into the running one."
+        ),
         "security_risk": RISK_PARAMETER,
         "is_input": {
             "type": "string",
             "enum": ["true", "false"],
             "description": "'true' types into the running program; 'false', the default, runs the command.",
         },
-        "timeout": {
-            "type": "number",
-            "description": "Seconds until the call comes back although the command is still running.",
-        },
+        **parameters_of(
+            CmdRunAction, timeout="Seconds until the call comes back although the command is still running."
+        ),
     },
     required=("command", "security_risk"),
     actions=(CmdRunAction,),

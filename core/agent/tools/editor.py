@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from core.agent.tools.tool import RISK_PARAMETER, Arguments, Tool, risk_of
+from core.agent.tools.tool import RISK_PARAMETER, Arguments, Tool, parameters_of, risk_of
 from core.events import FileEditAction, FileEditSource, FileReadAction, FileReadSource
+
+VIEW_RANGE = "For view: first and last line, counted from 1; -1 is the last line of the file."
 
 
 def _to_action(arguments: Arguments) -> FileReadAction | FileEditAction:
@@ -44,16 +46,15 @@ STR_REPLACE_EDITOR = Tool(
             "enum": ["view", "create", "str_replace", "insert", "undo_edit"],
             "description": "What to do.",
         },
-        "path": {"type": "string", "description": "Absolute path of the file or folder."},
-        "file_text": {"type": "string", "description": "For create: what the file contains."},
-        "old_str": {"type": "string", "description": "For str_replace: the text to be replaced."},
-        "new_str": {"type": "string", "description": "For str_replace and insert: the new text."},
-        "insert_line": {"type": "integer", "description": "For insert: the line after which new_str goes."},
-        "view_range": {
-            "type": "array",
-            "items": {"type": "integer"},
-            "description": "For view: first and last line, counted from 1; -1 is the last line of the file.",
-        },
+        **parameters_of(
+            FileEditAction,
+            path="Absolute path of the file or folder.",
+            file_text="For create: what the file contains.",
+            old_str="For str_replace: the text to be replaced.",
+            new_str="For str_replace and insert: the new text.",
+            insert_line="For insert: the line after which new_str goes.",
+        ),
+        **parameters_of(FileReadAction, view_range=VIEW_RANGE),
         "security_risk": RISK_PARAMETER,
     },
     required=("command", "path", "security_risk"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.agent.tools.tool import RISK_PARAMETER, Tool, risk_of
+from core.agent.tools.tool import RISK_PARAMETER, Tool, parameters_of, risk_of
 from core.events import IPythonRunCellAction
 
 SKILLS = (
@@ -19,7 +19,7 @@ EXECUTE_IPYTHON_CELL = Tool(
         "compute, to look at data and to plot; use the shell for programs."
     ),
     parameters={
-        "code": {"type": "string", "description": "The cell; magic commands are understood."},
+        **parameters_of(IPythonRunCellAction, code="The cell; magic commands are understood."),
         "security_risk": RISK_PARAMETER,
     },
     required=("code", "security_risk"),

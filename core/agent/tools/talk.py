@@ -1,9 +1,9 @@
-"""think and finish: what the agent says to itself, and that it is done."""
+"""think, finish and request_condensation: what the agent says to itself, that it is done, that it forgets."""
 
 from __future__ import annotations
 
-from core.agent.tools.tool import Tool
-from core.events import AgentFinishAction, AgentThinkAction
+from core.agent.tools.tool import Tool, parameters_of
+from core.events import AgentFinishAction, AgentThinkAction, CondensationRequestAction
 
 THINK = Tool(
     name="think",
@@ -11,7 +11,7 @@ THINK = Tool(
         "Write a thought down. Nothing is looked up and nothing is changed. Use it before a difficult "
         "decision: to weigh causes of a bug, ways to a change, or what a failed test tells."
     ),
-    parameters={"thought": {"type": "string", "description": "The thought."}},
+    parameters=parameters_of(AgentThinkAction, thought="The thought."),
     required=("thought",),
     actions=(AgentThinkAction,),
     to_action=lambda arguments: AgentThinkAction(thought=arguments["thought"]),
@@ -32,4 +32,17 @@ FINISH = Tool(
     required=("message",),
     actions=(AgentFinishAction,),
     to_action=lambda arguments: AgentFinishAction(final_thought=arguments["message"]),
+)
+
+REQUEST_CONDENSATION = Tool(
+    name="request_condensation",
+    description=(
+        "Have the older part of this conversation condensed, so that there is room again. Call it alone, when much of "
+        "what was said and done no longer matters for what is left."
+    ),
+    parameters={},
+    required=(),
+    actions=(CondensationRequestAction,),
+    to_action=lambda arguments: CondensationRequestAction(),
+    alone=True,
 )

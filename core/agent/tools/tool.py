@@ -1,18 +1,17 @@
 """What a tool is, and how the arguments of a call are checked against what the tool declares.
 
-Arguments are checked here and nowhere else. Slips that models often make and that leave no doubt are put
-right: numbers and lists written as strings, true and false as booleans. The texts of errors are read by the
-model.
+A tool is made from an action: `parameters_of` takes the types of its parameters from the action's class. Arguments are
+checked here and nowhere else, and never changed: what does not fit is refused, in words for the model. The texts are
+those of OpenHands V0 (`openhands/agenthub/codeact_agent/function_calling.py`).
 """
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from core.agent.tools.schema import SHOWN_NAME_CHARS, problem_of
 from core.events import Action, ActionSecurityRisk
 
 Arguments = dict[str, Any]
@@ -50,6 +49,9 @@ class Tool:
     more: Mapping[str, str] = field(default_factory=dict)
     """What the description goes on with where the sandbox has a plugin of this name, too."""
 
+    alone: bool = False
+    """Whether it can only be called in an answer of its own."""
+
     def with_plugins(self, names: Collection[str]) -> Tool:
         """The tool as it is in a sandbox with these plugins."""
         return replace(self, description="".join([self.description, *(self.more[n] for n in self.more if n in names)]))
@@ -82,27 +84,28 @@ class Tool:
             if schema is None:
                 allowed = set(self.parameters)
                 raise InvalidCall(
-                    f"Unexpected argument {name[:64]} in tool call {self.name}. "
+                    f"Unexpected argument {name[:SHOWN_NAME_CHARS]} in tool call {self.name}. "
                     f"Allowed arguments are: {', '.join(sorted(allowed))}"
                 )
             if value is None and name not in self.required:
                 continue
-            checked[name] = value if name == "security_risk" else self._checked_value(name, value, schema)
+            if name != "security_risk" and (problem := problem_of(value, schema)):
+                raise InvalidCall(f'Argument "{name}" in tool call {self.name} {problem}')
+            checked[name] = value
         return checked
 
-    def _checked_value(self, name: str, value: Any, schema: Mapping[str, Any]) -> Any:
-        kind, choices = schema["type"], schema.get("enum")
-        if kind == "string" and isinstance(value, bool) and choices == ["true", "false"]:
-            value = "true" if value else "false"
-        elif kind != "string" and isinstance(value, str):
-            value = _read(value)
-        if not _IS_OF[kind](value):
-            raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]}')
-        if choices is not None and value not in choices:
-            raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be one of: {", ".join(choices)}')
-        if kind == "array" and not all(_IS_OF[schema["items"]["type"]](item) for item in value):
-            raise InvalidCall(f'Argument "{name}" in tool call {self.name} must be {_NAMES[kind]} of integers')
-        return value
+
+def parameters_of(action: type[Action], **described: str) -> dict[str, dict[str, Any]]:
+    """Parameters named like fields of an action's class, in JSON Schema, typed as the class has them."""
+    fields = action.model_json_schema()["properties"]
+    return {name: {**_typed(fields[name]), "description": text} for name, text in described.items()}
+
+
+def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A field's schema without what models need not know; one that may be None is left out instead."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
+    known = {**schema, **choices[0]} if choices else schema
+    return {key: known[key] for key in ("type", "enum", "items") if key in known}
 
 
 def risk_of(arguments: Arguments) -> ActionSecurityRisk:
@@ -111,24 +114,3 @@ def risk_of(arguments: Arguments) -> ActionSecurityRisk:
     if isinstance(value, str) and value in RISK_PARAMETER["enum"]:
         return ActionSecurityRisk[value]
     return ActionSecurityRisk.UNKNOWN
-
-
-def _read(text: str) -> Any:
-    """A number or list that was written as a string; the string where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-_IS_OF: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "number": _is_number,
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "array": lambda value: isinstance(value, list),
-}
-_NAMES = {"string": "a string", "number": "a number", "integer": "an integer", "array": "a list"}

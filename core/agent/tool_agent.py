@@ -1,0 +1,94 @@
+"""ToolAgent: an agent that asks one model, once a step, and makes actions of its tool calls.
+
+A step is a function of the history: what a call needs is built from it anew each time, so that a conversation opened
+again goes on as if it had never stopped. Agents are subclasses that say their name, their prompt and their tools; one
+of another package is registered by the entry point group `handloom.agents`, whose entries name such a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from core.agent.answers import events_of, used_ids
+from core.agent.tools import Tool
+from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
+from core.llm.metrics import add_response
+from core.memory.prompt import build_messages
+from core.memory.texts import last_observation_text
+from core.memory.undone import without_undone
+from core.memory.view import View, condense_window
+from core.plugins import PluginRequirement, load
+from core.ports import LLM, FrameSink, LLMRequest
+
+
+def read_prompt(name: str, package: str = "core.agent") -> str:
+    """The text of `prompts/NAME.md` of a package. To be read with a module, so that no step waits for the disk."""
+    return resources.files(package).joinpath(f"prompts/{name}.md").read_text(encoding="utf-8").strip()
+
+
+class ToolAgent:
+    """What all agents with tools do. `plugins` are those of the sandbox, `more` are tools from elsewhere."""
+
+    name: str
+    """As `--agent`, the settings and the log have it."""
+    description: ClassVar[str] = ""
+    """What it is for, in one line for the user."""
+    prompt: str
+    """Its instructions."""
+    tools: tuple[Tool, ...]
+    """Those that it has where the sandbox can carry them out."""
+    takes_more: bool = True
+    """Whether it gets the tools of plugins and from elsewhere besides its own."""
+
+    def __init__(self, llm: LLM, plugins: Sequence[PluginRequirement] = (), more: Sequence[Tool] = ()) -> None:
+        names = {plugin.name for plugin in plugins}
+        tools = [tool.with_plugins(names) for tool in self.tools if not tool.plugin or tool.plugin in names]
+        if self.takes_more:
+            tools += [tool for plugin in plugins if plugin.tools for tool in load(plugin, plugin.tools)]
+            tools += more
+        self._llm = llm
+        self._tools = {tool.name: tool for tool in tools}
+        self._schemas = [tool.schema() for tool in self._tools.values()]
+
+    def system_message(self) -> SystemMessageAction:
+        """What a conversation begins with: instructions, and the tools as the model is told of them."""
+        tools: list[JsonValue] = list(self._schemas)
+        return SystemMessageAction(content=self.prompt, tools=tools, agent_class=self.name)
+
+    async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
+        """Ask the model once; one or more events come back. Where a shorter history is wanted, that is the step.
+
+        Raises ModelError; cancelling cancels the call.
+        """
+        view = View.of(history)
+        if view.wants_condensation:
+            return [condense_window(view)]
+        messages = build_messages(view.events)
+        instructions = {"role": "system", "content": self.prompt}
+        if messages and messages[0]["role"] == "system":
+            messages[0] = self._instructed(messages[0], instructions)
+        else:  # a trajectory from elsewhere may begin without instructions; the model cannot
+            messages.insert(0, instructions)
+        request = LLMRequest(
+            messages, self._schemas, last_observation_text(without_undone(history)), _forgotten(history, view)
+        )
+        cause = history[-1].id if history else 0
+        response = await self._llm.complete(request, on_frame, cause)
+        spent = add_response(metrics, response)
+        return events_of(response, self._tools, used_ids(history), step=cause, metrics=spent)
+
+    def _instructed(self, told: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+        """The instructions that the model gets: those that the conversation began with, of whichever version."""
+        return told
+
+
+def _forgotten(history: Sequence[Envelope], view: View) -> int:
+    """How many answers of the model the view leaves out."""
+    if view.events is history:
+        return 0
+    whole, seen = ([m for m in build_messages(e) if m["role"] == "assistant"] for e in (history, view.events))
+    return len(whole) - len(seen)

@@ -1,0 +1,124 @@
+"""grep, glob and view: look at the workspace and change nothing.
+
+`grep` and `glob` become shell commands that are put together here; what the model wrote stands in them quoted, and
+cannot become another command or an option. Nothing that a terminal would take for a key gets through.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from core.agent.tools.editor import VIEW_RANGE
+from core.agent.tools.tool import Arguments, InvalidCall, Tool, parameters_of
+from core.events import (
+    Action,
+    ActionSecurityRisk,
+    AgentThinkAction,
+    CmdRunAction,
+    FileReadAction,
+    FileReadSource,
+    TaskTrackingAction,
+)
+
+MAX_LINES = 200
+LINE_CHARS = 400
+"""Minified files have lines of megabytes."""
+MAX_CHARS = 2_000
+"""Of one argument: longer patterns are no search."""
+TIMEOUT_S = 60.0
+_COMMANDS = frozenset({"grep", "glob"})
+
+
+def only_reads(action: Action) -> bool:
+    """Whether an action looks, or notes something down, and changes nothing that is the user's."""
+    if isinstance(action, CmdRunAction):
+        metadata = action.tool_call_metadata
+        return metadata is not None and metadata.function_name in _COMMANDS and not action.is_input
+    return isinstance(action, FileReadAction | AgentThinkAction | TaskTrackingAction)
+
+
+def _quoted(arguments: Arguments, name: str, default: str = "") -> str:
+    """An argument as one word of a shell command. Raises InvalidCall."""
+    text = arguments.get(name) or default
+    if not text.isprintable():
+        raise InvalidCall(f'Argument "{name}" may not hold line ends or control characters')
+    if len(text) > MAX_CHARS:
+        raise InvalidCall(f'Argument "{name}" is longer than {MAX_CHARS} characters')
+    return shlex.quote(text)
+
+
+def _command(command: str) -> CmdRunAction:
+    shown = f"{command} | cut -c 1-{LINE_CHARS} | head -n {MAX_LINES}"
+    return CmdRunAction(command=shown, security_risk=ActionSecurityRisk.LOW, timeout=TIMEOUT_S, blocking=True)
+
+
+def _grep(arguments: Arguments) -> CmdRunAction:
+    include = f" --include={_quoted(arguments, 'include')}" if arguments.get("include") else ""
+    pattern, path = _quoted(arguments, "pattern"), _quoted(arguments, "path", ".")
+    return _command(f"command grep -rnIEH --exclude-dir=.git{include} -e {pattern} -- {path}")
+
+
+def _glob(arguments: Arguments) -> CmdRunAction:
+    _quoted(arguments, "pattern")
+    _quoted(arguments, "path", ".")
+    path = (arguments.get("path") or ".").rstrip("/")
+    root = path if path.startswith(("/", ".")) or not path else f"./{path}"  # find takes -x, ( and ! for tests
+    pattern = shlex.quote(f"^{_escaped(root)}/{_expression(arguments['pattern'])}$")
+    found = f"command find {shlex.quote(root or '/')} -name .git -prune -o -type f -print"
+    return _command(f"{found} | command grep -E -e {pattern} | LC_ALL=C sort")
+
+
+def _expression(pattern: str) -> str:
+    """A glob as an extended regular expression; one without a slash fits at any depth."""
+    pattern = pattern.removeprefix("./")
+    parts = re.split(r"(\*\*/|\*|\?)", pattern if "/" in pattern else f"**/{pattern}")
+    wild = {"**/": "(.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return "".join(wild.get(part) or _escaped(part) for part in parts if part)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([.\\^$*+?{}\[\]()|])", r"\\\1", text)
+
+
+GREP = Tool(
+    name="grep",
+    description=(
+        "Search the contents of files for an extended regular expression. The answer has FILE:LINE:TEXT, the first "
+        f"{MAX_LINES} lines. Binary files and .git are left out."
+    ),
+    parameters={
+        "pattern": {"type": "string", "description": "The extended regular expression, as of grep -E."},
+        "path": {"type": "string", "description": "The file or folder to search in; the working folder if left out."},
+        "include": {"type": "string", "description": "Only files with names like this, such as *.py."},
+    },
+    required=("pattern",),
+    actions=(CmdRunAction,),
+    to_action=_grep,
+)
+GLOB = Tool(
+    name="glob",
+    description=f"Find files by name: *.py at any depth, or src/**/test_*.py. The first {MAX_LINES}, sorted by path.",
+    parameters={
+        "pattern": {"type": "string", "description": "The glob; ** stands for any folders, * and ? for no slash."},
+        "path": {"type": "string", "description": "The folder to look in; the working folder if left out."},
+    },
+    required=("pattern",),
+    actions=(CmdRunAction,),
+    to_action=_glob,
+)
+VIEW = Tool(
+    name="view",
+    description="Read a text file with line numbers, or see what is in a folder down to two levels.",
+    parameters=parameters_of(
+        FileReadAction, path="Absolute path of the file or folder.", view_range=VIEW_RANGE.removeprefix("For view: ")
+    ),
+    required=("path",),
+    actions=(FileReadAction,),
+    to_action=lambda arguments: FileReadAction(
+        path=arguments["path"],
+        impl_source=FileReadSource.OH_ACI,
+        view_range=arguments.get("view_range"),
+        security_risk=ActionSecurityRisk.LOW,
+    ),
+)
