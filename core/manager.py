@@ -26,6 +26,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from core import collector, deletion
+from core.agent.codeact import no_more_tools
 from core.agent.registry import check_agent, create_agent
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
@@ -40,6 +41,8 @@ from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel, models_of
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.registry import ModelOffer, create_llm, offers
+from core.mcp.supervisor import Supervisor
+from core.mcp.toolbox import Toolbox
 from core.places import Places
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
@@ -89,6 +92,8 @@ class ConversationManager:
         self._facts: Sequence[Sequence[Any]] = ()
         self.store = EventStore(home)
         self._host = ModelHost()
+        self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
+        """The MCP servers that all conversations share."""
         self._make_runtime = make_runtime
         self._around = around or nullcontext()
         self._make_checkpoints = make_checkpoints
@@ -120,7 +125,7 @@ class ConversationManager:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every conversation, then the model host, then the store. May be called twice.
+        """Close every conversation, then the hosts of models and MCP servers, then the store. May be called twice.
 
         A conversation that cannot be closed is told in the log and keeps nobody else from closing.
         """
@@ -133,6 +138,7 @@ class ConversationManager:
                 log.error("conversation %s could not be closed", id, exc_info=failure)
         await self._around.__aexit__(None, None, None)
         await self._host.aclose()
+        await self.mcp.aclose()
         await self.store.__aexit__()
 
     def offers(self) -> list[ModelOffer]:
@@ -333,6 +339,10 @@ class ConversationManager:
         if info.repository:
             repository = Repository.parse(info.repository)
             runtime.allow(host=repository.host, folder=repository.folder)
+        toolbox = None
+        if info.model not in (DEMO, AGAIN):  # neither has a model that could want a tool
+            toolbox = Toolbox(self.mcp, info.workspace)
+            await self.mcp.open(info.workspace)
         session = AgentSession(
             store=self.store,
             lease=lease,
@@ -340,7 +350,7 @@ class ConversationManager:
             runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=make_agent or (lambda llm: create_agent(agent or agent_settings.name, llm, self.plugins)),
+            make_agent=make_agent or partial(self._make_agent, agent or agent_settings.name, toolbox),
             limits=limits or _limits(agent_settings),
             day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
@@ -352,6 +362,7 @@ class ConversationManager:
             suggest_title=self._suggest_title(info),
             clock=self._clock,
             sandbox=self.settings.sandbox,
+            toolbox=toolbox,
         )
         try:
             await session.start()
@@ -362,6 +373,9 @@ class ConversationManager:
         if isinstance(llm, HostedLLM):
             await self._host.start()  # it loads for seconds, while the user still writes
         return session
+
+    def _make_agent(self, name: str, toolbox: Toolbox | None, llm: LLM) -> Agent:
+        return create_agent(name, llm, self.plugins, toolbox.tools if toolbox else no_more_tools)
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""

@@ -6,13 +6,13 @@ time, so that a conversation opened again goes on as if it had never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import resources
 
 from pydantic import JsonValue
 
 from core.agent.answers import events_of, used_ids
-from core.agent.tools import CODEACT_TOOLS
+from core.agent.tools import CODEACT_TOOLS, Tool
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
@@ -24,6 +24,15 @@ from core.ports import LLM, FrameSink, LLMRequest
 
 _PROMPT = resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
 """Read with the module, so that no step waits for the disk."""
+
+
+MoreTools = Callable[[], Awaitable[Sequence[Tool]]]
+"""The tools of others as they are at this moment, sorted by name."""
+
+
+async def no_more_tools() -> Sequence[Tool]:
+    """For whoever has none."""
+    return ()
 
 
 def system_prompt() -> str:
@@ -40,17 +49,24 @@ def _forgotten(history: Sequence[Envelope], view: View) -> int:
 
 
 class CodeActAgent:
-    """The agent for work with code. Its tools are those that the sandbox's plugins can carry out."""
+    """The agent for work with code. Its tools are those that the sandbox's plugins can carry out, and those of others.
+
+    The others' stand behind its own, so that what a provider has cached of the request lasts as far as it can; none
+    takes the name of one of its own.
+    """
 
     name = "CodeActAgent"
 
-    def __init__(self, llm: LLM, plugins: Sequence[PluginRequirement] = ()) -> None:
+    def __init__(
+        self, llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: MoreTools = no_more_tools
+    ) -> None:
         names = {plugin.name for plugin in plugins}
         ours = [tool.with_plugins(names) for tool in CODEACT_TOOLS if not tool.plugin or tool.plugin in names]
         tools = [*ours, *(tool for plugin in plugins if plugin.tools for tool in load(plugin, plugin.tools))]
         self._llm = llm
         self._tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema() for tool in tools]
+        self._more_tools = more_tools
 
     def system_message(self) -> SystemMessageAction:
         """What a conversation begins with: instructions, and the tools as the model is told of them."""
@@ -69,10 +85,12 @@ class CodeActAgent:
         if not messages or messages[0]["role"] != "system":
             # A trajectory from elsewhere may begin without instructions; the model cannot.
             messages.insert(0, {"role": "system", "content": system_prompt()})
+        more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}
+        schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
         request = LLMRequest(
-            messages, self._schemas, last_observation_text(without_undone(history)), _forgotten(history, view)
+            messages, schemas, last_observation_text(without_undone(history)), _forgotten(history, view)
         )
         cause = history[-1].id if history else 0
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)
-        return events_of(response, self._tools, used_ids(history), step=cause, metrics=spent)
+        return events_of(response, {**more, **self._tools}, used_ids(history), step=cause, metrics=spent)

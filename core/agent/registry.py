@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from core.agent.codeact import CodeActAgent
+from core.agent.codeact import CodeActAgent, MoreTools, no_more_tools
 from core.errors import ConfigurationError
 from core.plugins import PluginRequirement
 from core.ports import LLM, Agent
 
-AGENTS: dict[str, Callable[[LLM, Sequence[PluginRequirement]], Agent]] = {"CodeActAgent": CodeActAgent}
+AGENTS: dict[str, Callable[[LLM, Sequence[PluginRequirement], MoreTools], Agent]] = {"CodeActAgent": CodeActAgent}
 
 DEFAULT_AGENT = "CodeActAgent"
 
@@ -20,7 +20,9 @@ def check_agent(name: str) -> None:
         raise ConfigurationError(f"There is no agent {name!r}. Choose one of: {', '.join(sorted(AGENTS))}.")
 
 
-def create_agent(name: str, llm: LLM, plugins: Sequence[PluginRequirement] = ()) -> Agent:
-    """The agent of that class name, for a sandbox with those plugins. Raises ConfigurationError as `check_agent`."""
+def create_agent(
+    name: str, llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: MoreTools = no_more_tools
+) -> Agent:
+    """The agent of that class name, for a sandbox with those plugins, with the tools of others. Raises ConfigurationError as `check_agent`."""
     check_agent(name)
-    return AGENTS[name](llm, plugins)
+    return AGENTS[name](llm, plugins, more_tools)
