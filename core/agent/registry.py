@@ -23,6 +23,9 @@ def check_agent(name: str) -> None:
 def create_agent(
     name: str, llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: MoreTools = no_more_tools
 ) -> Agent:
-    """The agent of that class name, for a sandbox with those plugins, with the tools of others. Raises ConfigurationError as `check_agent`."""
+    """The agent of that class name, for a sandbox with those plugins, and with the tools of others.
+
+    Raises ConfigurationError as `check_agent`.
+    """
     check_agent(name)
     return AGENTS[name](llm, plugins, more_tools)

@@ -186,7 +186,8 @@ class Connection:
                     asked = client.session.send_request(CallToolRequest(params=params), CallToolResult)
                     return await asyncio.to_thread(result_of, await self._patiently(client, asked))
                 case "resources":
-                    return await self._patiently(client, self._resources(client))
+                    resources: Line = await self._patiently(client, self._resources(client))
+                    return resources
                 case "read":
                     read = await self._patiently(client, client.read_resource(order["uri"]))
                     return await asyncio.to_thread(resource_of, read)

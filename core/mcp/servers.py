@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from core.llm.wire import Line
-from core.mcp.tidy import clean, clean_line, digest
+from core.mcp.tidy import clean_line, digest
 from core.mcp_settings import MCPServerSettings, MCPSettings, check_url
 
 FILE = ".mcp.json"
@@ -75,11 +75,11 @@ class ServerSpec:
 
     @property
     def shown(self) -> str:
-        """The whole command as a shell would take it, or the address with its headers; clean."""
+        """The whole command as a shell would take it, or the address with its headers; not clean: nothing is hidden."""
         pairs = self.headers if self.url else self.environ
         said = " ".join(f"{name}={shlex.quote(value)}" for name, value in pairs.items())
         what = self.url or shlex.join(self.command)
-        return clean(f"{what} {said}" if self.url and said else f"{said} {what}".strip(), MAX_COMMAND_CHARS * 2)
+        return f"{what} {said}" if self.url and said else f"{said} {what}".strip()
 
     @property
     def floats(self) -> bool:

@@ -192,8 +192,8 @@ def called(mode: str, id: Any, result: Any, say: Any, raw: Any, notice: Any) -> 
             os.close(1)
             time.sleep(3600)
         case "wrong_id" | "text_id" | "no_id":
-            wrong = {"wrong_id": {"id": 999_999}, "text_id": {"id": f"{id}!"}, "no_id": {}}[mode]
-            say({"jsonrpc": "2.0", **wrong, "result": {"content": content}})
+            ids: dict[str, Any] = {"wrong_id": {"id": 999_999}, "text_id": {"id": f"{id}!"}, "no_id": {}}
+            say({"jsonrpc": "2.0", **ids[mode], "result": {"content": content}})
             return
         case "no_jsonrpc":
             raw(json.dumps({"id": id, "result": {"content": content}}).encode() + b"\n")

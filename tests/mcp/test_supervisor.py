@@ -404,5 +404,5 @@ def test_a_file_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
     from core.mcp.servers import ServerSpec
 
     (tmp_path / "home").write_text("no folder")
-    with pytest.raises(ConfigurationError, match="try again|Move it away"):
+    with pytest.raises(ConfigurationError, match=r"try again|Move it away"):
         Pins(tmp_path / "home").agree(ServerSpec("s", "/work", ("a",)))
