@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from core.errors import ConfigurationError
 from core.home import CONFIG
 from core.llm.settings import LLMSettings, Models, Names, split
+from core.mcp_settings import MCPSettings
 from core.screen_settings import ScreenSettings
 from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
@@ -188,6 +189,7 @@ class Settings(_Section):
     sandbox: SandboxSettings = SandboxSettings()
     docker: DockerSettings = DockerSettings()
     remote: RemoteSettings = RemoteSettings()
+    mcp: MCPSettings = MCPSettings()
     screen: ScreenSettings = ScreenSettings()
 
 

@@ -28,6 +28,7 @@ from weakref import WeakValueDictionary
 from core import collector, deletion
 from core.agent.absent import AbsentAgent
 from core.agent.registry import AgentKind, Agents, Found
+from core.agent.tool_agent import no_others
 from core.agent.tools import OUR_TOOLS
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
@@ -43,6 +44,8 @@ from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel
 from core.llm.models import LLMRegistry, model_for, model_of_agent
 from core.llm.registry import ModelOffer, offers
+from core.mcp.supervisor import Supervisor
+from core.mcp.toolbox import Toolbox
 from core.places import Places
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
@@ -92,6 +95,8 @@ class ConversationManager:
         self.agents = Agents(home)
         self.store = EventStore(home)
         self._llms = LLMRegistry(environ)
+        self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
+        """The MCP servers that all conversations share."""
         self._make_runtime = make_runtime
         self._around = around or nullcontext()
         self._make_checkpoints = make_checkpoints
@@ -125,7 +130,7 @@ class ConversationManager:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every conversation, then the model host, then the store. May be called twice.
+        """Close every conversation, then the hosts of models and MCP servers, then the store. May be called twice.
 
         A conversation that cannot be closed is told in the log and keeps nobody else from closing.
         """
@@ -137,6 +142,7 @@ class ConversationManager:
                 log.error("conversation %s could not be closed", id, exc_info=failure)
         await self._around.__aexit__(None, None, None)
         await self._llms.aclose()
+        await self.mcp.aclose()
         await self.store.__aexit__()
 
     def offers(self) -> list[ModelOffer]:
@@ -358,6 +364,10 @@ class ConversationManager:
         if info.repository:
             repository = Repository.parse(info.repository)
             runtime.allow(host=repository.host, folder=repository.folder)
+        toolbox = None
+        if info.model not in (DEMO, AGAIN):  # neither has a model that could want a tool
+            toolbox = Toolbox(self.mcp, info.workspace)
+            await self.mcp.open(info.workspace)
         session = AgentSession(
             store=self.store,
             lease=lease,
@@ -365,7 +375,7 @@ class ConversationManager:
             runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=make_agent or await self._make_agent(info, kind),
+            make_agent=make_agent or await self._make_agent(info, kind, toolbox),
             limits=limits or _limits(agent_settings),
             day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
@@ -378,6 +388,7 @@ class ConversationManager:
             clock=self._clock,
             sandbox=self.settings.sandbox,
             comes_back=info.origin != AGAIN,
+            toolbox=toolbox,
         )
         try:
             await session.start()
@@ -388,7 +399,9 @@ class ConversationManager:
         await self._llms.warm(llm)
         return session
 
-    async def _make_agent(self, info: ConversationInfo, kind: AgentKind | None) -> Callable[[LLM], Agent]:
+    async def _make_agent(
+        self, info: ConversationInfo, kind: AgentKind | None, toolbox: Toolbox | None
+    ) -> Callable[[LLM], Agent]:
         """Makes the agent of a conversation: the one that it is begun with, or that began it.
 
         Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
@@ -404,9 +417,9 @@ class ConversationManager:
                     absent = AbsentAgent(str(name), str(error))
                     return lambda llm: absent
                 kind = await asyncio.to_thread(self.agents.find, self.settings.agent.name, info.workspace)
-        make = kind.make
+        make, others = kind.make, toolbox.tools if toolbox else no_others
         more = [OUR_TOOLS["request_condensation"]] if self.settings.agent.request_condensation else []
-        return lambda llm: make(llm, self.plugins, more)
+        return lambda llm: make(llm, self.plugins, more, others)
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""

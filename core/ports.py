@@ -20,6 +20,14 @@ FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
 
 
+class Executor(Protocol):
+    """Whoever carries out actions; a runtime is one."""
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        """Carry out one action, as `Runtime.execute`."""
+        ...
+
+
 class Runtime(Protocol):
     """A place where actions are carried out: a sandbox, or the user's own machine."""
 

@@ -45,6 +45,7 @@ from core.events import (
     Event,
     EventSource,
     LoopRecoveryAction,
+    MCPAction,
     MessageAction,
     NullAction,
     Observation,
@@ -57,6 +58,7 @@ from core.listing import ConversationInfo
 from core.live import Frames
 from core.llm.pictures import IllustratedLLM
 from core.llm.worded import WordedLLM
+from core.mcp.toolbox import Shared, Toolbox
 from core.memory.memory import recall
 from core.places import Places
 from core.ports import LLM, Agent, Checkpoints, Runtime
@@ -109,6 +111,7 @@ class AgentSession:
         places: Places,
         checkpoints: Checkpoints | None = None,
         suggest_title: SuggestTitle | None = None,
+        toolbox: Toolbox | None = None,
         clock: Callable[[], float] = time.monotonic,
         comes_back: bool = True,
     ) -> None:
@@ -125,6 +128,7 @@ class AgentSession:
         self.runtime = runtime
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
         self.confirm_mode = confirm
+        self._toolbox = toolbox
         self._store = store
         self._lease = lease
         self._llm = llm
@@ -188,7 +192,7 @@ class AgentSession:
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
-            runtime=self.runtime,
+            runtime=self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox),
             frames=self.frames,
             history=history,
             state=state,
@@ -205,6 +209,8 @@ class AgentSession:
         self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._aftermath.on_state, "aftermath", types=types)
         self.stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=types)
         await self._controller.start()
+        if self._toolbox is not None:
+            self._toolbox.watch(self.frames.publish)
         if not history.next_id:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
         await self.undoing.heal()
@@ -212,7 +218,8 @@ class AgentSession:
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
-        await self._preparation.ready()
+        if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
+            await self._preparation.ready()
         await self._turns.ready(action)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -223,6 +230,8 @@ class AgentSession:
         if self.closed.is_set():
             return
         self.closed.set()
+        if self._toolbox is not None:
+            self._toolbox.unwatch()
         if self._titling is not None:
             self._titling.cancel()
         if self._controller is not None:

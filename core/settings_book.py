@@ -151,6 +151,8 @@ def _fields(infos: Mapping[str, FieldInfo], above: str) -> list[tuple[str, Field
     found = []
     for name, info in infos.items():
         below = _section_of(info)
+        if get_origin(info.annotation) is dict:
+            continue  # tables with names of the user's own are written in the file
         if below is not None:
             found += _fields(below, f"{above}{name}.")
         elif get_origin(info.annotation) is not dict:  # names of the user's own, each with a section in the file

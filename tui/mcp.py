@@ -1,8 +1,9 @@
 """What there is of MCP in a conversation: servers that files of the workspace name, and tools that were called.
 
-Handloom keeps what names servers and starts none of them, and this room says so. Of a server it tells the name, the
-program and the names of its variables: arguments and values may be secrets. Pure but for `named_in`, which reads files
-of the workspace, and so foreign text; everything that leaves is clean.
+Servers that are started are told of in `tui.mcp_lines`. Here are the rest: those that a workspace names for other
+programs, of which nothing is started, and the tools that were called. Of such a server the name is told, the program
+and the names of its variables: arguments and values may be secrets. Pure but for `named_in`, which reads files of the
+workspace, and so foreign text; everything that leaves is clean.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from tui.text import sanitize, sanitize_line
 if TYPE_CHECKING:
     from core.events import Envelope
 
-FILES = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
-"""Where projects name servers."""
+FILES = (".vscode/mcp.json", ".cursor/mcp.json")
+"""Where projects name servers for other programs."""
 TABLES = ("mcpServers", "servers")
 """How these files call the table of servers."""
 MAX_BYTES = 256 * 1024
 MAX_SERVERS = 50
 STATE = _("kept, not started")
 CELLS = 160
-WHAT_TO_DO = _(
-    "  Handloom does not start MCP servers: one that a project names would run as a program on this machine.\n"
-    "  What such a server does, the agent can often do by commands in its sandbox, and a plugin\n"
-    "  (sandbox.plugins in the settings) gives it tools of its own.\n"
+HOW = _(
+    "Your own servers stand in config.toml, each under [mcp.servers.NAME]; a workspace names its own in .mcp.json.\n"
+    "Those are started once you have said yes here. Close this and open it again after a change."
 )
+OTHERS = _("Handloom starts no server from these files. Copy what you want into .mcp.json or config.toml.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,18 @@ def _server(name: str, said: dict[str, Any], file: str) -> Server:
     return Server(sanitize_line(name, 60), file, sanitize_line(runs, CELLS), names)
 
 
-def mcp_text(servers: Sequence[Server], problems: Sequence[str], tools: Sequence[Tool]) -> list[tuple[str, str]]:
-    """The panel, as texts with their styles."""
-    parts: list[tuple[str, str]] = [(f"{_('Servers')}\n", "bold $text-accent")]
+def mcp_text(
+    servers: Sequence[Server], problems: Sequence[str], tools: Sequence[Tool], *, is_empty: bool = False
+) -> list[tuple[str, str]]:
+    """What there is beside servers of ours, as texts with their styles; `is_empty` where there are none of ours."""
+    parts: list[tuple[str, str]] = []
+    if is_empty:
+        parts.append((f"{_('No server is configured for this conversation.')}\n", ""))
+        parts.append((f"{HOW}\n", "$text-muted"))
+    parts += [(f"{problem}\n", "$text-error") for problem in problems]
+    if servers:
+        parts.append((f"\n{_('Named for other programs')}\n", "bold $text-accent"))
+        parts.append((f"  {OTHERS}\n", "$text-muted"))
     for server in servers:
         parts.append((f"  • {server.name}", "bold"))
         parts.append((f"  {STATE}\n", "$text-warning"))
@@ -138,12 +148,6 @@ def mcp_text(servers: Sequence[Server], problems: Sequence[str], tools: Sequence
         if server.variables:
             takes = _("takes {variables} from the environment").format(variables=", ".join(server.variables))
             parts.append((f"    {takes}\n", "$text-muted"))
-        parts.append((f"    {_('Its tools are not known, because it was not started.')}\n", "$text-muted"))
-    if not servers:
-        looked = _("Servers are looked for in {files} of the workspace.").format(files=", ".join(FILES))
-        parts.append((f"  {_('No server is configured for this conversation.')}\n", ""))
-        parts.append((f"  {looked}\n", "$text-muted"))
-    parts += [(f"  {problem}\n", "$text-error") for problem in problems]
     parts.append((f"\n{_('Tools called in what is loaded of this conversation')}\n", "bold $text-accent"))
     for tool in tools:
         parts.append((f"  • {tool.name}", "bold"))
@@ -154,13 +158,13 @@ def mcp_text(servers: Sequence[Server], problems: Sequence[str], tools: Sequence
             parts.append((f"    {_('last error: {error}').format(error=tool.last_error)}\n", "$text-error"))
     if not tools:
         parts.append((f"  {_('None.')}\n", ""))
-    parts.append((f"\n{_('What to do')}\n", "bold $text-accent"))
-    parts.append((WHAT_TO_DO, ""))
     return [(sanitize(text), style) for text, style in parts]
 
 
 def _failed(event: Any) -> bool:
-    """Whether an answer says that the tool failed: MCP marks that in its JSON."""
+    """Whether an answer says that the tool failed; V0 has that in the JSON of the answer."""
+    if getattr(event, "is_error", False):
+        return True
     try:
         said = json.loads(str(event.content))
     except (ValueError, RecursionError):

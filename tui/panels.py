@@ -16,13 +16,15 @@ from textual.widget import Widget
 
 from tui.arrangement import PANES
 from tui.i18n import _
-from tui.text import sanitize_line
+from tui.text import sanitize, sanitize_line
 
 if TYPE_CHECKING:
     from textual.app import App
 
     from core.manager import ConversationManager
+    from core.mcp.supervisor import Supervisor
     from core.settings_book import Setting
+    from tui.conversation import ConversationTab
     from tui.screens.finder import Row
     from tui.screens.workspace import Workspace
     from tui.tab import Tab
@@ -46,6 +48,8 @@ class Panels(_App):
         current: Tab | None
         workspace: Workspace
 
+        @property
+        def living(self) -> ConversationTab | None: ...
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
         def wake(self, tab: Tab) -> None: ...
@@ -229,11 +233,44 @@ class Panels(_App):
 
     async def _show_mcp(self, tab: Tab) -> None:
         from tui.mcp import mcp_text, named_in
-        from tui.screens.dialogs import TextScreen
+        from tui.screens.mcp import MCPScreen
 
+        assert self.manager is not None
+        supervisor = self.manager.mcp
         servers, problems = await asyncio.to_thread(named_in, tab.folder)
-        text = Content.assemble(*mcp_text(servers, problems, list(tab.mcp_tools.tools.values())))
-        await self.push_screen(TextScreen(_("MCP servers"), text))
+        if tab is self.living:
+            await supervisor.open(tab.folder)
+        problems = [sanitize(text) for text in supervisor.problems.get(tab.folder, ())] + problems
+        tools = list(tab.mcp_tools.tools.values())
+        more = mcp_text(servers, problems, tools, is_empty=not supervisor.at(tab.folder))
+        screen = MCPScreen(supervisor, tab.folder, Content.assemble(*more))
+        if (key := await self.push_screen_wait(screen)) is not None:
+            await self._take_prompt(supervisor, key)
+
+    async def _take_prompt(self, supervisor: Supervisor, key: str) -> None:
+        """Have the user choose a prompt of a server and say what it needs; its text goes into the prompt, unsent."""
+        from core.mcp.hosted import ServerError
+        from tui.screens.dialogs import Choice, ChoiceScreen
+        from tui.screens.line import LineScreen
+
+        try:
+            prompts = {str(prompt["name"]): prompt for prompt in await supervisor.prompts(key)}
+            choices = [Choice(name, sanitize_line(name, 60), sanitize_line(prompt["about"], 200))
+                       for name, prompt in prompts.items()]  # fmt: skip
+            chosen = await self.push_screen_wait(ChoiceScreen(_("Prompts of a server"), choices))
+            if chosen is None:
+                return
+            said: dict[str, str] = {}
+            for argument in prompts[chosen]["arguments"]:
+                title, hint = sanitize_line(argument["name"], 60), sanitize_line(argument["about"], 60)
+                text = await self.push_screen_wait(LineScreen(title, hint))
+                if text is None:
+                    return
+                if text or argument["required"]:
+                    said[argument["name"]] = text
+            self.workspace.prompt.put(sanitize(await supervisor.prompt(key, chosen, said)))
+        except ServerError as error:
+            self.flash(sanitize_line(str(error), 300))
 
     def do_conv_statistics(self) -> None:
         if self.current is not None:

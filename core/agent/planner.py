@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.agent.codeact import CodeActAgent
-from core.agent.tool_agent import ToolAgent, read_prompt
+from core.agent.tool_agent import OtherTools, ToolAgent, no_others, read_prompt
 from core.agent.tools import PLANNING_TOOLS, Tool
 from core.events import PLANNER, Envelope, Event, LLMMetrics, PlanAction
-from core.memory.undone import without_undone
 from core.plugins import PluginRequirement
 from core.ports import LLM, FrameSink
+from core.undone import without_undone
 
 
 class Planner(ToolAgent):
@@ -26,9 +26,15 @@ class Planner(ToolAgent):
     tools = PLANNING_TOOLS
     takes_more = False
 
-    def __init__(self, llm: LLM, plugins: Sequence[PluginRequirement] = (), more: Sequence[Tool] = ()) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        plugins: Sequence[PluginRequirement] = (),
+        more: Sequence[Tool] = (),
+        others: OtherTools = no_others,
+    ) -> None:
         super().__init__(llm, plugins)
-        self._worker = _Worker(llm, plugins, more)
+        self._worker = _Worker(llm, plugins, more, others)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
         """As every agent's step: one of planning until the plan is approved, one of working from then on."""

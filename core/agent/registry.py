@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from core.agent.allowed import Allowed
 from core.agent.browsing import BrowsingAgent
@@ -18,7 +19,7 @@ from core.agent.codeact import CodeActAgent
 from core.agent.files import AgentFile, FileAgent, read_folder, read_project
 from core.agent.planner import Planner
 from core.agent.readonly import ReadOnlyAgent
-from core.agent.tool_agent import ToolAgent
+from core.agent.tool_agent import OtherTools, ToolAgent, no_others
 from core.agent.tools import Tool
 from core.errors import ConfigurationError, ConsentError
 from core.plugins import PluginRequirement
@@ -28,8 +29,18 @@ ENTRY_POINTS = "handloom.agents"
 FOLDER = "agents"
 """In the user's home and in the project's `.handloom`: one file an agent."""
 
-MakeAgent = Callable[[LLM, Sequence[PluginRequirement], Sequence[Tool]], Agent]
-"""Makes the agent for a model, the plugins of the sandbox, and tools from elsewhere."""
+
+class MakeAgent(Protocol):
+    """Makes the agent for a model, the plugins of the sandbox, tools besides, and those of others that come and go."""
+
+    def __call__(
+        self,
+        llm: LLM,
+        plugins: Sequence[PluginRequirement] = (),
+        more: Sequence[Tool] = (),
+        others: OtherTools = no_others,
+        /,
+    ) -> Agent: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from core.events import (
 )
 from core.events.output import OutputBuffer
 from core.live import Frames
-from core.ports import Agent, Runtime
+from core.ports import Agent, Executor
 from core.stream import EventStream, EventStreamSubscriber
 from core.writer import Draft, Spent
 
@@ -71,7 +71,7 @@ class AgentController:
         *,
         stream: EventStream,
         agent: Agent,
-        runtime: Runtime,
+        runtime: Executor,
         frames: Frames,
         history: History,
         state: State,

@@ -74,6 +74,8 @@ class Event(BaseModel):
     """The name in the stored form: the value of `action` or `observation`."""
     kinds: ClassVar[dict[str, type[Any]]]
     """Every kind of this branch of the vocabulary, by name."""
+    ours: ClassVar[frozenset[str]] = frozenset()
+    """Fields that V0 does not have: left out of the stored form while they have their defaults."""
     pictures: ClassVar[tuple[str, ...]] = ()
     """The fields that hold a picture's URL, or a list of them; kept beside the event (`core.blobs`)."""
 
@@ -104,9 +106,6 @@ class Action(Event):
 
     delegated: ClassVar[bool] = False
     """Whether another agent carries it out."""
-
-    ours: ClassVar[frozenset[str]] = frozenset()
-    """Fields that V0 does not have: left out of the stored form while they have their defaults."""
 
     timeout: float | None = None
     """Seconds until the runtime gives up; None leaves it to the runtime."""

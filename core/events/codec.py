@@ -60,11 +60,11 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
     if isinstance(event, UnknownAction | UnknownObservation):
         return dict(event.raw)
     fields = event.model_dump(mode="json", exclude=_NOT_INNER)
+    for name in event.ours:
+        if fields[name] == type(event).model_fields[name].default:
+            del fields[name]
     data: JsonObject = {"message": event.message} if derived else {}
     if isinstance(event, Action):
-        for name in event.ours:
-            if fields[name] == type(event).model_fields[name].default:
-                del fields[name]
         data["action"] = event.kind
         data["args"] = fields
         if event.timeout is not None:

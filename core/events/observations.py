@@ -294,9 +294,18 @@ class MCPObservation(Observation):
     """What an MCP tool answered."""
 
     kind: ClassVar[str] = "mcp"
+    pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
+    ours: ClassVar[frozenset[str]] = frozenset({"image_urls", "is_error"})
 
     name: str = ""
     arguments: dict[str, JsonValue] = {}
+    image_urls: list[str] | None = None
+    is_error: bool = False
+    """Whether the tool says that it failed; `content` says how."""
+
+    @property
+    def success(self) -> bool | None:
+        return False if self.is_error else None
 
     @property
     def message(self) -> str:

@@ -21,6 +21,7 @@ from core.config import (
 )
 from core.events import Action
 from core.llm.settings import LLMSettings
+from core.mcp_settings import MCPServerSettings, MCPSettings
 from core.screen_settings import ScreenSettings
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Table
@@ -29,7 +30,7 @@ from runtime.server.tasks import TaskList
 from tests.runtime.conftest import every_plugin
 
 WITHOUT_A_HANDLER = {"call_tool_mcp"}
-"""Runnable actions that only a plugin can carry out, and no plugin does yet. Whoever brings it takes it out here."""
+"""Runnable actions that no sandbox carries out: a conversation's toolbox of MCP servers does."""
 
 
 def tables(folder: Path) -> list[Table]:
@@ -58,12 +59,12 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
 
 SECTIONS = (
     *(Settings, AgentSettings, DaySettings, LLMSettings),
-    *(ConversationSettings, SandboxSettings, DockerSettings, RemoteSettings, ScreenSettings),
+    *(ConversationSettings, SandboxSettings, DockerSettings, RemoteSettings, MCPSettings, ScreenSettings),
 )
 
 
 def test_every_setting_says_what_it_means() -> None:
-    for section in SECTIONS:
+    for section in (*SECTIONS, MCPServerSettings):
         source = inspect.getsource(section)
         for name, kind in get_type_hints(section).items():
             if kind in SECTIONS or get_origin(kind) is ClassVar or name == "model_config":

@@ -41,6 +41,7 @@ from core.listing import ConversationFilter, ConversationInfo
 from core.live import Frames
 from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
+from core.mcp.supervisor import Server
 from core.reader import EventFilter
 from core.settings_book import Setting, SettingsBook
 from core.stream import EventStreamSubscriber
@@ -339,6 +340,43 @@ class StoreDouble:
 
 
 @dataclass
+class ServersDouble:
+    """A supervisor of MCP servers that a test sets; what the user says is noted."""
+
+    servers: list[Server] = field(default_factory=list)
+    problems: dict[str, list[str]] = field(default_factory=dict)
+    listeners: set[Any] = field(default_factory=set)
+    said: list[tuple[str, ...]] = field(default_factory=list)
+    offered: list[dict[str, Any]] = field(default_factory=list)
+    """Prompts."""
+
+    def at(self, folder: str) -> list[Server]:
+        return self.servers
+
+    async def open(self, folder: str) -> None:
+        self.said.append(("open", folder))
+
+    def tell(self) -> None:
+        for listener in tuple(self.listeners):
+            listener(self.servers[0], "")
+
+    async def allow(self, key: str, fingerprint: str) -> None:
+        self.said.append(("allow", key, fingerprint))
+
+    async def approve(self, key: str, hashes: Sequence[str]) -> None:
+        self.said.append(("approve", key, *hashes))
+
+    async def restart(self, key: str) -> None:
+        self.said.append(("restart", key))
+
+    async def prompts(self, key: str) -> list[dict[str, Any]]:
+        return self.offered
+
+    async def prompt(self, key: str, name: str, arguments: dict[str, str]) -> str:
+        return f"{name}: {arguments}\x1b[2J"
+
+
+@dataclass
 class ManagerDouble:
     """A manager of session doubles."""
 
@@ -360,6 +398,7 @@ class ManagerDouble:
     catalogue: list[KnownModel] = field(default_factory=list)
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
+    mcp: ServersDouble = field(default_factory=ServersDouble)
     fails_with: Exception | None = None
     models: list[OfferDouble] = field(
         default_factory=lambda: [

@@ -1,0 +1,281 @@
+"""One server in the MCP host: connected, kept open, asked, and watched until it ends.
+
+It connects once; who started the host decides whether and when it does so again. Whatever the server offers is listed
+anew at most once a second, however often it says that it changed. Sampling, elicitation and roots are refused: the
+SDK does that for whoever brings no handler. Everything that leaves is bounded and clean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ToolListChangedNotification,
+)
+
+from core.llm.wire import Line
+from core.mcp.offers import MAX_PAGES, prompt_of, prompt_text, resource_of, tools_of
+from core.mcp.results import result_of
+from core.mcp.stdio import program
+from core.mcp.tidy import clean_line
+from core.mcp.web import address
+
+RELIST_S = 1.0
+"""Between two listings: a server that changes its tools without end is not asked without end."""
+MAX_MESSAGES = 200
+"""That a server may send within FLOOD_S; whoever sends more is read no faster."""
+FLOOD_S = 0.2
+_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
+
+
+class Trouble(Exception):
+    """Why a server did not do what it was asked for, for people."""
+
+
+class Connection:
+    """A connection by the order that asked for it. `run` it once; it ends with the connection."""
+
+    def __init__(self, order: Line, say: Callable[[Line], None]) -> None:
+        self._order = order
+        self._say = say
+        self._client: Client | None = None
+        self._reason = ""
+        self._stir = asyncio.Event()
+        self._ended = False
+        self._has_failed = False
+        self._given_up: set[asyncio.Future[Any]] = set()
+
+    async def run(self) -> None:
+        """Connect, say what there is, and stay until the server ends or this is cancelled."""
+        try:
+            mode = "legacy"  # what nearly all speak; who speaks only a newer version says so
+            try:
+                await self._attempt(mode)
+            except (MCPError, BaseExceptionGroup) as error:
+                if self._client is not None or not _asks_for_newer(error):
+                    raise
+                await self._attempt("auto")
+        except TimeoutError:
+            self._tell(f"It was not ready within {self._order['start_s']:g} s.")
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  # the boundary to the SDK and the server
+            self._tell(told(error))
+        self._fail()
+
+    async def _attempt(self, mode: str) -> None:
+        async with asyncio.timeout(self._order["start_s"]) as limit:
+            client = Client(self._watched(), mode=mode, message_handler=self._note, cache=None)
+            async with client:
+                await self._list(client)
+                limit.reschedule(None)
+                self._client = client
+                await self._stay(client)
+
+    async def _stay(self, client: Client) -> None:
+        """List again whenever something changed, until the server is gone."""
+        while not self._ended:
+            await self._stir.wait()
+            self._stir.clear()
+            if not self._ended:
+                await asyncio.sleep(RELIST_S)
+                async with asyncio.timeout(self._order["start_s"]):
+                    await self._list(client)
+
+    async def _list(self, client: Client) -> None:
+        """Say what the server offers."""
+        has = client.server_capabilities
+        found, cursor = [], None
+        for _ in range(MAX_PAGES if has.tools is not None else 0):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            if (cursor := page.next_cursor) is None:
+                break
+        tools, left_out = await asyncio.to_thread(tools_of, found)
+        self._say(
+            {
+                "type": "offers",
+                "key": self._order["key"],
+                "attempt": self._order["attempt"],
+                "tools": tools,
+                "left_out": left_out,
+                "resources": has.resources is not None,
+                "prompts": has.prompts is not None,
+            }
+        )
+
+    async def _note(self, message: Any) -> None:
+        """Take a notice of the server: only that something changed is of interest."""
+        if isinstance(message, _CHANGES):
+            self._stir.set()
+
+    def _fail(self) -> None:
+        """Say that it is over, as soon as that is known; what is left to be put in order is nobody's matter."""
+        self._client = None
+        if not self._has_failed:
+            self._has_failed = True
+            self._say(
+                {
+                    "type": "failed",
+                    "key": self._order["key"],
+                    "attempt": self._order["attempt"],
+                    "reason": self._reason or "It ended.",
+                }
+            )
+
+    def _tell(self, reason: str) -> None:
+        self._reason = self._reason or reason
+
+    # -- the transport -------------------------------------------------------------------------------------------------
+
+    def _transport(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        order = self._order
+        if order["transport"] == "stdio":
+            return program(order["command"], order["environ"], order["folder"], self._tell)
+        return address(order["url"], order["transport"], order["headers"])
+
+    @asynccontextmanager
+    async def _watched(self) -> AsyncIterator[tuple[Any, Any]]:
+        """The streams to the server, read no faster than is reasonable; their end ends the connection."""
+        async with self._transport() as (read, write):
+            to_session, from_server = anyio.create_memory_object_stream[Any](0)
+
+            async def pump() -> None:
+                async with to_session:
+                    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        count, since = 0, time.monotonic()
+                        async for message in read:
+                            await to_session.send(message)
+                            if (count := count + 1) == MAX_MESSAGES:
+                                await asyncio.sleep(max(0.0, since + FLOOD_S - time.monotonic()))
+                                count, since = 0, time.monotonic()
+                self._ended = True
+                self._stir.set()
+                if self._client is not None:
+                    self._fail()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(pump)
+                try:
+                    yield from_server, write
+                finally:
+                    group.cancel_scope.cancel()
+
+    # -- what is asked of it -------------------------------------------------------------------------------------------
+
+    async def answer(self, order: Line) -> Line:
+        """Carry out one order; the line that answers it comes back. Raises Trouble. Cancelling reaches the server."""
+        client = self._client
+        if client is None:
+            raise Trouble(self._reason or "It is not connected.")
+        try:
+            match order["type"]:
+                case "call":
+                    params = CallToolRequestParams(name=order["tool"], arguments=order["arguments"])
+                    asked = client.session.send_request(CallToolRequest(params=params), CallToolResult)
+                    return await asyncio.to_thread(result_of, await self._patiently(client, asked))
+                case "resources":
+                    resources: Line = await self._patiently(client, self._resources(client))
+                    return resources
+                case "read":
+                    read = await self._patiently(client, client.read_resource(order["uri"]))
+                    return await asyncio.to_thread(resource_of, read)
+                case "prompts":
+                    listed = await self._patiently(client, client.list_prompts())
+                    return {"prompts": [prompt_of(prompt) for prompt in listed.prompts[:100]]}
+                case "prompt":
+                    said = await self._patiently(client, client.get_prompt(order["name"], order["arguments"]))
+                    return {"text": prompt_text(said)}
+        except Trouble:
+            raise
+        except (Exception, BaseExceptionGroup) as error:  # the boundary to the SDK and the server
+            raise Trouble(self._reason if self._ended and self._reason else told(error)) from error
+        raise Trouble(f"This version does not know {order['type']!r}.")
+
+    async def _resources(self, client: Client) -> Line:
+        listed = await client.list_resources()
+        patterns: list[str] = []
+        with suppress(MCPError):  # many have none
+            found = (await client.list_resource_templates()).resource_templates
+            patterns = [clean_line(template.uri_template, 500) for template in found[:100]]
+        resources = [
+            {
+                "uri": clean_line(one.uri, 500),
+                "name": clean_line(one.name, 100),
+                "about": clean_line(one.description, 200),
+            }
+            for one in listed.resources[:200]
+        ]
+        return {"resources": resources, "patterns": patterns}
+
+    async def _patiently(self, client: Client, asked: Awaitable[Any]) -> Any:
+        """What comes of a request, for as long as the server shows signs of life. Raises Trouble."""
+        work = asyncio.ensure_future(asked)
+        started, patience_s = time.monotonic(), self._order["patience_s"]
+        try:
+            while not (await asyncio.wait({work}, timeout=patience_s / 2))[0]:
+                if time.monotonic() - started > self._order["timeout_s"]:
+                    raise Trouble(f"It took longer than {self._order['timeout_s']:g} s, and was told to stop.")
+                sign = asyncio.ensure_future(_sign_of_life(client))
+                self._keep(sign)
+                await asyncio.wait({work, sign}, timeout=patience_s / 2, return_when=asyncio.FIRST_COMPLETED)
+                if not work.done() and not sign.done():
+                    sign.cancel()
+                    raise Trouble(f"It did not answer for {patience_s:g} s, not even a ping.")
+            answered: Any = work.result()
+            return answered
+        finally:
+            if not work.done():
+                work.cancel()  # tells the server, which may take its time
+                self._keep(work)
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        """Keep a task that nobody waits for until it ends, and take what it raises."""
+        self._given_up.add(task)
+
+        def forget(done: asyncio.Future[Any]) -> None:
+            self._given_up.discard(done)
+            if not done.cancelled():
+                done.exception()
+
+        task.add_done_callback(forget)
+
+
+async def _sign_of_life(client: Client) -> None:
+    """Return once the server answers anything, an error too."""
+    with suppress(MCPError):
+        if client.session.initialize_result is not None:
+            await client.session.send_ping()
+        else:
+            await client.session.send_discover(client.protocol_version)
+
+
+def _asks_for_newer(error: BaseException) -> bool:
+    """Whether a server refused the handshake because it speaks newer versions only."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_asks_for_newer, error.exceptions))
+    return isinstance(error, MCPError) and error.code in (-32022, -32601)
+
+
+def told(error: BaseException) -> str:
+    """What an error says, on one line, for people; of several the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+        return "Its connection was closed."
+    if isinstance(error, MCPError):
+        return f"It answered: {clean_line(error.message, 500)}"
+    if isinstance(error, OSError):
+        return f"It cannot be started: {clean_line(error.strerror or str(error), 300)}."
+    return clean_line(f"{type(error).__name__}: {error}", 500)

@@ -1,0 +1,209 @@
+"""Which servers there are: the user's own from the settings, and those that a workspace names in `.mcp.json`.
+
+A specification says all that is needed to start a server, but for the values of variables. What a project names is
+foreign: it is bounded, shown whole before anything of it is started, and known by its fingerprint, into which the files
+of the workspace go that its command names. Reading blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.llm.wire import Line
+from core.mcp.tidy import clean_line, digest
+from core.mcp_settings import MCPServerSettings, MCPSettings, check_url
+
+FILE = ".mcp.json"
+"""Where a workspace names its servers. Agents in a sandbox with walls cannot write it."""
+MAX_FILE_BYTES = 256 * 1024
+MAX_SERVERS = 32
+MAX_COMMAND_CHARS = 2_000
+"""Of a project's command with its variables: a longer one is not read before somebody says yes to it."""
+MAX_HASHED_BYTES = 4 * 1024 * 1024
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM",
+             "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+             "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")  # fmt: skip
+"""Variables that every server gets; no key is among them."""
+
+_NAME = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_FLOATING = {
+    "npx": re.compile(r"(@[^@/]+/)?[^@/]+(@latest)?"),
+    "bunx": re.compile(r"(@[^@/]+/)?[^@/]+(@latest)?"),
+    "uvx": re.compile(r"[^@=<>]+(@latest)?"),
+    "pipx": re.compile(r"[^@=<>]+"),
+}
+"""By the program that fetches another: what names one without its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """How a server is started or reached."""
+
+    name: str
+    folder: str = ""
+    """The workspace that names it; empty for the user's own."""
+    command: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables for it, whose values may hold `${NAME}` of Handloom's environment."""
+    url: str = ""
+    transport: str = "stdio"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """As `environ`."""
+    start_s: float = 30.0
+    patience_s: float = 4.0
+    timeout_s: float = 300.0
+    files: str = ""
+    """What identifies the files of the workspace that the command names."""
+
+    @property
+    def key(self) -> str:
+        """What it is called among all servers of this process."""
+        return f"{self.name}@{self.folder}" if self.folder else self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """What changes with anything that would be run or reached."""
+        return digest([self.command, dict(self.environ), self.url, self.transport, dict(self.headers), self.files])
+
+    @property
+    def shown(self) -> str:
+        """The whole command as a shell would take it, or the address with its headers; not clean: nothing is hidden."""
+        pairs = self.headers if self.url else self.environ
+        said = " ".join(f"{name}={shlex.quote(value)}" for name, value in pairs.items())
+        what = self.url or shlex.join(self.command)
+        return f"{what} {said}" if self.url and said else f"{said} {what}".strip()
+
+    @property
+    def floats(self) -> bool:
+        """Whether it fetches a program without saying in which version."""
+        pattern = _FLOATING.get(Path(self.command[0]).name) if self.command else None
+        named = [part for part in self.command[1:] if not part.startswith("-") and part != "run"]
+        return pattern is not None and bool(named) and pattern.fullmatch(named[0]) is not None
+
+    def order(self, environ: Mapping[str, str]) -> Line:
+        """The order that connects it, with the values of its variables. Raises ValueError where one is missing."""
+
+        def whole(value: str) -> str:
+            if missing := [name for name in _VARIABLE.findall(value) if name not in environ]:
+                raise ValueError(f"The variable {missing[0]} is not set. Set it, and start Handloom anew.")
+            return _VARIABLE.sub(lambda found: environ[found[1]], value)
+
+        inherited = {name: environ[name] for name in INHERITED if name in environ}
+        return {
+            "type": "connect",
+            "key": self.key,
+            "transport": self.transport,
+            "command": list(self.command),
+            "environ": inherited | {name: whole(value) for name, value in self.environ.items()},
+            "folder": self.folder or environ.get("HOME") or "/",
+            "url": whole(self.url),
+            "headers": {name: whole(value) for name, value in self.headers.items()},
+            "start_s": self.start_s,
+            "patience_s": self.patience_s,
+            "timeout_s": self.timeout_s,
+        }
+
+
+def of_user(settings: MCPSettings) -> list[ServerSpec]:
+    """The user's own servers that are not switched off."""
+    return [_of_settings(name, one) for name, one in settings.servers.items() if one.enabled]
+
+
+def _of_settings(name: str, one: MCPServerSettings) -> ServerSpec:
+    prefix = "Bearer " if one.key_header.lower() == "authorization" else ""
+    return ServerSpec(
+        name=name,
+        command=(one.command, *one.args) if one.command else (),
+        environ={variable: f"${{{variable}}}" for variable in one.env},
+        url=one.url,
+        transport=one.transport or ("http" if one.url else "stdio"),
+        headers={one.key_header: f"{prefix}${{{one.key_env}}}"} if one.key_env else {},
+        start_s=one.start_s,
+        patience_s=one.patience_s,
+        timeout_s=one.timeout_s,
+    )
+
+
+def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
+    """The servers that the file of a workspace names, and what is wrong with it or with others. Blocks."""
+    try:
+        with (Path(folder) / FILE).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ValueError(f"it is longer than {MAX_FILE_BYTES:,} bytes")
+        said = json.loads(data)
+        table = said.get("mcpServers") if isinstance(said, dict) else None
+        if not isinstance(table, dict):
+            raise ValueError("it has no object mcpServers")
+    except (FileNotFoundError, NotADirectoryError):
+        return [], []
+    except (OSError, ValueError, RecursionError) as error:
+        return [], [clean_line(f"{FILE} cannot be read: {error}", 200)]
+    specs: list[ServerSpec] = []
+    problems: list[str] = []
+    for name, one in list(table.items())[:MAX_SERVERS]:
+        try:
+            specs.append(_of_file(str(name), one, folder))
+        except (ValueError, TypeError) as error:
+            problems.append(clean_line(f"{FILE}: {name}: {error}", 200))
+    return specs, problems
+
+
+def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
+    """A server as other programs name theirs, too. Raises ValueError, TypeError."""
+    if not _NAME.fullmatch(name) or len(name) > 32:
+        raise ValueError("a server is named by letters, digits, - and _, at most 32")
+    if not isinstance(said, dict):
+        raise TypeError("it is no object")
+    url, command = said.get("url") or "", said.get("command") or ""
+    if bool(url) == bool(command):
+        raise ValueError("it names neither a command nor a url, or both")
+    check_url(url)
+    args = said.get("args") or []
+    parts = [str(command), *map(_text, args)] if command else []
+    transport = {"sse": "sse"}.get(str(said.get("type") or said.get("transport")), "http") if url else "stdio"
+    spec = ServerSpec(
+        name=name,
+        folder=folder,
+        command=tuple(parts),
+        environ=_texts(said.get("env")),
+        url=url,
+        transport=transport,
+        headers=_texts(said.get("headers")),
+        files=digest(list(_hashes(parts, Path(folder)))),
+    )
+    if len(spec.shown) > MAX_COMMAND_CHARS or "\0" in "".join(parts):
+        raise ValueError("its command is longer than anyone reads")
+    return spec
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value or {}, dict):
+        raise TypeError("env and headers are objects")
+    return {_text(name): _text(text) for name, text in (value or {}).items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | int | float):
+        raise TypeError("arguments and values are texts")
+    return str(value)
+
+
+def _hashes(command: list[str], folder: Path) -> Iterator[str]:
+    """Of each file of the workspace that a part of the command names, what identifies it as it is."""
+    for part in command:
+        path = folder / part
+        try:
+            if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+                with path.open("rb") as file:
+                    yield f"{part} {hashlib.sha256(file.read(MAX_HASHED_BYTES)).hexdigest()}"
+        except (OSError, ValueError):
+            continue

@@ -1,0 +1,351 @@
+"""The supervisor: which servers run, in which state, with which tools; all conversations of one process share them.
+
+A server is connected in the background as soon as a conversation is opened where it counts, all of them at once, and
+stays. One that ends or cannot be connected is tried again, later each time, and that is announced; after some failures
+in a row it waits for the user. A tool whose hash is not the approved one is blocked until the user says yes. Nothing of
+a project is started before that, either. Asking it never waits for a slow server longer than told here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from core.errors import ConfigurationError
+from core.llm.wire import Line
+from core.mcp.hosted import MCPHost, ServerError
+from core.mcp.pins import Pins
+from core.mcp.servers import ServerSpec, of_project, of_user
+from core.mcp.tidy import tool_name
+from core.mcp_settings import MCPSettings
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_S = 2.0
+"""How long the first answer of a conversation waits for servers that are still connecting."""
+BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
+"""Before each further try; after the last one a server waits for the user."""
+STEADY_S = 60.0
+"""A server that was ready for so long has had no failure before."""
+
+
+class ServerState(StrEnum):
+    """How a server stands."""
+
+    CONNECTING = "connecting"
+    READY = "ready"
+    FAILED = "failed"
+    CONSENT = "consent"
+    """It stands in a project's file, and the user has not said yes to its command."""
+    OFF = "off"
+    """The settings have it not started."""
+
+
+@dataclass
+class Server:
+    """A server as it stands; the supervisor alone changes it."""
+
+    spec: ServerSpec
+    state: ServerState = ServerState.CONNECTING
+    reason: str = ""
+    """Why it failed; of one that waits for consent, that its command is another than the one agreed to."""
+    tools: list[Line] = field(default_factory=list)
+    """Approved and offered, by name."""
+    changed: list[tuple[Line, str]] = field(default_factory=list)
+    """Blocked until approved, each with its description as it was approved; empty for one that is new."""
+    left_out: list[str] = field(default_factory=list)
+    has_resources: bool = False
+    has_prompts: bool = False
+    failures: int = 0
+    told: str = ""
+    """What was announced of it last, as long as it holds."""
+    attempt: int = 0
+    """Which connection it is, among all that were ever begun: the last words of an earlier one do not count."""
+    since: float = 0.0
+    """When it last became ready, by the clock of the loop."""
+    again: asyncio.TimerHandle | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is called among all."""
+        return self.spec.key
+
+
+Listener = Callable[[Server, str], None]
+"""Takes a server that has changed and what is to be announced of it; empty for what needs no words."""
+
+
+class Supervisor:
+    """The servers of one process. `settings` gives them as they stand; `aclose` ends all."""
+
+    def __init__(self, home: Path, settings: Callable[[], MCPSettings], environ: Mapping[str, str]) -> None:
+        self._settings, self._environ = settings, environ
+        self._pins = Pins(home)
+        self._host = MCPHost(self._on_line, self._on_end, environ)
+        self._servers: dict[str, Server] = {}
+        self.problems: dict[str, list[str]] = {}
+        """By workspace, what is wrong with its file."""
+        self.listeners: set[Listener] = set()
+        self._opening = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stir = asyncio.Condition()
+        self._attempts = itertools.count(1)
+        self._is_closing = False
+
+    # -- which there are -----------------------------------------------------------------------------------------------
+
+    async def open(self, folder: str) -> None:
+        """Have the servers that count in a workspace started, as far as they may. Does not wait for them."""
+        async with self._opening:
+            settings = self._settings()
+            found, problems = await asyncio.to_thread(of_project, folder)
+            mine = of_user(settings)
+            names = {spec.name for spec in mine}
+            problems += [f"{spec.name}: a server of yours has this name" for spec in found if spec.name in names]
+            self.problems[folder] = problems
+            specs = [*mine, *(spec for spec in found if spec.name not in names)]
+            await self._drop_all_but({spec.key for spec in specs}, folder)
+            for spec in specs:
+                known = self._servers.get(spec.key)
+                if known is not None and known.spec.fingerprint == spec.fingerprint:
+                    continue
+                if known is not None:
+                    await self._stop(known)
+                self._servers[spec.key] = server = Server(spec)
+                await self._begin(server)
+
+    def at(self, folder: str) -> list[Server]:
+        """The servers that count in a workspace, by name."""
+        here = [server for server in self._servers.values() if server.spec.folder in ("", folder)]
+        return sorted(here, key=lambda server: server.spec.name)
+
+    async def settled(self, folder: str, wait_s: float) -> None:
+        """Return once no server of a workspace is connecting, or after so many seconds."""
+
+        def is_settled() -> bool:
+            return not any(server.state is ServerState.CONNECTING for server in self.at(folder))
+
+        try:
+            async with asyncio.timeout(wait_s), self._stir:
+                await self._stir.wait_for(is_settled)
+        except TimeoutError:
+            return
+
+    async def _drop_all_but(self, keys: set[str], folder: str) -> None:
+        for server in self.at(folder):
+            if server.key not in keys:
+                del self._servers[server.key]
+                await self._stop(server)
+
+    # -- start and end -------------------------------------------------------------------------------------------------
+
+    async def _begin(self, server: Server) -> None:
+        """Connect it, unless the user has to say something first."""
+        if server.spec.folder and self._settings().project_servers == "never":
+            self._set(server, ServerState.OFF)
+            return
+        try:
+            if not await asyncio.to_thread(self._pins.agreed, server.spec):
+                again = await asyncio.to_thread(self._pins.was_agreed, server.spec)
+                said = "needs your consent" + (" again: its command or its files have changed" if again else "")
+                self._set(server, ServerState.CONSENT, "changed" if again else "", announce=said)
+                return
+        except ConfigurationError as error:
+            self._set(server, ServerState.FAILED, str(error), announce=str(error))
+            return
+        await self._connect(server)
+
+    async def _connect(self, server: Server) -> None:
+        self._cancel_timer(server)
+        self._set(server, ServerState.CONNECTING)
+        server.attempt = next(self._attempts)
+        try:
+            await self._host.tell({**server.spec.order(self._environ), "attempt": server.attempt})
+        except (ServerError, ValueError) as error:
+            self._set(server, ServerState.FAILED, str(error), announce=f"cannot be started: {error}")
+
+    async def _stop(self, server: Server) -> None:
+        self._cancel_timer(server)
+        server.attempt = 0
+        if self._host.pid is not None:
+            await self._host.tell({"type": "disconnect", "key": server.key})
+
+    async def restart(self, key: str) -> None:
+        """End a server and connect it anew, whatever happened before; also one whose file has changed."""
+        if (server := self._servers.get(key)) is None:
+            return
+        server.failures = 0
+        await self._stop(server)
+        if not server.spec.folder:
+            await self._begin(server)
+            return
+        del self._servers[key]
+        await self.open(server.spec.folder)
+
+    async def aclose(self) -> None:
+        """End every server and the host. May be called twice."""
+        self._is_closing = True
+        for server in self._servers.values():
+            self._cancel_timer(server)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._host.aclose()
+
+    # -- what the user says --------------------------------------------------------------------------------------------
+
+    async def allow(self, key: str, fingerprint: str) -> None:
+        """Say yes to the command that was shown, which has this fingerprint. Raises ConfigurationError."""
+        server = self._servers.get(key)
+        if server is None or server.state is not ServerState.CONSENT or server.spec.fingerprint != fingerprint:
+            return
+        await asyncio.to_thread(self._pins.agree, server.spec)
+        await self._connect(server)
+
+    async def approve(self, key: str, hashes: Sequence[str]) -> None:
+        """Say yes to the changed tools that were shown, which have these hashes. Raises ConfigurationError."""
+        if (server := self._servers.get(key)) is None:
+            return
+        seen = [tool for tool, _ in server.changed if tool["hash"] in hashes]
+        await asyncio.to_thread(self._pins.approve, server.spec, [*server.tools, *seen])
+        server.tools = sorted([*server.tools, *seen], key=lambda tool: str(tool["name"]))
+        server.changed = [(tool, before) for tool, before in server.changed if tool not in seen]
+        self._set(server, server.state)
+
+    # -- what the host says --------------------------------------------------------------------------------------------
+
+    def _on_line(self, line: Line) -> None:
+        server = self._servers.get(line.get("key", ""))
+        if server is None or server.attempt != line.get("attempt"):
+            return
+        if line["type"] == "offers":
+            self._spawn(self._take_offers(server, line))
+        else:
+            self._failed(server, str(line.get("reason", "")))
+
+    def _on_end(self) -> None:
+        for server in self._servers.values():
+            if server.state in (ServerState.CONNECTING, ServerState.READY):
+                self._failed(server, "The MCP host ended.")
+
+    async def _take_offers(self, server: Server, line: Line) -> None:
+        """Compare what it offers with what was approved, and offer what is the same."""
+        tools: list[Line] = sorted(line["tools"], key=lambda tool: str(tool["name"]))
+        try:
+            approved = await asyncio.to_thread(self._pins.tools, server.spec)
+            if approved is None:
+                await asyncio.to_thread(self._pins.approve, server.spec, tools)
+        except ConfigurationError as error:
+            self._set(server, ServerState.FAILED, str(error), announce=str(error))
+            return
+        if approved is None:
+            approved = {tool["name"]: tool for tool in tools}
+        same = {tool["name"] for tool in tools if approved.get(tool["name"], {}).get("hash") == tool["hash"]}
+        blocked = [tool for tool in tools if tool["name"] not in same]
+        fresh = [tool for tool in blocked if tool not in [known for known, _ in server.changed]]
+        server.tools = [tool for tool in tools if tool["name"] in same]
+        server.changed = [(tool, str(approved.get(tool["name"], {}).get("about", ""))) for tool in blocked]
+        server.left_out, server.has_resources, server.has_prompts = line["left_out"], line["resources"], line["prompts"]
+        came_back = server.failures > 0 and server.state is not ServerState.READY
+        server.since = time.monotonic() if server.state is not ServerState.READY else server.since
+        words = "is back" if came_back else ""
+        if fresh or (server.changed and came_back):
+            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them"
+        self._set(server, ServerState.READY, announce=words)
+
+    def _failed(self, server: Server, reason: str) -> None:
+        """Try again later, unless it has failed too often."""
+        if server.state is ServerState.READY and time.monotonic() - server.since > STEADY_S:
+            server.failures = 0
+        number, server.failures = server.failures, server.failures + 1
+        if self._is_closing:
+            return
+        if number >= len(BACK_OFF_S):
+            self._set(server, ServerState.FAILED, reason, announce=f"does not work: {reason} It is not tried again.")
+            return
+        delay_s = BACK_OFF_S[number]
+        loop = asyncio.get_running_loop()
+        server.again = loop.call_later(delay_s, lambda: self._spawn(self._connect(server)))
+        server.attempt = 0
+        self._set(server, ServerState.FAILED, reason, announce=f"{reason} It is tried again in {delay_s:g} s.")
+
+    # -- what is asked of servers --------------------------------------------------------------------------------------
+
+    async def ask(self, server: Server, order: Line) -> Line:
+        """Have a server do something; what comes of it. Raises ServerError. Cancelling reaches the server.
+
+        One that is just coming back is waited for, no longer than its patience.
+        """
+        if server.state is not ServerState.READY:
+            await self._back(server)
+        if order["type"] == "call" and any(tool["name"] == order["tool"] for tool, _ in server.changed):
+            raise ServerError("This tool has changed and is blocked until the user approves it. Go on without it.")
+        if server.state is not ServerState.READY:
+            state = f"is not connected: {server.reason}" if server.reason else f"is not ready ({server.state})"
+            raise ServerError(f"The MCP server {server.spec.name} {state}".rstrip(".") + ". Go on without it.")
+        try:
+            return await self._host.ask({**order, "key": server.key}, server.spec.timeout_s + server.spec.patience_s)
+        except ServerError as error:
+            raise ServerError(f"The MCP server {server.spec.name} failed. {error}") from error
+
+    async def _back(self, server: Server) -> None:
+        comes = server.state is ServerState.CONNECTING or server.again is not None
+
+        def is_settled() -> bool:
+            return server.state is ServerState.READY or (server.again is None and server.state is ServerState.FAILED)
+
+        try:
+            async with asyncio.timeout(server.spec.patience_s if comes else 0), self._stir:
+                await self._stir.wait_for(is_settled)
+        except TimeoutError:
+            return
+
+    async def prompts(self, key: str) -> list[Line]:
+        """The prompts that a server offers, for the user. Raises ServerError."""
+        server = self._servers.get(key)
+        if server is None or not server.has_prompts:
+            return []
+        return list((await self.ask(server, {"type": "prompts"}))["prompts"])
+
+    async def prompt(self, key: str, name: str, arguments: Mapping[str, str]) -> str:
+        """What a prompt says. Raises ServerError."""
+        server = self._servers[key]
+        order: Line = {"type": "prompt", "name": name, "arguments": dict(arguments)}
+        return str((await self.ask(server, order))["text"])
+
+    # -- in common -----------------------------------------------------------------------------------------------------
+
+    def _set(self, server: Server, state: ServerState, reason: str = "", *, announce: str = "") -> None:
+        server.state, server.reason = state, reason
+        told = f"MCP server {server.spec.name}: {announce}" if announce else ""
+        if state is not ServerState.CONNECTING:
+            server.told = told if state is not ServerState.READY or server.changed else ""
+        for listener in tuple(self.listeners):
+            listener(server, told)
+        self._spawn(self._wake())
+
+    async def _wake(self) -> None:
+        async with self._stir:
+            self._stir.notify_all()
+
+    def _cancel_timer(self, server: Server) -> None:
+        if server.again is not None:
+            server.again.cancel()
+            server.again = None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def name_of(server: Server, tool: Line) -> str:
+    """What models call a tool."""
+    return tool_name(server.spec.name, str(tool["name"]))

@@ -1,0 +1,169 @@
+"""Tools of MCP servers in whole conversations: real store, shell and servers; the model is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from core.blobs import BlobRef
+from core.config import Settings
+from core.events import (
+    ActionConfirmationStatus,
+    AgentState,
+    Envelope,
+    ErrorObservation,
+    Frame,
+    MCPAction,
+    MCPObservation,
+    Status,
+    event_to_dict,
+)
+from core.manager import ConversationManager
+from core.mcp.servers import FILE
+from core.mcp.supervisor import ServerState
+from core.session import AgentSession
+from runtime.local import LocalRuntime
+from tests.doubles import FINISH, bash, call, write_script
+from tests.mcp.supervised import START_S, faulty, good
+
+
+def settings(servers: dict[str, Any], confirm: str = "never") -> Settings:
+    return Settings.model_validate({"agent": {"confirm": confirm}, "mcp": {"servers": servers}})
+
+
+@asynccontextmanager
+async def conversation(
+    tmp_path: Path, turns: Sequence[dict[str, Any]], chosen: Settings
+) -> AsyncIterator[tuple[ConversationManager, AgentSession]]:
+    """A new conversation whose servers have settled."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir(exist_ok=True)
+    async with ConversationManager(tmp_path / "home", chosen, make_runtime=LocalRuntime, environ={}) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, turns))
+        await manager.mcp.settled(str(workspace), START_S)
+        yield manager, session
+
+
+async def work(session: AgentSession) -> list[Envelope]:
+    async with asyncio.timeout(START_S):
+        await session.send("go")
+        await session.settled()
+    return list(await session.stream.read(limit=500))
+
+
+def answers(events: Sequence[Envelope]) -> dict[str, list[Any]]:
+    """Of each call of a server's tool all observations that answer it."""
+    calls = [envelope for envelope in events if isinstance(envelope.event, MCPAction)]
+    return {
+        f"{index} {envelope.event.name}": [e.event for e in events if e.cause == envelope.id and e.id > envelope.id]
+        for index, envelope in enumerate(calls)
+        if isinstance(envelope.event, MCPAction)
+    }
+
+
+async def test_an_agent_uses_servers_and_the_sandbox_side_by_side(tmp_path: Path) -> None:
+    turns = [
+        {"tool_calls": [call("s__add", a=1, b=2), bash("echo in the sandbox"), call("s__fail")]},
+        {"tool_calls": [call("s__picture")], "expect": "Error executing tool fail"},
+        {"tool_calls": [call("s__add", a=1)]},
+        {"tool_calls": [call("no__such")], "expect": 'Missing required argument "b" in tool call s__add'},
+        {**FINISH, "expect": "is not registered"},
+    ]
+    async with conversation(tmp_path, turns, settings({"s": good()})) as (_, session):
+        events = await work(session)
+    assert session.state.agent_state is AgentState.FINISHED, session.state.reason
+    told = answers(events)
+    assert [len(observations) for observations in told.values()] == [1, 1, 1], "one observation for each call"
+    (added,), (failed,), (picture,) = told.values()
+    assert (added.content, added.is_error, added.success) == ("3", False, None)
+    assert (failed.is_error, failed.success) == (True, False)
+    assert isinstance(picture, MCPObservation)
+    assert picture.image_urls is not None
+    assert BlobRef.parse(picture.image_urls[0]) is not None, "its bytes are kept beside the log"
+    assert event_to_dict(added)["extras"] == {"name": "s__add", "arguments": {"a": 1, "b": 2}}, "as V0 has it"
+
+
+async def test_a_call_waits_for_the_users_yes_as_a_command_does(tmp_path: Path) -> None:
+    turns = [{"tool_calls": [call("s__echo")]}, FINISH]
+    async with conversation(tmp_path, turns, settings({"s": faulty("fine")}, "risky")) as (_, session):
+        await session.send("go")
+        async with asyncio.timeout(START_S):
+            while session.state.agent_state is not AgentState.AWAITING_USER_CONFIRMATION:
+                await session.changed()
+        (asked,) = [e for e in await session.stream.read(limit=100) if isinstance(e.event, MCPAction)]
+        assert isinstance(asked.event, MCPAction)
+        assert asked.event.confirmation_state is ActionConfirmationStatus.AWAITING_CONFIRMATION
+        await session.confirm()
+        async with asyncio.timeout(START_S):
+            await session.settled()
+        (told,) = answers(list(await session.stream.read(limit=100))).values()
+    assert [observation.content for observation in told] == ["said again"]
+
+
+async def test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back(tmp_path: Path) -> None:
+    turns = [
+        {"tool_calls": [call("s__die")]},
+        {"tool_calls": [call("other__echo")], "expect": "The MCP server s failed. It ended with status 3"},
+        {"tool_calls": [bash("true")]},
+        FINISH,
+        {"tool_calls": [call("s__add", a=2, b=2)]},
+        {**FINISH, "expect": "^4"},
+    ]
+    frames: list[Frame] = []
+    servers = {"s": good(), "other": faulty("fine")}
+    async with conversation(tmp_path, turns, settings(servers)) as (manager, session):
+        session.frames.watch(frames.append)
+        events = await work(session)
+        async with asyncio.timeout(START_S):
+            while manager.mcp.at(session.info.workspace)[1].state is not ServerState.READY:
+                await asyncio.sleep(0.05)
+        events = await work(session)
+    assert session.state.agent_state is AgentState.FINISHED, session.state.reason
+    (died,), (other,), (added,) = answers(events).values()
+    assert isinstance(died, ErrorObservation)
+    assert (other.content, added.content) == ("said again", "4")
+    told = [frame.message for frame in frames if isinstance(frame, Status) and frame.id == "STATUS$MCP_S"]
+    assert "It is tried again in" in told[0]
+    assert told[-2:] == ["MCP server s: is back", ""], "and the notice goes"
+
+
+async def test_an_interrupt_ends_a_call_at_once(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"tool_calls": [call("s__echo")]}], settings({"s": faulty("hang_at_call")})) as (
+        _,
+        session,
+    ):
+        await session.send("go")
+        async with asyncio.timeout(START_S):
+            while not any(isinstance(e.event, MCPAction) for e in await session.stream.read(limit=100)):
+                await session.changed()
+        await session.interrupt()
+        async with asyncio.timeout(2):
+            await session.settled()
+        (told,) = answers(list(await session.stream.read(limit=100))).values()
+    assert [observation.error_id for observation in told] == ["AGENT_ERROR$INTERRUPTED"]
+
+
+async def test_a_conversation_tells_of_a_project_that_wants_consent(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    entry = {"command": sys.executable, "args": faulty("fine")["args"]}
+    (tmp_path / "workspace" / FILE).write_text(json.dumps({"mcpServers": {"p": entry}}))
+    turns = [{"tool_calls": [call("p__echo")]}, {**FINISH, "expect": "is not registered"}]
+    frames: list[Frame] = []
+    async with conversation(tmp_path, turns, settings({})) as (manager, session):
+        session.frames.watch(frames.append)
+        await work(session)
+        assert session.state.agent_state is AgentState.FINISHED, session.state.reason
+        assert manager.mcp._host.pid is None
+        (server,) = manager.mcp.at(session.info.workspace)
+        assert server.told == "MCP server p: needs your consent"
+
+
+async def test_without_any_server_nothing_is_started(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH], settings({})) as (manager, session):
+        await work(session)
+        assert manager.mcp._host.pid is None

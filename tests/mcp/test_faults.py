@@ -1,0 +1,91 @@
+"""Servers with every kind of trouble: nobody but who asks them notices, and who does gets an answer in time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from core.events import ErrorObservation, MCPObservation
+from core.mcp.supervisor import ServerState
+from tests.mcp.faulty import ERROR, MODES, OK
+from tests.mcp.supervised import Supervised, faulty, supervised
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WITHIN_S = 5.0
+HOSTILE = ("\x1b", "\x9b", "\u202e", "\U000e0041", "\ud800")
+NO_PROGRAM: dict[str, dict[str, Any]] = {
+    "no_such_program": {"command": "handloom-no-such-program"},
+    "not_executable": {"command": "/etc/passwd"},
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def it(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervised]:
+    async with supervised(tmp_path_factory.mktemp("faults"), {"fine": faulty("fine")}) as made:
+        yield made
+
+
+async def test_there_are_forty_kinds_of_trouble() -> None:
+    assert len(MODES) - 1 >= 40
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+async def test_other_tools_work_and_an_error_comes_in_time(it: Supervised, mode: str) -> None:
+    pid = it.supervisor._host.pid
+    await it.set({"fine": faulty("fine"), "bad": NO_PROGRAM.get(mode) or faulty(mode, start_s=3.0)})
+
+    async def timed(name: str) -> tuple[Any, float]:
+        started = time.monotonic()
+        return await it.call(name), time.monotonic() - started
+
+    (good, good_s), (bad, bad_s) = await asyncio.gather(timed("fine__echo"), timed("bad__echo"))
+    assert (type(good), good.content) == (MCPObservation, "said again")
+    assert max(good_s, bad_s) < WITHIN_S
+    assert isinstance(bad, {OK: MCPObservation, ERROR: ErrorObservation}[MODES[mode]]), bad.content
+    assert bad.content.strip()
+    if mode.startswith("asks_"):
+        assert bad.content == "refused: True"
+    tools = await it.box.tools()
+    for text in [str(tool.schema()) for tool in tools] + [bad.content, it.server("bad").reason, *it.told]:
+        assert not any(char in text for char in HOSTILE)
+    names = [tool.name for tool in tools]
+    assert len(set(names)) == len(names) <= 2 * 128
+    assert all(len(name) <= 64 and name.replace("-", "_").isidentifier() for name in names)
+    assert it.supervisor._host.pid == pid, "the host died of it"
+
+
+async def test_a_flood_of_changes_is_listed_once_a_second(it: Supervised) -> None:
+    """The listing is slow to come, never the tools of others: both are asked while the flood is read."""
+    await it.set({"fine": faulty("fine"), "bad": faulty("list_changed_flood")})
+    assert it.server("bad").state is ServerState.READY
+    for _ in range(20):
+        assert isinstance(await it.call("fine__echo"), MCPObservation)
+
+
+async def test_what_a_server_started_ends_with_it(it: Supervised, tmp_path: Path) -> None:
+    await it.set({"fine": faulty("fine"), "bad": faulty("lingering_child")})
+    assert isinstance(await it.call("bad__echo"), MCPObservation)
+    before = descendants()
+    await it.set({"fine": faulty("fine")})
+    async with asyncio.timeout(10):
+        while any("lingering_child" in command for command in descendants()):
+            await asyncio.sleep(0.05)
+    assert any("lingering_child" in command for command in before)
+
+
+def descendants() -> list[str]:
+    """The command lines of all processes that can be seen."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return found
