@@ -53,6 +53,9 @@ class AgentSettings(_Section):
 
     name: str = "CodeActAgent"
     """The agent's class."""
+    acp_command: str = ""
+    """What starts another agent that speaks the Agent Client Protocol, for ACPAgent. It runs as you, outside of the
+    sandbox, and uses its own model and tools."""
     max_iterations: int = Field(default=500, ge=1)
     """Answers of the model before it asks to go on."""
     max_budget: float | None = Field(default=None, gt=0)

@@ -26,6 +26,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from core import collector, deletion
+from core.acp.choice import OTHER, linked
 from core.agent.registry import check_agent, create_agent
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
@@ -330,6 +331,11 @@ class ConversationManager:
         if runtime is None:
             runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
         runtime.keep(self.store.home / "sandboxes" / info.id)
+        agent = agent or agent_settings.name
+        create: Callable[[LLM], Agent] = make_agent or (lambda llm: create_agent(agent, llm, self.plugins))
+        if make_agent is None and agent == OTHER:
+            other = await asyncio.to_thread(linked, agent_settings.acp_command, info.workspace, runtime)
+            create, runtime = other.make, other.runtime
         if info.repository:
             repository = Repository.parse(info.repository)
             runtime.allow(host=repository.host, folder=repository.folder)
@@ -340,7 +346,7 @@ class ConversationManager:
             runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=make_agent or (lambda llm: create_agent(agent or agent_settings.name, llm, self.plugins)),
+            make_agent=create,
             limits=limits or _limits(agent_settings),
             day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),

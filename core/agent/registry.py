@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from core.acp.choice import unlinked
 from core.agent.codeact import CodeActAgent
 from core.errors import ConfigurationError
 from core.plugins import PluginRequirement
 from core.ports import LLM, Agent
 
-AGENTS: dict[str, Callable[[LLM, Sequence[PluginRequirement]], Agent]] = {"CodeActAgent": CodeActAgent}
+AGENTS: dict[str, Callable[[LLM, Sequence[PluginRequirement]], Agent]] = {
+    "CodeActAgent": CodeActAgent,
+    "ACPAgent": unlinked,
+}
 
 DEFAULT_AGENT = "CodeActAgent"
 

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import acp
 from acp.client.connection import ClientSideConnection
@@ -105,7 +105,7 @@ async def editing(handloom: Handloom, model: str, choose: Choose = lambda asked:
     arguments = [*HANDLOOM[1:], "acp", *(["--model", model] if model else [])]
     options = {"stderr": asyncio.subprocess.DEVNULL, "limit": LINE_BYTES, "shutdown_timeout": WAIT_S}
     async with acp.spawn_agent_process(
-        editor, HANDLOOM[0], *arguments, env=environ, cwd=handloom.workspace, transport_kwargs=options
+        cast(Any, editor), HANDLOOM[0], *arguments, env=environ, cwd=handloom.workspace, transport_kwargs=options
     ) as (connection, process):
         editor.connection, editor.process = connection, process
         await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)

@@ -272,7 +272,7 @@ class TestSessions:
         async with editing(handloom, write_script(tmp_path, script)) as editor:
             one = await editor.open(handloom)
             two = (await editor.connection.new_session(cwd=str(other), mcp_servers=[])).session_id
-            assert await asyncio.gather(editor.prompt(one, "who?"), editor.prompt(two, "who?")) == ["end_turn"] * 2
+            assert [*await asyncio.gather(editor.prompt(one, "who?"), editor.prompt(two, "who?"))] == ["end_turn"] * 2
             assert [text_of(call) for call in editor.calls(one).values()] == ["```\none\n```"]
             assert [text_of(call) for call in editor.calls(two).values()] == ["```\ntwo\n```"]
             listed = await editor.connection.list_sessions(cwd=str(other))

@@ -130,7 +130,7 @@ def test_the_instructions_speak_of_what_matters() -> None:
 
 
 def test_an_agent_that_does_not_exist_is_refused_with_those_that_do(llm: RecordingLLM) -> None:
-    with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: CodeActAgent"):
+    with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: ACPAgent, CodeActAgent"):
         create_agent("Nobody", llm)
 
 
