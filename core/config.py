@@ -53,9 +53,6 @@ class AgentSettings(_Section):
 
     name: str = "CodeActAgent"
     """The agent's class."""
-    acp_command: str = ""
-    """What starts another agent that speaks the Agent Client Protocol, for ACPAgent. It runs as you, outside of the
-    sandbox, and uses its own model and tools."""
     max_iterations: int = Field(default=500, ge=1)
     """Answers of the model before it asks to go on."""
     max_budget: float | None = Field(default=None, gt=0)
@@ -68,6 +65,9 @@ class AgentSettings(_Section):
     """The model of delegates; empty is the model of the conversation that starts them."""
     confirm: ConfirmMode = ConfirmMode.ALWAYS
     """Which actions wait for the user's yes in the workspace: always, risky or never."""
+    acp_command: str = ""
+    """What starts another agent that speaks the Agent Client Protocol, for ACPAgent. It runs as you, outside of the
+    sandbox, and uses its own model and tools."""
 
 
 class ConversationSettings(_Section):
