@@ -220,11 +220,13 @@ def _transcript(history: Sequence[Envelope], unsaid: Sequence[MessageAction]) ->
 
 def _observation(history: Sequence[Envelope], id: str) -> Observation | None:
     """What came of the action that stands for a want; None where nothing did."""
+    came: dict[int, Observation] = {}
     for envelope in reversed(history):
-        event = envelope.event
-        metadata = event.tool_call_metadata
-        if isinstance(event, Action) and metadata is not None and metadata.tool_call_id == id:
-            return next((e.event for e in history if e.cause == envelope.id and isinstance(e.event, Observation)), None)
+        event, metadata = envelope.event, envelope.event.tool_call_metadata
+        if isinstance(event, Observation) and envelope.cause is not None:
+            came[envelope.cause] = event
+        elif isinstance(event, Action) and metadata is not None and metadata.tool_call_id == id:
+            return came.get(envelope.id)
     return None
 
 

@@ -75,6 +75,10 @@ class Editor:
         async with asyncio.timeout(WAIT_S):
             return (await self.connection.prompt(session_id=session, prompt=content)).stop_reason
 
+    async def close(self, session: str) -> None:
+        """Close a session; the library has this method behind a flag."""
+        await self.connection._conn.send_request("session/close", {"sessionId": session})
+
     def of(self, kind: str, session: str = "") -> list[Update]:
         """The updates of one kind."""
         return [u for id, u in self.updates if u["sessionUpdate"] == kind and session in ("", id)]

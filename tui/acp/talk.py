@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from acp.exceptions import RequestError
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 PAGE = 200
 PRINT_S = 0.25
 """How long what a command prints is gathered before the editor draws it."""
+LEAVE_S = 10.0
+"""For a prompt to be answered before its session is closed all the same."""
 SUBSCRIBER = "acp"
 _DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
 """Where a delegate has come to its end."""
@@ -54,6 +57,7 @@ class Turn:
         self.is_said = False
         """Whether the message is stored, so that there is something to interrupt."""
         self.cancelled = asyncio.Event()
+        self.over = asyncio.Event()
 
 
 class Talk:
@@ -143,6 +147,16 @@ class Talk:
             return await self._response(turn, is_answered=is_answered)
         finally:
             self.turn = None
+            turn.over.set()
+
+    async def leave(self) -> None:
+        """Stop the prompt that runs, and return when it is answered, or does not end. Raises StoreError."""
+        turn = self.turn
+        await self.cancel()
+        if turn is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await turn.over.wait()
 
     async def cancel(self) -> None:
         """Stop the prompt that runs; does nothing where none does. Raises StoreError."""
