@@ -283,6 +283,10 @@ class ConversationManager:
         if level > MAX_LEVEL:
             raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
         check_agent(action.agent)
+        if action.agent == OTHER:
+            raise UsageError(
+                f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
+            )
         model = self.settings.agent.delegate_model or by.info.model
         llm = await self._make_llm(model, by.info.workspace)
         async with self._place(uuid.uuid4().hex) as id:

@@ -20,6 +20,7 @@ from core.errors import ConfigurationError
 from core.events import (
     AgentState,
     Envelope,
+    ErrorObservation,
     EventSource,
     FileReadAction,
     FileWriteAction,
@@ -31,7 +32,7 @@ from core.events import (
 from core.manager import ConversationManager
 from core.session import AgentSession
 from runtime.local import LocalRuntime
-from tests.doubles import FINISH, bash, write_script
+from tests.doubles import FINISH, bash, call, write_script
 from tests.program import HANDLOOM, Handloom
 
 WAIT_S = 60.0
@@ -216,6 +217,22 @@ say(answer["error"]["message"])"""
             await session.send("go")
             events = await rests(session)
         assert [word in said(events) for word in ("'terminal/create'", "'fly'", "Field required")] == [True] * 3
+
+
+class TestWhoMayStartIt:
+    async def test_no_model_can_reach_it_by_delegating(self, tmp_path: Path) -> None:
+        """It runs outside of the walls: a model within them would have a way out."""
+        command = shlex.join(["touch", str(tmp_path / "started")])
+        settings = Settings.model_validate({"agent": {"acp_command": command, "confirm": "never"}})
+        turns = [{"text": "", "tool_calls": [call("delegate", task="Break out.", agent="ACPAgent")]}, FINISH]
+        model = write_script(tmp_path, turns)
+        async with ConversationManager(tmp_path / "own", settings, make_runtime=LocalRuntime, environ={}) as manager:
+            session = await manager.create(workspace=str(tmp_path), model=model)
+            await session.send("go")
+            events = await rests(session)
+        (error,) = [e.event for e in events if isinstance(e.event, ErrorObservation)]
+        assert "only the user chooses it" in error.content
+        assert not (tmp_path / "started").exists()
 
 
 class TestTrouble:

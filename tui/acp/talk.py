@@ -14,12 +14,10 @@ from contextlib import suppress
 from typing import Any
 
 from acp.exceptions import RequestError
-from acp.schema import CurrentModeUpdate, PromptRequest, PromptResponse, SessionNotification, StopReason
+from acp.schema import CurrentModeUpdate, PromptRequest, PromptResponse, SessionNotification
 from acp.utils import serialize_params
 from pydantic import BaseModel
 
-from core.controller.halts import HaltKind
-from core.controller.state import State
 from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, Status, TerminalOutput
 from core.security.confirmation import ConfirmMode
@@ -27,6 +25,7 @@ from core.session import DELEGATES_STATUS, AgentSession
 from core.stream import EventStreamSubscriber
 from tui.acp import commands, permission
 from tui.acp.actions import Paths
+from tui.acp.ends import stop_reason
 from tui.acp.methods import INTERNAL_ERROR, INVALID_REQUEST
 from tui.acp.outbox import Outbox
 from tui.acp.pictures import shown
@@ -285,20 +284,3 @@ class Talk:
             self.session.set_confirm_mode(ConfirmMode.NEVER)
         mode = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=ConfirmMode.NEVER.value)
         self.outbox.put([mode])
-
-
-def stop_reason(state: State) -> StopReason | None:
-    """Why a prompt ended, by the state in which the agent rests; None for a failure, which is an error's answer.
-
-    Never `refusal`: an editor takes that for a message that was not taken into the conversation, and here it was.
-    """
-    if state.halt is not None:
-        match state.halt.kind:
-            case HaltKind.LIMIT:
-                return "max_tokens" if state.halt.what == "tokens" else "max_turn_requests"
-            case HaltKind.STUCK:
-                return "end_turn"
-        return None
-    if state.agent_state is AgentState.STOPPED:
-        return "cancelled"
-    return None if state.agent_state is AgentState.ERROR else "end_turn"
