@@ -63,6 +63,9 @@ class AgentSettings(_Section):
     """The model of delegates; empty is the model of the conversation that starts them."""
     confirm: ConfirmMode = ConfirmMode.ALWAYS
     """Which actions wait for the user's yes in the workspace: always, risky or never."""
+    acp_command: str = ""
+    """What starts another agent that speaks the Agent Client Protocol, for ACPAgent. It runs as you, outside of the
+    sandbox, and uses its own model and tools."""
 
 
 class ConversationSettings(_Section):

@@ -26,6 +26,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from core import collector, deletion
+from core.acp.choice import OTHER, linked
 from core.agent.absent import AbsentAgent
 from core.agent.registry import AgentKind, Agents, Found
 from core.agent.tool_agent import no_others
@@ -311,6 +312,10 @@ class ConversationManager:
             level, above = level + 1, info.parent
         if level > MAX_LEVEL:
             raise UsageError(f"Delegates may not delegate deeper than {MAX_LEVEL} levels. Do the task yourself.")
+        if action.agent == OTHER:
+            raise UsageError(
+                f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
+            )
         kind = await asyncio.to_thread(self.agents.find, action.agent, by.info.workspace)
         own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
         model = own_model or self.settings.agent.delegate_model or by.info.model
@@ -368,6 +373,9 @@ class ConversationManager:
         if info.model not in (DEMO, AGAIN):  # neither has a model that could want a tool
             toolbox = Toolbox(self.mcp, info.workspace)
             await self.mcp.open(info.workspace)
+        is_given = make_agent is not None
+        if make_agent is None:
+            make_agent, runtime = await self._agent_of(info, kind, toolbox, runtime)
         session = AgentSession(
             store=self.store,
             lease=lease,
@@ -375,9 +383,9 @@ class ConversationManager:
             runtime=runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=make_agent or await self._make_agent(info, kind, toolbox),
+            make_agent=make_agent,
             limits=limits or _limits(agent_settings),
-            day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
+            day_limits=Limits(max_iterations=None) if is_given else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
             close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
@@ -399,27 +407,36 @@ class ConversationManager:
         await self._llms.warm(llm)
         return session
 
-    async def _make_agent(
-        self, info: ConversationInfo, kind: AgentKind | None, toolbox: Toolbox | None
-    ) -> Callable[[LLM], Agent]:
-        """Makes the agent of a conversation: the one that it is begun with, or that began it.
+    async def _agent_of(
+        self, info: ConversationInfo, kind: AgentKind | None, toolbox: Toolbox | None, runtime: Runtime
+    ) -> tuple[Callable[[LLM], Agent], Runtime]:
+        """What makes the agent of a conversation, the one that it is begun with or that began it; and its runtime.
 
         Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
         """
-        begun = next(iter(await self.store.read(info.id, limit=1)), None)
-        name = begun.event.agent_class if begun and isinstance(begun.event, SystemMessageAction) else None
         if kind is None:
+            name = await self._agent_name(info)
             try:
-                name = name or self.settings.agent.name
                 kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
             except (ConfigurationError, ConsentError) as error:
                 if info.origin != IMPORT:
-                    absent = AbsentAgent(str(name), str(error))
-                    return lambda llm: absent
+                    absent = AbsentAgent(name, str(error))
+                    return lambda llm: absent, runtime
                 kind = await asyncio.to_thread(self.agents.find, self.settings.agent.name, info.workspace)
+        if kind.name == OTHER:
+            other = await asyncio.to_thread(linked, self.settings.agent.acp_command, info.workspace, runtime)
+            return other.make, other.runtime
         make, others = kind.make, toolbox.tools if toolbox else no_others
         more = [OUR_TOOLS["request_condensation"]] if self.settings.agent.request_condensation else []
-        return lambda llm: make(llm, self.plugins, more, others)
+        return lambda llm: make(llm, self.plugins, more, others), runtime
+
+    async def _agent_name(self, info: ConversationInfo) -> str:
+        """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""
+        begun = next(iter(await self.store.read(info.id, limit=1)), None)
+        name = begun.event.agent_class if begun and isinstance(begun.event, SystemMessageAction) else None
+        if info.origin == IMPORT and name == OTHER:  # it works outside of the sandbox: the user's choice, not a file's
+            name = None
+        return name or self.settings.agent.name
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from core.acp.choice import OTHER, unlinked
 from core.agent.allowed import Allowed
 from core.agent.browsing import BrowsingAgent
 from core.agent.codeact import CodeActAgent
@@ -61,7 +62,9 @@ class AgentKind:
 
 
 _OURS: tuple[type[ToolAgent], ...] = (CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner)
-AGENTS = {agent.name: AgentKind(agent.name, agent.description, agent) for agent in _OURS}
+AGENTS = {agent.name: AgentKind(agent.name, agent.description, agent) for agent in _OURS} | {
+    OTHER: AgentKind(OTHER, "Another agent, over the Agent Client Protocol; see agent.acp_command.", unlinked)
+}
 DEFAULT_AGENT = CodeActAgent.name
 
 

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import acp
 from acp.client.connection import ClientSideConnection
@@ -75,6 +75,10 @@ class Editor:
         async with asyncio.timeout(WAIT_S):
             return (await self.connection.prompt(session_id=session, prompt=content)).stop_reason
 
+    async def close(self, session: str) -> None:
+        """Close a session; the library has this method behind a flag."""
+        await self.connection._conn.send_request("session/close", {"sessionId": session})
+
     def of(self, kind: str, session: str = "") -> list[Update]:
         """The updates of one kind."""
         return [u for id, u in self.updates if u["sessionUpdate"] == kind and session in ("", id)]
@@ -105,7 +109,7 @@ async def editing(handloom: Handloom, model: str, choose: Choose = lambda asked:
     arguments = [*HANDLOOM[1:], "acp", *(["--model", model] if model else [])]
     options = {"stderr": asyncio.subprocess.DEVNULL, "limit": LINE_BYTES, "shutdown_timeout": WAIT_S}
     async with acp.spawn_agent_process(
-        editor, HANDLOOM[0], *arguments, env=environ, cwd=handloom.workspace, transport_kwargs=options
+        cast(Any, editor), HANDLOOM[0], *arguments, env=environ, cwd=handloom.workspace, transport_kwargs=options
     ) as (connection, process):
         editor.connection, editor.process = connection, process
         await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)

@@ -263,6 +263,21 @@ class TestSessions:
             assert await editor.prompt(session, "and now?") == "end_turn"
         assert "Good bye." in editor.said()
 
+    async def test_close_answers_what_runs_and_the_session_can_be_loaded_again(
+        self, handloom: Handloom, tmp_path: Path
+    ) -> None:
+        model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH])
+        async with editing(handloom, model) as editor:
+            session = await editor.open(handloom)
+            prompt = asyncio.create_task(editor.prompt(session, "wait"))
+            await editor.until(lambda: any("begun" in text_of(call) for call in editor.calls().values()))
+            await editor.close(session)
+            assert await prompt == "cancelled"
+            with pytest.raises(RequestError, match="no session"):
+                await editor.prompt(session, "hello?")
+            await editor.connection.load_session(cwd=str(handloom.workspace), session_id=session, mcp_servers=[])
+            assert await editor.prompt(session, "then be done") == "end_turn"
+
     async def test_several_work_at_once_and_are_listed(self, handloom: Handloom, tmp_path: Path) -> None:
         script = [{"text": "", "tool_calls": [bash("cat name")]}, FINISH]
         other = tmp_path / "other"
@@ -272,7 +287,7 @@ class TestSessions:
         async with editing(handloom, write_script(tmp_path, script)) as editor:
             one = await editor.open(handloom)
             two = (await editor.connection.new_session(cwd=str(other), mcp_servers=[])).session_id
-            assert await asyncio.gather(editor.prompt(one, "who?"), editor.prompt(two, "who?")) == ["end_turn"] * 2
+            assert [*await asyncio.gather(editor.prompt(one, "who?"), editor.prompt(two, "who?"))] == ["end_turn"] * 2
             assert [text_of(call) for call in editor.calls(one).values()] == ["```\none\n```"]
             assert [text_of(call) for call in editor.calls(two).values()] == ["```\ntwo\n```"]
             listed = await editor.connection.list_sessions(cwd=str(other))

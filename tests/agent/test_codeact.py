@@ -135,7 +135,7 @@ def test_the_instructions_speak_of_what_matters() -> None:
 
 
 def test_an_agent_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: BrowsingAgent, CodeActAgent"):
+    with pytest.raises(ConfigurationError, match=r"no agent 'Nobody'. Choose one of: ACPAgent, BrowsingAgent, Code"):
         Agents(tmp_path).find("Nobody")
 
 

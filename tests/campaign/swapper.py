@@ -13,9 +13,9 @@ import sys
 import threading
 from pathlib import Path
 
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-PAIRS = (("d", "d-link"), ("d/f", "d/f-link"), ("d", "d-link"), ("e", "e-link"))
-"""What changes places, in one round and as often as it stands here."""
+_RENAME_EXCHANGE = 2
+PAIRS = (("", "d"), ("d", "f"), ("", "d"), ("", "e"))
+"""What changes places with its link, by folder and name, in one round and as often as it stands here."""
 
 
 def prepare(base: Path) -> None:
@@ -31,12 +31,20 @@ def prepare(base: Path) -> None:
 
 
 def swap(base: Path) -> None:
-    """For ever. A pair that is not whole, because its folder is the link just then, is left out."""
+    """For ever. A pair that is not whole, because its folder is the link just then, is left out.
+
+    The folder is opened first: by paths, a pair of which one half is outside by then would change what is outside.
+    """
     libc = ctypes.CDLL(None)
-    pairs = [[os.fsencode(base / "root" / name) for name in pair] for pair in PAIRS]
+    pairs = [(base / "root" / folder, name.encode(), f"{name}-link".encode()) for folder, name in PAIRS]
     while True:
-        for one, other in pairs:
-            libc.renameat2(_AT_FDCWD, one, _AT_FDCWD, other, _RENAME_EXCHANGE)
+        for folder, name, link in pairs:
+            try:
+                fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                continue
+            libc.renameat2(fd, name, fd, link, _RENAME_EXCHANGE)
+            os.close(fd)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from acp.connection import Connection
 from core.headless import ExitStatus
 from tui.acp.server import Server
 from tui.acp.streams import standard_streams
+from tui.i18n import _
+from tui.plain import notice
 
 if TYPE_CHECKING:
     from core.manager import ConversationManager
@@ -26,6 +29,8 @@ async def serve(connect: Callable[[], Awaitable[ConversationManager]]) -> int:
 
     Raises UsageError where these are no pipes.
     """
+    if sys.stdin.isatty():
+        notice(_("This waits for an editor on standard input. Ctrl+C ends it."))
     told_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, told_to_end.set)

@@ -209,8 +209,8 @@ class Server:
     async def close_session(self, request: CloseSessionRequest) -> CloseSessionResponse:
         """Stop what runs in a session, and close it; it can be loaded again. Raises RequestError."""
         talk = self._talk(request.session_id)
-        await talk.cancel()
         del self._talks[request.session_id]
+        await talk.leave()
         await talk.aclose()
         await (await self.manager()).close(request.session_id)
         return CloseSessionResponse()

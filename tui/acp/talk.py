@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from acp.exceptions import RequestError
-from acp.schema import CurrentModeUpdate, PromptRequest, PromptResponse, SessionNotification, StopReason
+from acp.schema import CurrentModeUpdate, PromptRequest, PromptResponse, SessionNotification
 from acp.utils import serialize_params
 from pydantic import BaseModel
 
-from core.controller.halts import HaltKind
-from core.controller.state import State
 from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, Status, TerminalOutput
 from core.security.confirmation import ConfirmMode
@@ -26,6 +25,7 @@ from core.session import DELEGATES_STATUS, AgentSession
 from core.stream import EventStreamSubscriber
 from tui.acp import commands, permission
 from tui.acp.actions import Paths
+from tui.acp.ends import stop_reason
 from tui.acp.methods import INTERNAL_ERROR, INVALID_REQUEST
 from tui.acp.outbox import Outbox
 from tui.acp.pictures import shown
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 PAGE = 200
 PRINT_S = 0.25
 """How long what a command prints is gathered before the editor draws it."""
+LEAVE_S = 10.0
+"""For a prompt to be answered before its session is closed all the same."""
 SUBSCRIBER = "acp"
 _DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED, AgentState.AWAITING_USER_INPUT})
 """Where a delegate has come to its end."""
@@ -54,6 +56,7 @@ class Turn:
         self.is_said = False
         """Whether the message is stored, so that there is something to interrupt."""
         self.cancelled = asyncio.Event()
+        self.over = asyncio.Event()
 
 
 class Talk:
@@ -143,6 +146,16 @@ class Talk:
             return await self._response(turn, is_answered=is_answered)
         finally:
             self.turn = None
+            turn.over.set()
+
+    async def leave(self) -> None:
+        """Stop the prompt that runs, and return when it is answered, or does not end. Raises StoreError."""
+        turn = self.turn
+        await self.cancel()
+        if turn is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await turn.over.wait()
 
     async def cancel(self) -> None:
         """Stop the prompt that runs; does nothing where none does. Raises StoreError."""
@@ -271,20 +284,3 @@ class Talk:
             self.session.set_confirm_mode(ConfirmMode.NEVER)
         mode = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=ConfirmMode.NEVER.value)
         self.outbox.put([mode])
-
-
-def stop_reason(state: State) -> StopReason | None:
-    """Why a prompt ended, by the state in which the agent rests; None for a failure, which is an error's answer.
-
-    Never `refusal`: an editor takes that for a message that was not taken into the conversation, and here it was.
-    """
-    if state.halt is not None:
-        match state.halt.kind:
-            case HaltKind.LIMIT:
-                return "max_tokens" if state.halt.what == "tokens" else "max_turn_requests"
-            case HaltKind.STUCK:
-                return "end_turn"
-        return None
-    if state.agent_state is AgentState.STOPPED:
-        return "cancelled"
-    return None if state.agent_state is AgentState.ERROR else "end_turn"

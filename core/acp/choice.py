@@ -1,0 +1,46 @@
+"""How a conversation gets another agent: by the name ACPAgent and the command of the settings. Imports little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from core.plugins import PluginRequirement
+    from core.ports import LLM, Agent, Runtime
+
+OTHER = "ACPAgent"
+
+
+def unlinked(
+    llm: LLM, plugins: Sequence[PluginRequirement] = (), more: Sequence[object] = (), others: object = None
+) -> Agent:
+    """For the registry: the agent without a command. Its first step raises ConfigurationError."""
+    from core.acp.agent import ACPAgent
+    from core.acp.link import Link
+
+    return ACPAgent(Link("", "/"), "/", "/")
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """What makes the agent, and the runtime with which its program ends."""
+
+    make: Callable[[LLM], Agent]
+    runtime: Runtime
+
+
+def linked(command: str, folder: str, runtime: Runtime) -> Linked:
+    """Another agent beside this runtime; its program is started later. Blocks. Raises ConfigurationError."""
+    from core.acp.agent import ACPAgent
+    from core.acp.beside import BesideRuntime
+    from core.acp.link import Link
+
+    if not command.strip():
+        raise ConfigurationError(f"{OTHER} needs another agent's command. Set agent.acp_command in config.toml.")
+    link = Link(command, folder)
+    agent = ACPAgent(link, folder, runtime.working_dir)
+    return Linked(lambda llm: agent, BesideRuntime(runtime, link))
