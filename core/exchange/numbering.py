@@ -29,13 +29,13 @@ from core.events import (
     UnknownObservation,
     envelope_to_dict,
     event_from_dict,
+    is_field,
     to_json,
 )
 from core.exchange.bounded_json import Fault
 from core.exchange.imported import KEY, OPAQUE, JsonObject, is_origin, is_same, lost
 from core.secrets import Masker
 from core.stored import StoredEvents
-from core.stream import is_field
 
 FUTURE = timedelta(days=1)
 """How far ahead of our clock a time may be: those of OpenHands have no zone, and are taken as UTC."""

@@ -34,10 +34,12 @@ from core.events.frames import TerminalOutput
 from core.exchange import pages
 from core.exchange.formats import FORMATS
 from core.exchange.markdown import code_span, fenced, quoted
+from core.exchange.terminal import HEIGHT, WIDTH
 from core.exchange.writing import export
 from core.reader import EventReader
 from core.recordings import RecordedFrame
 from core.store import EventStore
+from runtime.server.terminal import COLUMNS, ROWS
 from tests.exchange.conversations import (
     BEGAN_AT,
     HOSTILE,
@@ -49,6 +51,8 @@ from tests.exchange.conversations import (
     recorded,
 )
 from tui import command_line
+
+TOP = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -257,6 +261,12 @@ class TestAsciicast:
         assert lines[0][2] == "$ pytest -q\r\nF.\r\nE   assert 7 == 6\r\n1 failed, 1 passed in 0.12s\r\n"
         assert len(lines) == 2
         assert "Not all of the terminal was recorded" in said[0]
+
+    def test_every_terminal_has_the_size_that_a_cast_says(self) -> None:
+        assert (COLUMNS, ROWS) == (WIDTH, HEIGHT)
+        sources = [path for package in ("core", "runtime", "tui") for path in (TOP / package).rglob("*.py")]
+        told = [path.name for path in sources if "/terminal/resize" in path.read_text("utf-8")]
+        assert told == ["terminal_routes.py"], "who asks for another size has to tell it to the recording"
 
     async def test_time_never_goes_back(self, tmp_path: Path) -> None:
         recording = (recorded(0, 5, b"a"), recorded(0, 2, b"b"), recorded(0, 6, b"c"))
