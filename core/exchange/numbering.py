@@ -158,7 +158,7 @@ class Numbering:
         )
         envelope = self._renamed(envelope, id)
         kept = None if original else envelope_to_dict(envelope)
-        provenance = {"original": original} if kept is None else _provenance(form, kept)
+        provenance = {"original": original} if kept is None else _provenance(form, inner, kept)
         if about:
             provenance["about"] = self.masker.mask(about)
         if earlier is not _ABSENT:
@@ -260,10 +260,10 @@ def _opaque(inner: JsonObject) -> JsonObject:
     return {"action" if "action" in inner and "observation" not in inner else "observation": OPAQUE}
 
 
-def _provenance(form: JsonObject, kept: JsonObject) -> JsonObject:
-    """What of the file's form is not in the form of the event here, nor in its place."""
+def _provenance(form: JsonObject, inner: JsonObject, kept: JsonObject) -> JsonObject:
+    """What of the file's form, and of that without its place, is not in the form of the event here."""
     place = {key: form[key] for key in _PLACE if key in form and not is_same(form[key], kept.get(key, _ABSENT))}
-    parts = lost({key: value for key, value in form.items() if key not in (*_PLACE, KEY)}, kept)
+    parts = lost(inner, kept)
     return ({"place": place} if place else {}) | ({"parts": parts} if parts else {})
 
 

@@ -291,6 +291,15 @@ class TestMarkdown:
             assert part in text, part
         assert "You are an agent" not in text
 
+    @pytest.mark.parametrize("format", ["markdown", "html"])
+    async def test_what_nobody_wrote_down_is_not_told(self, format: str, tmp_path: Path) -> None:
+        said = [(MessageAction(content="Count the <files>"), EventSource.USER, None)]
+        async with home_with(tmp_path, said, title="") as home:
+            text = await text_of(home, format)
+        assert ("# Count the \\<files\\>" if format == "markdown" else "<h1>Count the &lt;files&gt;</h1>") in text
+        assert "cost unknown" in text
+        assert "$0.00" not in text
+
     async def test_hostile_text_is_only_ever_text(self, tmp_path: Path) -> None:
         async with home_with(tmp_path, HOSTILE, title=HOSTILE_TITLE) as home:
             text = await text_of(home, "markdown")
