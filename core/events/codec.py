@@ -77,7 +77,7 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
         if derived and event.success is not None:
             data["success"] = event.success
     if event.tool_call_metadata is not None:
-        data["tool_call_metadata"] = event.tool_call_metadata.model_dump(mode="json")
+        data["tool_call_metadata"] = dict(event.tool_call_metadata)  # JSON already, and by far the largest part
     if event.llm_metrics is not None:
         data["llm_metrics"] = event.llm_metrics.model_dump(mode="json")
     return data
