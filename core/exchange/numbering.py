@@ -130,7 +130,7 @@ class Numbering:
             self.warnings.append("Not every event has an id that is a number; they stay in the order of the file.")
         if not self._is_sorted:
             for place, id in enumerate(ids):
-                if _is_id(id):
+                if isinstance(id, int) and _is_id(id):
                     self._places.setdefault(id, []).append(place)
         known = self._sorted_ids or [id for id, places in self._places.items() for _ in places]
         if twice := len(known) - len(set(known)):
