@@ -14,21 +14,19 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
 
 from core.blobs import Blob, BlobRef, take_out
 from core.errors import StoreError, UsageError
 from core.events import (
-    Action,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
     Frame,
-    Observation,
     TerminalOutput,
     event_from_dict,
     event_to_dict,
+    is_field,
 )
 from core.reader import EventFilter
 from core.recorder import Recorder
@@ -238,15 +236,3 @@ class EventStream:
     ) -> list[Envelope]:
         """The last `limit` events before `before` (or of all), in the order of ids. Costs the page, not the history."""
         return await self._store.read(self.conversation_id, before=before, limit=limit, newest=True, where=where)
-
-
-@cache
-def _field_names() -> frozenset[str]:
-    names = {"action", "observation", "args", "extras", "content", "message", "success", "timeout"}
-    for cls in (*Action.kinds.values(), *Observation.kinds.values()):
-        names.update(cls.model_fields)
-    return frozenset(names)
-
-
-def is_field(name: str) -> bool:
-    return name in _field_names()

@@ -60,6 +60,8 @@ def tell(findings: Findings) -> None:
         notice(str(finding).replace("\n", "␊"))
     if (more := len(findings.all) - LISTED + findings.left_out) > 0:
         notice(f"… and {more} more.")
+    if findings.pictures:
+        notice(f"Pictures that leave and were not searched for secrets: {len(findings.pictures)}.")
 
 
 async def _ask(findings: Findings) -> str:

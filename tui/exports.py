@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen
-from tui.screens.findings import FindingsScreen
+from tui.screens.findings import Answer, FindingsScreen
 from tui.screens.line import LineScreen
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from core.exchange.cleaning import Cleaner
+    from core.exchange.findings import Findings
     from core.exchange.formats import Format
     from core.listing import ConversationInfo
     from core.manager import ConversationManager
@@ -51,6 +51,8 @@ class Exports(_App):
 
     async def export_conversation(self, conversation_id: str) -> None:
         """Ask for a format and a file, show what was found, and write. Raises HandloomError."""
+        from core.exchange.cleaning import Cleaner, look_through
+        from core.exchange.findings import Patterns
         from core.exchange.formats import FORMATS
         from core.exchange.pages import found, in_thread
         from core.exchange.writing import export
@@ -67,13 +69,16 @@ class Exports(_App):
         if path is None:
             return
         self.flash(_("Looking for secrets in the conversation …"))
-        may_leave, cleaner = await self._ask_about_findings(conversation_id, wanted)
-        if not may_leave:
+        patterns = Patterns.of(os.environ)
+        findings = await look_through(store, conversation_id, patterns, wanted)
+        answer = await self._ask_how_it_leaves(findings) if findings.secrets else "keep"
+        if answer is None:
             self.flash(_("Nothing was written."))
             return
-        said: list[str] = []
+        cleaner = Cleaner(patterns) if answer == "mask" else None
+        said = unsearched(findings)
         await export(store, conversation_id, wanted.name, path, cleaner=cleaner, note=said.append)
-        self.flash(" ".join([_("Written: {path}").format(path=path), *said]))
+        self.flash(" ".join([*said, _("Written: {path}").format(path=path)]))  # of one line, the path may be cut off
 
     async def _ask_for_file(self, suggestion: Path) -> Path | None:
         """A file that is not there, or that may be replaced."""
@@ -89,27 +94,24 @@ class Exports(_App):
                 return None
         return path
 
-    async def _ask_about_findings(self, conversation_id: str, wanted: Format) -> tuple[bool, Cleaner | None]:
-        """Whether the conversation may leave, and what masks it on its way."""
-        from core.exchange.cleaning import Cleaner, look_through
-        from core.exchange.findings import Patterns
-
-        assert self.manager is not None
-        patterns = Patterns.of(os.environ)
-        findings = await look_through(self.manager.store, conversation_id, patterns, wanted)
-        if not findings.secrets:
-            return True, None
+    async def _ask_how_it_leaves(self, findings: Findings) -> Answer | None:
+        """How a conversation with secrets may leave; None where it may not."""
         lines = [sanitize_line(str(finding), LINE_CELLS) for finding in findings.all]
         if findings.left_out:
             lines.append(_("… and {count} more.").format(count=findings.left_out))
-        answer = await self.push_screen_wait(FindingsScreen(lines))
-        return answer is not None, Cleaner(patterns) if answer == "mask" else None
+        return await self.push_screen_wait(FindingsScreen([*lines, *unsearched(findings)]))
 
 
 def _named(folder: Path, text: str) -> tuple[Path, bool]:
     """The file that a text names, and whether something is there."""
     path = folder / Path(text).expanduser()
     return path, os.path.lexists(path)
+
+
+def unsearched(findings: Findings) -> list[str]:
+    """A sentence about what nobody looked into; none where there is nothing of the kind."""
+    count = len(findings.pictures)
+    return [_("Pictures that leave and were not searched for secrets: {count}.").format(count=count)] if count else []
 
 
 def abouts() -> dict[str, str]:

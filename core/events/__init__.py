@@ -53,6 +53,7 @@ from core.events.codec import (
     envelope_to_dict,
     event_from_dict,
     event_to_dict,
+    is_field,
     to_json,
 )
 from core.events.frames import CONVERSATION_TITLE, Frame, PageShown, Status, TerminalOutput, TokenDelta
@@ -163,6 +164,7 @@ __all__ = [
     "envelope_to_dict",
     "event_from_dict",
     "event_to_dict",
+    "is_field",
     "to_json",
     "truncate_middle",
 ]

@@ -11,6 +11,7 @@ import ast
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pydantic_core
@@ -76,7 +77,7 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
         if derived and event.success is not None:
             data["success"] = event.success
     if event.tool_call_metadata is not None:
-        data["tool_call_metadata"] = event.tool_call_metadata.model_dump(mode="json")
+        data["tool_call_metadata"] = dict(event.tool_call_metadata)  # JSON already, and by far the largest part
     if event.llm_metrics is not None:
         data["llm_metrics"] = event.llm_metrics.model_dump(mode="json")
     return data
@@ -259,6 +260,19 @@ def to_json(data: Mapping[str, Any]) -> str:
     if "NaN" in text or "Infinity" in text:
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text
+
+
+@cache
+def _field_names() -> frozenset[str]:
+    names = {"action", "observation", "args", "extras", "content", "message", "success", "timeout"}
+    for cls in (*Action.kinds.values(), *Observation.kinds.values()):
+        names.update(cls.model_fields)
+    return frozenset(names)
+
+
+def is_field(name: str) -> bool:
+    """Whether a key of an event's form is a name of the vocabulary, and no text from outside."""
+    return name in _field_names()
 
 
 def drop_for_trajectory(data: JsonObject, *, screenshots: bool = False) -> JsonObject:

@@ -1,7 +1,7 @@
 """What leaves is looked through first (`look_through`), and masked on the way where that is wanted (`Cleaner`).
 
-The two use the same patterns, so what was shown is what is masked. Pictures are not looked into. A terminal prints a
-secret in pieces, as it comes; pieces are joined before they are looked at.
+The two use the same patterns, so what was shown is what is masked. Pictures are not looked into, and counted. A
+terminal prints a secret in pieces, as it comes; pieces are joined before they are looked at.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ async def look_through(reader: EventReader, conversation_id: str, patterns: Patt
     findings.look(info.workspace, None, "workspace")
     joined = Joined()
     async for page in pages(reader, conversation_id, replace(wanted, has_pictures=False)):
-        await in_thread(_look, findings, page, joined)
+        await in_thread(_look, findings, page, joined, wanted)
     await in_thread(_look_at_frames, findings, joined.rest())
     return findings
 
 
-def _look(findings: Findings, page: Page, joined: Joined) -> None:
+def _look(findings: Findings, page: Page, joined: Joined, wanted: Format) -> None:
     for envelope in page.events:
-        findings.take(envelope)
+        findings.take(envelope, wanted)
     _look_at_frames(findings, joined.take(page.frames))
 
 

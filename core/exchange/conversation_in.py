@@ -50,6 +50,7 @@ def from_trajectory(data: bytes, numbering: Numbering) -> Imported:
     for value in bounded_json.values(bounded_json.as_utf8(data)):
         numbering.check()
         events.append(value)
+    del data  # the values take several times as much already
     return from_events(events, numbering)
 
 

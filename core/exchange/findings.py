@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from core.blobs import BlobRef, blob_of
 from core.events import Envelope, envelope_to_dict
+from core.exchange.formats import Format
 from core.secrets import MIN_LENGTH, PLACEHOLDER, is_secret_name
 
 MOST = 1000
@@ -242,6 +244,8 @@ class Findings:
         self._found: dict[tuple[str, bytes], Finding] = {}
         self.left_out = 0
         """Findings beyond MOST, which are counted only."""
+        self.pictures: set[str] = set()
+        """Digests of the pictures among the texts. Nobody looks into them."""
 
     @property
     def all(self) -> list[Finding]:
@@ -253,10 +257,12 @@ class Findings:
         """Those that must not leave unasked."""
         return [finding for finding in self.all if finding.is_secret]
 
-    def take(self, envelope: Envelope) -> None:
-        """Look through one event, whatever it carries included."""
+    def take(self, envelope: Envelope, wanted: Format) -> None:
+        """Look through one event, whatever it carries included, on its way into a format."""
         for path, name, text in leaves(envelope_to_dict(envelope, derived=False)):
             self.look(text, envelope.id, path, name)
+            if wanted.has_pictures and name not in wanted.leaves_out:
+                self._note_pictures(text)
 
     def look(self, text: str, event_id: int | None, where: str, name: str = "") -> None:
         """Look through one text."""
@@ -264,6 +270,14 @@ class Findings:
             self._add(span, text, event_id, where, is_secret=True)
         for span in self._patterns.places(text):
             self._add(span, text, event_id, where, is_secret=False)
+
+    def _note_pictures(self, text: str) -> None:
+        if (ref := BlobRef.parse(text)) is not None:
+            self.pictures.add(ref.digest)
+        elif "base64," in text:
+            for found in _PICTURE.finditer(text):
+                blob = blob_of(found[0])
+                self.pictures.add(blob.ref.digest if blob else hashlib.sha256(found[0].encode()).hexdigest())
 
     def _add(self, span: Span, text: str, event_id: int | None, where: str, *, is_secret: bool) -> None:
         value = text[span.start : span.end]

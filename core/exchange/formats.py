@@ -21,12 +21,23 @@ class Format:
     is_text: bool = True
     """Whether a terminal can show it."""
     has_pictures: bool = False
+    leaves_out: frozenset[str] = frozenset()
+    """The fields of events whose pictures it does not have."""
     has_recordings: bool = False
     """Whether the writer needs what the terminal printed."""
 
 
+_PAGES = frozenset({"screenshot", "set_of_marks"})
+_MARKED = frozenset({"set_of_marks", "goal_image_urls"})
 _ROWS = (
-    Format("trajectory", ".json", "the flat list of OpenHands V0", "core.exchange.trajectory", has_pictures=True),
+    Format(
+        "trajectory",
+        ".json",
+        "the flat list of OpenHands V0",
+        "core.exchange.trajectory",
+        has_pictures=True,
+        leaves_out=_PAGES,
+    ),
     Format(
         "archive",
         ".handloom.zip",
@@ -42,9 +53,10 @@ _ROWS = (
         "a page that replays in a browser",
         "core.exchange.html",
         has_pictures=True,
+        leaves_out=_MARKED,
         has_recordings=True,
     ),
-    Format("markdown", ".md", "a document for people", "core.exchange.markdown", has_pictures=True),
+    Format("markdown", ".md", "a document for people", "core.exchange.markdown", has_pictures=True, leaves_out=_MARKED),
     Format(
         "openhands-events",
         ".zip",

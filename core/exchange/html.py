@@ -48,7 +48,7 @@ class Writer:
         self._terminal_left = MOST_TERMINAL_CHARS
         self._shown: dict[str, int] = {}
         """Pictures that stand in the page already, with their event."""
-        self._cost: float | None = 0.0
+        self._cost = told.cost_before
         style, self._script = _part("replay.css"), _part("screen.js") + _part("replay.js")
         self._write(_head(told, style, self._script))
 
@@ -109,7 +109,7 @@ class Writer:
 
 def _head(told: Told, style: str, script: str) -> str:
     info = told.info
-    title = escape(one_line(info.title) or "A conversation")
+    title = escape(told.title)
     policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)} {_hash(EARLY)}"
     about = " · ".join(escape(one_line(text)) for text in (info.model, info.workspace, clock(info.created_at)) if text)
     return f"""<!doctype html>

@@ -29,9 +29,9 @@ class Writer:
 
     def __init__(self, out: BinaryIO, told: Told) -> None:
         self._out = out
-        self._cost: float | None = 0.0
+        self._cost = told.cost_before
         info = told.info
-        self._write(f"# {escaped(one_line(info.title)) or 'A conversation'}\n\n")
+        self._write(f"# {escaped(told.title)}\n\n")
         facts = {
             "Model": info.model,
             "Folder": info.workspace,
@@ -40,7 +40,7 @@ class Writer:
             "Events": str(info.event_count),
             "Conversation": info.id,
         }
-        self._write("\n".join(f"- {name}: {escaped(one_line(value))}" for name, value in facts.items()) + "\n")
+        self._write("\n".join(f"- {name}: {escaped(one_line(value))}" for name, value in facts.items() if value) + "\n")
 
     def take(self, page: Page) -> None:
         """Write the next events; what nobody follows is left out."""

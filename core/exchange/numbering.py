@@ -29,13 +29,13 @@ from core.events import (
     UnknownObservation,
     envelope_to_dict,
     event_from_dict,
+    is_field,
     to_json,
 )
 from core.exchange.bounded_json import Fault
 from core.exchange.imported import KEY, OPAQUE, JsonObject, is_origin, is_same, lost
 from core.secrets import Masker
 from core.stored import StoredEvents
-from core.stream import is_field
 
 FUTURE = timedelta(days=1)
 """How far ahead of our clock a time may be: those of OpenHands have no zone, and are taken as UTC."""
@@ -80,7 +80,8 @@ class Numbering:
     _is_sorted: bool = False
     _sorted_ids: list[int] = field(default_factory=list)
     _places: dict[int, list[int]] = field(default_factory=dict)
-    """Where events of an id of the file are here, in order; more than one where the id stood twice."""
+    """Where events of an id of the file are here, in order, where not every event has one; more than one where the
+    id stood twice."""
 
     def envelopes(
         self, forms: Sequence[Any], originals: Sequence[JsonObject | None] = (), about: JsonObject | None = None
@@ -109,6 +110,9 @@ class Numbering:
         """Where the last event of this id in the file is that comes before ours of the number `before`."""
         if not _is_id(id):
             return None
+        if self._is_sorted:
+            at = bisect_right(self._sorted_ids, id, 0, before)
+            return at - 1 if at and self._sorted_ids[at - 1] == id else None
         places = self._places.get(id, [])
         at = bisect_left(places, before)
         return places[at - 1] if at else None
@@ -124,12 +128,14 @@ class Numbering:
                 self.warnings.append("The events were not in order; they are sorted by their ids.")
         elif any(id is not None for id in ids):
             self.warnings.append("Not every event has an id that is a number; they stay in the order of the file.")
-        for place, (form, _) in enumerate(ordered):
-            if _is_id(form.get("id")):
-                self._places.setdefault(form["id"], []).append(place)
-        if twice := sum(len(places) - 1 for places in self._places.values()):
+        if not self._is_sorted:
+            for place, id in enumerate(ids):
+                if isinstance(id, int) and _is_id(id):
+                    self._places.setdefault(id, []).append(place)
+        known = self._sorted_ids or [id for id, places in self._places.items() for _ in places]
+        if twice := len(known) - len(set(known)):
             self.warnings.append(f"Events with an id that another one has, both kept, one after the other: {twice}.")
-        if self._places and max(self._places) >= len(ordered):
+        if known and max(known) >= len(ordered):
             self.warnings.append(f"Ids were missing; the {len(ordered)} events are numbered from 0.")
         return ordered
 
@@ -158,7 +164,7 @@ class Numbering:
         )
         envelope = self._renamed(envelope, id)
         kept = None if original else envelope_to_dict(envelope)
-        provenance = {"original": original} if kept is None else _provenance(form, kept)
+        provenance = {"original": original} if kept is None else _provenance(form, inner, kept)
         if about:
             provenance["about"] = self.masker.mask(about)
         if earlier is not _ABSENT:
@@ -260,10 +266,10 @@ def _opaque(inner: JsonObject) -> JsonObject:
     return {"action" if "action" in inner and "observation" not in inner else "observation": OPAQUE}
 
 
-def _provenance(form: JsonObject, kept: JsonObject) -> JsonObject:
-    """What of the file's form is not in the form of the event here, nor in its place."""
+def _provenance(form: JsonObject, inner: JsonObject, kept: JsonObject) -> JsonObject:
+    """What of the file's form, and of that without its place, is not in the form of the event here."""
     place = {key: form[key] for key in _PLACE if key in form and not is_same(form[key], kept.get(key, _ABSENT))}
-    parts = lost({key: value for key, value in form.items() if key not in (*_PLACE, KEY)}, kept)
+    parts = lost(inner, kept)
     return ({"place": place} if place else {}) | ({"parts": parts} if parts else {})
 
 

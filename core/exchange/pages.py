@@ -17,6 +17,7 @@ from core.blobs import Blob, BlobRef, pictures_of
 from core.errors import UsageError
 from core.events import Envelope, envelope_from_dict
 from core.exchange.formats import Format
+from core.exchange.readable import one_line
 from core.listing import ConversationInfo
 from core.reader import EventReader
 from core.recordings import RecordedFrame
@@ -48,6 +49,16 @@ class Told:
     """Takes a sentence for the user about what could not be written as it was."""
     scratch: ExitStack
     """What a writer opens for itself is closed by this, however the export ends, and while its output is open."""
+
+    @property
+    def title(self) -> str:
+        """One line for people, not escaped: the title, or what the user said first where there is none."""
+        return one_line(self.info.title) or one_line(self.info.first_line) or "A conversation"
+
+    @property
+    def cost_before(self) -> float | None:
+        """What models have cost before the first event; None where nobody wrote down what they took."""
+        return None if self.info.cost is None else 0.0
 
 
 class Writer(Protocol):

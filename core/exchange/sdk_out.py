@@ -225,7 +225,7 @@ def _wanted(action: Action) -> tuple[JsonObject, str]:
         case TaskTrackingAction(command=command, task_list=tasks) if _are_tasks(tasks):
             return {"kind": "TaskTrackerAction", "command": command, "task_list": _tasks(tasks)}, "task_tracker"
         case AgentFinishAction():
-            return {"kind": "FinishAction", "message": action.final_thought}, "finish"
+            return {"kind": "FinishAction", "message": action.final_thought or action.thought}, "finish"
         case AgentThinkAction(thought=text):
             return {"kind": "ThinkAction", "thought": text}, "think"
         case MCPAction(name=name, arguments=arguments):

@@ -16,7 +16,10 @@ from core.exchange.pages import Page
 from core.recordings import RecordedFrame
 
 WIDTH, HEIGHT = 120, 30
-"""The size of a sandbox's terminal unless somebody resizes it, which recordings do not tell."""
+"""The size of every terminal that Handloom records: the sandbox opens its shells in it, and nothing here asks for
+another one. A recording knows no size; who sets one by hand, with `stty` or with another client of the action server,
+has lines that break elsewhere.
+"""
 
 
 @dataclass(frozen=True, slots=True)

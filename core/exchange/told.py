@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -85,29 +86,27 @@ def entry(envelope: Envelope) -> Entry:
     return Entry("quiet", type(event).__name__, _rest(event))
 
 
+_TITLES: Mapping[type[Action], str] = {
+    IPythonRunCellAction: "Python",
+    FileReadAction: "Read {0.path}",
+    FileWriteAction: "Write {0.path}",
+    BrowseURLAction: "Open {0.url}",
+    BrowseInteractiveAction: "Browser",
+    MCPAction: "Tool {0.name}",
+    AgentDelegateAction: "Delegate to {0.agent}",
+}
+
+
 def _title(action: Action) -> str:
     match action:
         case CmdRunAction(command=command, is_input=True):
             return f"Typed {command}"
         case CmdRunAction(command=command):
             return f"$ {command}"
-        case IPythonRunCellAction():
-            return "Python"
-        case FileReadAction(path=path):
-            return f"Read {path}"
-        case FileWriteAction(path=path):
-            return f"Write {path}"
         case FileEditAction(path=path):
             return f"{action.command.replace('_', ' ').capitalize() or 'Edit'} {path}"
-        case BrowseURLAction(url=url):
-            return f"Open {url}"
-        case BrowseInteractiveAction():
-            return "Browser"
-        case MCPAction(name=name):
-            return f"Tool {name}"
-        case AgentDelegateAction(agent=agent):
-            return f"Delegate to {agent}"
-    return action.message or action.kind
+    words = _TITLES.get(type(action))
+    return words.format(action) if words else action.message or action.kind
 
 
 def _code(action: Action) -> tuple[str, str]:

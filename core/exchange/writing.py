@@ -42,7 +42,8 @@ async def export(
         raise UsageError(f"There is no format {format}. There are: {', '.join(FORMATS)}.")
     info = await found(reader, conversation_id)
     if cleaner is not None:
-        info = replace(info, title=cleaner.text(info.title), workspace=cleaner.text(info.workspace))
+        title, workspace = cleaner.text(info.title), cleaner.text(info.workspace)
+        info = replace(info, title=title, workspace=workspace, first_line="")  # it may end within a secret
     make = cast("type[Writer]", (await in_thread(import_module, wanted.module)).Writer)
     async with _opened(destination) as out:
         scratch = ExitStack()

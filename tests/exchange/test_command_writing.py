@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.events import AgentFinishAction, MessageAction
-from tests.exchange.conversations import AGENT, BEGAN_AT, USER, home_with
+from tests.exchange.conversations import AGENT, BEGAN_AT, ORDINARY, USER, home_with
 from tests.exchange.test_findings_out import SECRET
 from tests.program import HANDLOOM, Handloom
 
@@ -97,6 +97,14 @@ def test_at_a_terminal_it_asks(answer: str, status: int, leaky: Handloom, tmp_pa
         assert (SECRET in file.read_text()) == (answer == "y")
     else:
         assert "Nothing was written." in said
+
+
+async def test_pictures_that_nobody_looked_into_are_told(tmp_path: Path) -> None:
+    async with home_with(tmp_path, ORDINARY):
+        handloom = Handloom(tmp_path)
+    done = handloom("export", "c", "--format", "html")
+    assert (done.status, done.err) == (0, "Pictures that leave and were not searched for secrets: 1.\n")
+    assert handloom("export", "c").err == ""  # a trajectory has no screenshots
 
 
 def test_values_of_the_environment_are_looked_for(tmp_path: Path, quiet: Handloom) -> None:

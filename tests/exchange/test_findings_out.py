@@ -184,6 +184,18 @@ async def test_what_was_found_is_told_once_and_not_given_away(tmp_path: Path) ->
     assert "(40 characters)" in told
 
 
+@pytest.mark.parametrize(
+    ("format", "count"),
+    [("archive", 3), ("trajectory", 2), ("html", 3), ("markdown", 3), ("openhands-sdk", 3), ("asciicast", 0)],
+)
+async def test_pictures_that_leave_unsearched_are_counted_once_each(format: str, count: int, tmp_path: Path) -> None:
+    said = MessageAction(
+        content=f"see {picture('red')}, {picture('red')}", image_urls=[picture("red"), picture("blue")]
+    )
+    async with home_with(tmp_path, [*ORDINARY, (said, USER, None)]) as home:
+        assert len((await look_through(home, "c", NOTHING, FORMATS[format])).pictures) == count
+
+
 @pytest.mark.parametrize("format", FORMATS)
 async def test_masked_nothing_of_it_leaves(format: str, tmp_path: Path) -> None:
     out = io.BytesIO()

@@ -95,6 +95,21 @@ async def test_secrets_are_shown_before_anything_is_written(
             assert (SECRET in file.read_text()) != masked
 
 
+@pytest.mark.parametrize("has_secrets", [False, True])
+async def test_pictures_that_nobody_looked_into_are_told(has_secrets: bool, tmp_path: Path) -> None:
+    file, told = tmp_path / "work.md", f"were not searched for secrets: {2 if has_secrets else 1}."
+    events = [*ORDINARY, *leaking()] if has_secrets else ORDINARY
+    async with home_with(tmp_path, events) as home, running(manager=manager_of(home)) as it:
+        await to_file(it, file)
+        if has_secrets:
+            await until(it.pilot, lambda: isinstance(it.app.screen, FindingsScreen))
+            await until(it.pilot, lambda: told in it.screen_text())
+            await it.press("m")
+        await until(it.pilot, lambda: it.shows_the_workspace and told in it.screen_text())
+        assert file.exists()
+        await it.settle()
+
+
 def test_a_name_is_suggested_that_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "work").mkdir()

@@ -34,10 +34,12 @@ from core.events.frames import TerminalOutput
 from core.exchange import pages
 from core.exchange.formats import FORMATS
 from core.exchange.markdown import code_span, fenced, quoted
+from core.exchange.terminal import HEIGHT, WIDTH
 from core.exchange.writing import export
 from core.reader import EventReader
 from core.recordings import RecordedFrame
 from core.store import EventStore
+from runtime.server.terminal import COLUMNS, ROWS
 from tests.exchange.conversations import (
     BEGAN_AT,
     HOSTILE,
@@ -49,6 +51,8 @@ from tests.exchange.conversations import (
     recorded,
 )
 from tui import command_line
+
+TOP = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -258,6 +262,12 @@ class TestAsciicast:
         assert len(lines) == 2
         assert "Not all of the terminal was recorded" in said[0]
 
+    def test_every_terminal_has_the_size_that_a_cast_says(self) -> None:
+        assert (COLUMNS, ROWS) == (WIDTH, HEIGHT)
+        sources = [path for package in ("core", "runtime", "tui") for path in (TOP / package).rglob("*.py")]
+        told = [path.name for path in sources if "/terminal/resize" in path.read_text("utf-8")]
+        assert told == ["terminal_routes.py"], "who asks for another size has to tell it to the recording"
+
     async def test_time_never_goes_back(self, tmp_path: Path) -> None:
         recording = (recorded(0, 5, b"a"), recorded(0, 2, b"b"), recorded(0, 6, b"c"))
         events = [(CmdRunAction(command="x"), EventSource.AGENT, None)]
@@ -280,6 +290,15 @@ class TestMarkdown:
         ):
             assert part in text, part
         assert "You are an agent" not in text
+
+    @pytest.mark.parametrize("format", ["markdown", "html"])
+    async def test_what_nobody_wrote_down_is_not_told(self, format: str, tmp_path: Path) -> None:
+        said = [(MessageAction(content="Count the <files>"), EventSource.USER, None)]
+        async with home_with(tmp_path, said, title="") as home:
+            text = await text_of(home, format)
+        assert ("# Count the \\<files\\>" if format == "markdown" else "<h1>Count the &lt;files&gt;</h1>") in text
+        assert "cost unknown" in text
+        assert "$0.00" not in text
 
     async def test_hostile_text_is_only_ever_text(self, tmp_path: Path) -> None:
         async with home_with(tmp_path, HOSTILE, title=HOSTILE_TITLE) as home:
