@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from core import listing, packing, schema
 from core.blobs import Blob, BlobRef
@@ -27,7 +27,7 @@ from core.events import Envelope, EventSource, envelope_from_dict
 from core.index import ROW_SHIFT, Hit, Query, row_of, text_of
 from core.listing import ConversationFilter, ConversationInfo
 from core.locks import FileLock
-from core.recordings import RecordedFrame, RecordedRow, frames_of
+from core.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, frames_of, head_of
 from core.schema import LANDMARKS
 from core.shelf import Shelf
 from core.sqlite import can_be_shared, connect, remedy, sqlite3, version
@@ -56,6 +56,18 @@ class Timeline:
     """Seconds since 1970, UTC, to the millisecond. Clocks jump: they may go back."""
     turns: array[int]
     """The ids of the user's messages."""
+
+
+Spot: TypeAlias = tuple[int, int]
+"""A stored row of a recording: the event that was the newest then, and its number behind that."""
+
+
+class RecordedPage(NamedTuple):
+    """A piece of a recording."""
+
+    frames: list[RecordedFrame]
+    end: Spot | None
+    """The last row that was read; None where no more follows."""
 
 
 class EventReader:
@@ -309,20 +321,65 @@ class EventReader:
             array("q", (row[0] for row in turns)),
         )
 
+    async def answers(self, conversation_id: str) -> list[tuple[int, int]]:
+        """How often models had answered: an event's id, and how many answers came with it; in order.
+
+        Those of delegates come with their result. Costs a look at every event's kind.
+        """
+        rows = await self._fetch(_ANSWERS, (await self._key(conversation_id),))
+        return [(row[0], row[1]) for row in rows if isinstance(row[1], int) and 0 < row[1] <= _MOST_ANSWERS]
+
     async def recorded(
-        self, conversation_id: str, *, after: int = -1, before: int | None = None
-    ) -> list[RecordedFrame]:
-        """What the terminal printed after the events with `after` <= id < `before`, in order. May be large."""
+        self, conversation_id: str, *, after: int = -1, before: int | None = None, beyond: Spot | None = None
+    ) -> RecordedPage:
+        """The next of what the terminal printed after the events with `after` <= id < `before`, in order.
+
+        It begins behind the row `beyond`, where that is given. No more than RECORDED_BYTES and one row are read.
+        """
+        page, size = RecordedPage([], None), 0
         rows = await self._fetch(
-            'SELECT "after", at, frames FROM recordings WHERE conversation = ? AND "after" >= ? AND "after" < ?'
-            ' ORDER BY "after", number',
-            (await self._key(conversation_id), after, 2**62 if before is None else before),
+            'SELECT "after", number, at, frames FROM recordings'
+            ' WHERE conversation = ? AND ("after", number) > (?, ?) AND "after" < ? ORDER BY "after", number LIMIT ?',
+            (await self._key(conversation_id), *(beyond or (after, -1)), _UNTIL_END if before is None else before,
+             _RECORDED_ROWS),
+        )  # fmt: skip
+        for event_id, number, at, data in rows:
+            if size >= RECORDED_BYTES:
+                return page
+            for frame in frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data)):
+                page.frames.append(frame)
+                size += len(frame.frame.data) + _FRAME_BYTES
+            page = page._replace(end=(event_id, number))
+        return page if len(rows) == _RECORDED_ROWS else page._replace(end=None)
+
+    async def recorded_tail(
+        self, conversation_id: str, *, after: int, before: int, least_bytes: int
+    ) -> list[RecordedFrame]:
+        """The end of what the terminal printed after the events with `after` <= id < `before`, in order.
+
+        It has the last `least_bytes` and a little more; what was printed before them is there as frames without bytes,
+        one for each row that is stored.
+        """
+        key, upto = await self._key(conversation_id), (before, -1)
+        tail: list[RecordedFrame] = []
+        size = 0
+        where = 'conversation = ? AND "after" >= ? AND ("after", number) < (?, ?) ORDER BY "after"'
+        while size < least_bytes:
+            rows = await self._fetch(
+                f'SELECT "after", number, at, frames FROM recordings WHERE {where} DESC, number DESC LIMIT 1',  # noqa: S608
+                (key, after, *upto),
+            )
+            if not rows:
+                return tail
+            ((event_id, number, at, data),) = rows
+            upto = event_id, number
+            tail[:0] = (frames := list(frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data))))
+            size += sum(len(each.frame.data) for each in frames) + 1  # rows without bytes come to an end, too
+        heads = await self._fetch(
+            f'SELECT "after", at, substr(frames, 1, {HEAD_BYTES}) FROM recordings WHERE {where}, number',  # noqa: S608
+            (key, after, *upto),
         )
-        return [
-            frame
-            for number, at, frames in rows
-            for frame in frames_of(RecordedRow(number, datetime.fromisoformat(at), frames))
-        ]
+        return [head_of(RecordedRow(row[0], datetime.fromisoformat(row[1]), row[2])) for row in heads] + tail
 
     async def _key(self, conversation_id: str) -> int:
         """The number of a conversation in the tables; -1 where there is none."""
@@ -380,8 +437,28 @@ class EventReader:
         return int(count)
 
 
+RECORDED_BYTES = 512 * 1024
+"""Of a recording that are read at once: some milliseconds, and far more than one frame of a screen shows."""
+_RECORDED_ROWS = 32
+_FRAME_BYTES = 256
+"""What a frame takes beside its bytes: a command that prints single letters costs more by their number."""
+_UNTIL_END = 2**62
+
 _BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {packing.BODY}(e.body) ELSE e.body END"
 """An event's JSON in a statement."""
+
+_ANSWERS = (
+    "SELECT min(e.id) AS first, 1 FROM events e WHERE e.conversation = ?1 AND e.source = 'agent'"
+    " AND e.cause IS NOT NULL AND e.kind <> 'action:condensation'"
+    " AND (e.kind LIKE 'action:%' OR e.kind = 'observation:error' AND NOT EXISTS (SELECT 1 FROM events c"
+    "  WHERE c.conversation = ?1 AND c.id = e.cause AND c.kind LIKE 'action:%' AND c.kind <> 'action:message'))"
+    " GROUP BY e.cause UNION ALL"
+    " SELECT e.id, json_extract(_BODY, '$.extras.outputs.iterations') FROM events e"
+    " WHERE e.conversation = ?1 AND e.kind = 'observation:delegate' AND e.cause IS NOT NULL ORDER BY first"
+).replace("_BODY", _BODY)
+"""What counts as an iteration of the agent: as the controller counts them, but for answers that came too late."""
+_MOST_ANSWERS = 1_000_000
+"""Of one delegate; what a file says beyond that is nonsense."""
 
 _SAID_WITHIN = 200_000
 """Events among which `said` looks: about 100 ms of reading, and more than most homes ever have."""

@@ -29,11 +29,11 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.undone import undone_spans
 from core.ports import Checkpoints
 from core.reader import EventFilter
 from core.stream import EventStream
 from core.turns import ENDS
+from core.undone import undone_spans
 
 NO_CHECKPOINTS = (
     "The files cannot be brought back: checkpoints are switched off, or the work is on another machine. "

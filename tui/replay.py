@@ -92,7 +92,7 @@ class ReplayTab(Tab):
 
     @property
     def facts(self) -> Facts:
-        """State, model and cost as they were."""
+        """State, model, cost and answers as they were; what the agent was allowed is not in a log."""
         state = self._state.event if self._state is not None else None
         mark, words = Mark.IDLE, _("starting")
         if isinstance(state, AgentStateChangedObservation):
@@ -108,6 +108,8 @@ class ReplayTab(Tab):
             tokens_in=usage.prompt_tokens,
             tokens_out=usage.completion_tokens,
             cost=spent.accumulated_cost,
+            iteration=self.signs.answered(self.player.position.event),
+            max_iterations=None,
             workspace=sanitize_line(self.info.workspace, 300),
         )
 

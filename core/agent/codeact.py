@@ -17,10 +17,10 @@ from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
 from core.memory.texts import last_observation_text
-from core.undone import without_undone
 from core.memory.view import View, condense_window
 from core.plugins import PluginRequirement, load
 from core.ports import LLM, FrameSink, LLMRequest
+from core.undone import without_undone
 
 _PROMPT = resources.files("core.agent").joinpath("prompts/codeact.md").read_text(encoding="utf-8").strip()
 """Read with the module, so that no step waits for the disk."""
