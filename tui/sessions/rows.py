@@ -15,6 +15,7 @@ from textual.content import Content
 
 from core.index import Hit
 from core.listing import ConversationInfo
+from core.llm.absent import AGAIN
 from tui.i18n import _
 from tui.marks import Mark, mark_of
 from tui.screens.finder import elided
@@ -30,6 +31,8 @@ _LEFT = 6
 _SAID_FROM = 14
 """Cells below which the first line is not worth its place."""
 _KIND = 14
+_TITLE_ENDS = (" (fork)", f" · {AGAIN}", "…")
+"""What is put behind a title that comes from another one, or is cut."""
 _FOLDER_CELLS, _MODEL_CELLS = 18, 13
 
 
@@ -67,11 +70,11 @@ def entry_lines(entry: Entry, width: int, now: datetime, standing: Standing, cho
         " " * max(0, width - used),
         (right, "$text-secondary"),
     )
-    return first, _facts_line(info, width, _LEFT + cell_len(indent))
+    return first, _facts_line(info, width, _LEFT + cell_len(indent), mark)
 
 
-def _facts_line(info: ConversationInfo, width: int, left: int) -> Content:
-    """The first line and the facts of a conversation, as many as there is room for."""
+def _facts_line(info: ConversationInfo, width: int, left: int, mark: Mark) -> Content:
+    """The first line or the state, and the facts of a conversation, as many as there is room for."""
     folder_cells, model_cells = (_FOLDER_CELLS, _MODEL_CELLS) if width >= 84 else (14, 12)
     origin = ORIGINS.get(info.origin, info.origin) if info.origin else ""
     facts = [
@@ -85,7 +88,7 @@ def _facts_line(info: ConversationInfo, width: int, left: int) -> Content:
         del facts[-1]
     tail = "".join(" " + set_cell_size(fact, cells) for fact, cells in facts)
     room = width - left - cell_len(tail) - 1
-    said = sanitize_line(info.first_line if info.title else "", LONGEST)
+    said = _beyond_title(info) or mark.word
     said = f"[{sanitize_line(origin, 20)}] {said}" if origin else said
     said = elided(said, room) if room >= _SAID_FROM else ""
     gap = " " * max(1, width - left - cell_len(said) - cell_len(tail))
@@ -194,6 +197,19 @@ def bytes_of(size: int) -> str:
 
 def _title(info: ConversationInfo) -> str:
     return sanitize_line(info.title or info.first_line or _("Untitled"), LONGEST)
+
+
+def _beyond_title(info: ConversationInfo) -> str:
+    """What the first line says that the title does not; a title is often its beginning."""
+    if not info.title:
+        return ""
+    said, title = sanitize_line(info.first_line, LONGEST), _title(info)
+    for end in _TITLE_ENDS:
+        title = title.removesuffix(end)
+    if not said.startswith(title):
+        return said
+    more = said[len(title) :].strip()
+    return f"…{more}" if len(more) > 1 else ""
 
 
 def _place(path: str, cells: int) -> str:
