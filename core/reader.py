@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from core import listing, packing, schema
 from core.blobs import Blob, BlobRef
@@ -45,6 +45,20 @@ class EventFilter:
     """A text that the stored form contains; case is ignored for ASCII."""
     since: datetime | None = None
     until: datetime | None = None
+
+
+class Which(TypedDict, total=False):
+    """Which events are read; without any of it, all."""
+
+    after: int
+    """Ids above this one."""
+    before: int | None
+    """Ids below this one."""
+    limit: int | None
+    """The first so many of them."""
+    newest: bool
+    """The last so many instead."""
+    where: EventFilter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,20 +243,9 @@ class EventReader:
 
     # -- events ------------------------------------------------------------------------------------------------
 
-    async def read(
-        self,
-        conversation_id: str,
-        *,
-        after: int = -1,
-        before: int | None = None,
-        limit: int | None = None,
-        newest: bool = False,
-        where: EventFilter | None = None,
-    ) -> list[Envelope]:
-        """Events with `after` < id < `before`, in the order of ids; `newest` takes the last `limit` of them."""
-        bodies = await self.read_json(
-            conversation_id, after=after, before=before, limit=limit, newest=newest, where=where
-        )
+    async def read(self, conversation_id: str, **which: Unpack[Which]) -> list[Envelope]:
+        """Events of a conversation, all of them or those `which` are wanted, in the order of ids."""
+        bodies = await self.read_json(conversation_id, **which)
         return [envelope_from_dict(json.loads(body), conversation_id) for body in bodies]
 
     async def blob(self, conversation_id: str, ref: BlobRef) -> Blob | None:
@@ -264,20 +267,12 @@ class EventReader:
         )
         return next(((int(event), str(state)) for event, state in rows), None)
 
-    async def read_json(
-        self,
-        conversation_id: str,
-        *,
-        after: int = -1,
-        before: int | None = None,
-        limit: int | None = None,
-        newest: bool = False,
-        where: EventFilter | None = None,
-    ) -> list[str]:
+    async def read_json(self, conversation_id: str, **which: Unpack[Which]) -> list[str]:
         """As `read`, in the stored form: one JSON text an event."""
+        before, limit, newest = which.get("before"), which.get("limit"), which.get("newest", False)
         clauses = ["e.conversation = (SELECT key FROM conversations WHERE id = ?)", "e.id > ?", "e.id < ?"]
-        values: list[Any] = [conversation_id, after, 2**62 if before is None else before]
-        if where is not None:
+        values: list[Any] = [conversation_id, which.get("after", -1), _UNTIL_END if before is None else before]
+        if (where := which.get("where")) is not None:
             _add_filter(where, clauses, values)
         values.append(-1 if limit is None else limit)
         order = "DESC" if newest else "ASC"
