@@ -436,19 +436,22 @@ class ConversationManager:
         else:
             await self.store.rename(conversation_id, title)
 
-    async def delete(self, conversation_id: str) -> None:
+    async def delete(self, conversation_id: str, *, later: bool = False) -> None:
         """Remove a conversation and its delegates for good, with all that is kept of them; open ones are closed first.
+
+        Where `later`, what is out of reach for now, such as a container, goes as soon as it is not.
 
         The database comes last: whatever ends this in between leaves a conversation that can be deleted again. Raises
         UsageError for an unknown one or where an agent works in it, StoreBusyError where another process has it open,
-        and HandloomError where something could not be removed; then the conversation is still there.
+        OutOfReachError where `later` would help, and HandloomError where something could not be removed; then the
+        conversation is still there.
         """
         infos = await deletion.with_delegates(self.store, conversation_id)
         if any(id in self._sessions and not self._sessions[id].rests for id in (info.id for info in infos)):
             raise UsageError("The agent is still working in it. Stop it first, then delete it.")
         for info in infos:
             await self.close(info.id)
-        await deletion.delete(self.store, infos, self._forget)
+        await deletion.delete(self.store, infos, self._forget, later=later)
 
     def _turn_of(self, conversation_id: str) -> asyncio.Lock:
         """Held while a conversation is opened or closed: two who want the same get one start."""

@@ -142,7 +142,7 @@ class SessionManager(_App):
             if tab.id == conversation_id:
                 self.wake(tab)
 
-    async def _delete_stored(self, conversation_id: str) -> None:
+    async def _delete_stored(self, conversation_id: str, later: bool) -> None:
         from core.errors import UsageError
 
         assert self.manager is not None
@@ -152,4 +152,4 @@ class SessionManager(_App):
             raise UsageError(_("The agent is still working in it. Stop it first, then delete it."))
         for tab in tabs:
             await self.drop_tab(tab)
-        await self.manager.delete(conversation_id)
+        await self.manager.delete(conversation_id, later=later)

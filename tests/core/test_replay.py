@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -342,7 +343,7 @@ async def test_errors_and_questions_are_marked_by_the_log_itself(tmp_path: Path)
 
 
 async def test_answers_are_counted_as_the_controller_counted_them(tmp_path: Path) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"text": "Two at once.", "tool_calls": [bash("echo one"), bash("exit 3")]},
         {"tool_calls": [bash("x")], "fault": "malformed_arguments"},
         {"text": "What now?"},
