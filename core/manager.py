@@ -36,7 +36,7 @@ from core.errors import ConfigurationError, ModelError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
-from core.listing import FORK, ConversationFilter, ConversationInfo, NewConversation
+from core.listing import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel, models_of
 from core.llm.hosted import HostedLLM, ModelHost
@@ -321,7 +321,7 @@ class ConversationManager:
         """
         workspace = await asyncio.to_thread(_folder, workspace)
         async with self._place(uuid.uuid4().hex) as id:
-            title = f"{source.title} · {AGAIN}" if source.title else ""
+            title = f"{source.title}{RUN_AGAIN}" if source.title else ""
             new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
             lease = await self.store.acquire(await self.store.adopt(new, []))
             return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))

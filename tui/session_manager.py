@@ -113,7 +113,7 @@ class SessionManager(_App):
 
         assert self.manager is not None
         elsewhere = await self.manager.open_elsewhere([info.id for info in infos])
-        tabs = {tab.id: tab for tab in self.open_tabs}
+        tabs = {tab.id: tab for tab in self.open_tabs if not tab.is_replay}
         found: dict[str, Standing] = {}
         for info in infos:
             tab = tabs.get(info.id)

@@ -14,8 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from core.index import Hit
-from core.listing import ConversationInfo
-from core.llm.absent import AGAIN
+from core.listing import TITLE_ENDINGS, ConversationInfo
 from tui.i18n import _
 from tui.marks import Mark, mark_of
 from tui.screens.finder import elided
@@ -31,8 +30,6 @@ _LEFT = 6
 _SAID_FROM = 14
 """Cells below which the first line is not worth its place."""
 _KIND = 14
-_TITLE_ENDS = (" (fork)", f" · {AGAIN}", "…")
-"""What is put behind a title that comes from another one, or is cut."""
 _FOLDER_CELLS, _MODEL_CELLS = 18, 13
 
 
@@ -107,8 +104,10 @@ def hit_line(hit: Hit, width: int) -> Content:
     """A hit: which event, what kind, and what was found there, marked."""
     kind = sanitize_line(hit.kind.partition(":")[2] or hit.kind, _KIND)
     head = f"  {'#' + str(hit.event_id):>8} {set_cell_size(kind, _KIND)} "
-    parts: list[tuple[str, str]] = [(head, "$text-muted")]
-    left, at = width - cell_len(head), 0
+    left = width - cell_len(head)
+    at = _begin(hit, left)
+    parts: list[tuple[str, str]] = [(head, "$text-muted"), ("…" if at else "", "")]
+    left -= 1 if at else 0
     for start, end in [*hit.spans, (len(hit.text), len(hit.text))]:
         for text, style in ((hit.text[at:start], ""), (hit.text[start:end], "bold $text-warning on $warning-muted")):
             clean = elided(_one_line(text), left)
@@ -118,6 +117,13 @@ def hit_line(hit: Hit, width: int) -> Content:
         if left <= 1:
             break
     return Content.assemble(*parts)
+
+
+def _begin(hit: Hit, width: int) -> int:
+    """Where an excerpt begins, so that the first of what was found is seen in `width` cells."""
+    if not hit.spans or cell_len(_one_line(hit.text[: hit.spans[0][1]])) < width:
+        return 0
+    return max(0, hit.spans[0][0] - max(0, width // 3))
 
 
 def mark_at(info: ConversationInfo, standing: Standing) -> Mark:
@@ -204,8 +210,8 @@ def _beyond_title(info: ConversationInfo) -> str:
     if not info.title:
         return ""
     said, title = sanitize_line(info.first_line, LONGEST), _title(info)
-    for end in _TITLE_ENDS:
-        title = title.removesuffix(end)
+    for end in (*TITLE_ENDINGS, "…"):
+        title = title.removesuffix(end).rstrip()
     if not said.startswith(title):
         return said
     more = said[len(title) :].strip()

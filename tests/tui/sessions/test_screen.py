@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from core.errors import OutOfReachError, StoreBusyError
 from core.events import AgentState, AgentStateChangedObservation, Envelope, Event, EventSource, MessageAction
+from core.index import Hit
 from core.listing import ConversationInfo, NewConversation
 from core.store import EventStore
 from tui.marks import Mark
@@ -23,7 +24,7 @@ from tui.screens.session_finding import Place, Ways, Wish
 from tui.screens.session_rows import ChipBar, RowsView
 from tui.screens.sessions import SessionsScreen
 from tui.sessions.listing import Entry
-from tui.sessions.rows import CLOSED, Standing, entry_lines
+from tui.sessions.rows import CLOSED, Standing, entry_lines, hit_line
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -392,3 +393,14 @@ def test_the_second_line_says_what_the_title_does_not(title: str, said: str, tol
     second = entry_lines(Entry(info), 100, NOW, CLOSED, chosen=False)[1].plain
     assert second.strip().startswith(f"{told} ")
     assert second.index("/work") >= 40
+
+
+@pytest.mark.parametrize("width", [70, 100])
+def test_what_was_found_is_in_sight_however_far_into_its_excerpt_it_stands(width: int) -> None:
+    for before in (0, 20, 60, 100):
+        text = "x" * before + " found " + "y" * 60
+        hit = Hit("a", 7, NOW, "action:run", text, ((before + 1, before + 6),), 1)
+        line = hit_line(hit, width)
+        assert " found " in line.plain
+        assert line.plain.rstrip().endswith("…") or len(line.plain) <= width
+        assert line.cell_length <= width
