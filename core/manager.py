@@ -321,7 +321,7 @@ class ConversationManager:
         """
         workspace = await asyncio.to_thread(_folder, workspace)
         async with self._place(uuid.uuid4().hex) as id:
-            title = f"{source.title}{RUN_AGAIN}" if source.title else ""
+            title = f"{source.title.strip()}{RUN_AGAIN}" if source.title else ""
             new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
             lease = await self.store.acquire(await self.store.adopt(new, []))
             return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))

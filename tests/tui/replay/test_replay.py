@@ -248,3 +248,13 @@ def test_times_are_read_as_they_are_shown() -> None:
     assert [seconds_of(text) for text in ("0:07", "12:45", "1:02:03", "12", "", "a:b", ":", "1:2:3:4")] == [
         7, 765, 3723, None, None, None, None, None,
     ]  # fmt: skip
+
+
+async def test_what_is_hidden_never_has_the_keys(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        workspace = it.app.workspace
+        workspace.prompt.focus()  # as whoever began before the replay came to be shown
+        await settle(it)
+        assert it.app.focused is workspace.transport
+        assert await press(it, "home", "right") == 1
