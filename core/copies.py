@@ -65,15 +65,13 @@ class Copies:
 
     def _sweep(self) -> None:
         try:
-            names = os.listdir(self._folder)
+            for name in os.listdir(self._folder):
+                if (found := _NAME.fullmatch(name)) is not None and not self._mark.is_alive(found[1]):
+                    _remove(self._folder / name)
         except FileNotFoundError:
-            return
+            return  # there never was one
         except OSError as error:
             log.warning("copies that were left behind stay in %s: %s", self._folder, error)
-            return
-        for name in names:
-            if (found := _NAME.fullmatch(name)) is not None and not self._mark.is_alive(found[1]):
-                _remove(self._folder / name)
 
 
 def _remove(folder: Path) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
+from typing import Protocol
 
 from core.errors import StoreError, UsageError
 from core.forks import own_copy
@@ -18,14 +19,18 @@ from core.listing import ConversationFilter, ConversationInfo
 from core.marks import MarkBook
 from core.store import EventStore
 
-Forget = Callable[[ConversationInfo], Awaitable[None]]
-"""Removes what is kept of a conversation outside the database: checkpoints, its sandbox's folders, its container.
 
-What is gone already is no error. Raises HandloomError where something stays; then it can be called again.
-"""
+class Forget(Protocol):
+    """Removes what is kept of a conversation outside the database: checkpoints, sandbox folders, its container."""
+
+    async def __call__(self, info: ConversationInfo, *, later: bool) -> None:
+        """What is gone already is no error; where `later`, what is out of reach is noted down to go once it is not.
+
+        Raises HandloomError where something stays, OutOfReachError where `later` would help; it can be called again.
+        """
 
 
-async def forget_nothing(info: ConversationInfo) -> None:
+async def forget_nothing(info: ConversationInfo, *, later: bool) -> None:
     """Forgets for those who keep nothing outside."""
 
 
@@ -55,12 +60,12 @@ async def with_delegates(store: EventStore, conversation_id: str) -> Sequence[Co
     return [*reversed(await store.descendants(conversation_id)), *found]
 
 
-async def delete(store: EventStore, infos: Sequence[ConversationInfo], forget: Forget) -> None:
+async def delete(store: EventStore, infos: Sequence[ConversationInfo], forget: Forget, *, later: bool) -> None:
     """Delete what `with_delegates` named. Raises StoreBusyError where one is open, else what `forget` raises."""
     async with AsyncExitStack() as owned:
         for info in infos:
             owned.push_async_callback(store.release, await store.acquire(info.id))
         for info in infos:
-            await forget(info)
+            await forget(info, later=later)
             await _forget_own(store, info, {other.id for other in infos})
     await store.delete_conversation(infos[-1].id)

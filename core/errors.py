@@ -12,6 +12,7 @@
     ├── ModelError               the model or the way to it (its kinds below)
     ├── CheckpointError          git, the disk or the workspace: a checkpoint cannot be taken or restored
     └── RuntimeUnavailableError  the sandbox
+        └── OutOfReachError      what is kept of a sandbox, which can be removed once its engine answers
 
 What the agent's own programs do wrong is an observation, never an exception. Every message says what to do next.
 """
@@ -98,3 +99,7 @@ class CheckpointError(HandloomError):
 
 class RuntimeUnavailableError(HandloomError):
     """The sandbox cannot be started or reached."""
+
+
+class OutOfReachError(RuntimeUnavailableError):
+    """What is to be deleted of a sandbox is out of reach for now; it can be left, and goes once it is in reach."""

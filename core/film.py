@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from core.events import Action, Envelope, LLMMetrics
-from core.reader import EventFilter, EventReader
+from core.reader import EventFilter, EventReader, Spot
 from core.recordings import RecordedFrame
 from core.undone import undone_spans
 
@@ -25,6 +27,8 @@ LONGEST_GAP_S = 3600.0
 SPENT_BACK = 10
 """Pages that are looked through for what the conversation had cost."""
 PAGE = 100
+AHEAD = 200
+"""Events that are read ahead."""
 MOST_SIGNS = 1000
 """Of a kind, the newest: a line has no more cells."""
 
@@ -48,6 +52,13 @@ class Signs(NamedTuple):
     errors: tuple[int, ...] = ()
     questions: tuple[int, ...] = ()
     """Where the user was asked whether an action may be carried out."""
+    answers: Sequence[tuple[int, int]] = ()
+    """Events with which answers of models came, and how many had come by then."""
+
+    def answered(self, event_id: int) -> int:
+        """How many answers had come when this event had."""
+        number = bisect_right(self.answers, event_id, key=itemgetter(0))
+        return self.answers[number - 1][1] if number else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,15 @@ class Scene:
     """The last change of the agent's state."""
     spent: LLMMetrics | None
     """What the conversation had cost; None where nobody knows."""
+
+
+class Onward(NamedTuple):
+    """A piece of a film."""
+
+    items: Sequence[tuple[float, Item]]
+    """With their offsets."""
+    end: Spot | None
+    """Where what was printed after the last event of it goes on; None where it begins with the next event."""
 
 
 class Film:
@@ -93,11 +113,14 @@ class Film:
         """What the log itself marks. Costs a look at every event's kind, so it is asked for once and not waited for."""
         errors = EventFilter(kinds=frozenset({"observation:error"}))
         asked = EventFilter(kinds=STATES, query='"awaiting_user_confirmation"')
-        found = [
-            await self.reader.read(self.conversation_id, limit=MOST_SIGNS, newest=True, where=where)
-            for where in (errors, asked)
+        failed, questions = [
+            [event.id for event in await self.reader.read(self.conversation_id, limit=MOST_SIGNS, newest=True, where=w)]
+            for w in (errors, asked)
         ]
-        return Signs(*(tuple(envelope.id for envelope in events) for events in found))
+        told = await self.reader.answers(self.conversation_id)
+        sums = accumulate(count for _id, count in told)
+        answers = tuple((id, total) for (id, _count), total in zip(told, sums, strict=True))
+        return Signs(tuple(failed), tuple(questions), answers)
 
     async def search(self, words: str, limit: int) -> list[int]:
         """The events in which these words stand, in order, the newest `limit` of them."""
@@ -115,7 +138,7 @@ class Film:
         end = target + 1
         page = await self.reader.read(self.conversation_id, before=end, limit=PAGE, newest=True)
         first = page[0].id if page else 0
-        items = _trimmed(await self.between(first - 1, end, page), TERMINAL_BYTES)
+        items = await self._end_of(first - 1, end, page, TERMINAL_BYTES)
         earlier = await self._earlier(first, page)
         printed = await self._printed_before(first, TERMINAL_BYTES - _bytes(items), begun=_is_begun(items, first))
         return Scene(
@@ -159,7 +182,8 @@ class Film:
             if before <= 0 or (needed_bytes <= 0 and not (begun and number == 0)):
                 break
             after = max(-1, before - PAGE - 1)
-            page = _trimmed(await self.between(after, before), needed_bytes)
+            events = await self.reader.read(self.conversation_id, after=after, before=before)
+            page = await self._end_of(after, before, events, needed_bytes)
             printed = [(at, item) for at, item in page if not isinstance(item, Envelope) or _prints(item)]
             found[:0] = [item for _at, item in printed]
             needed_bytes -= _bytes(printed)
@@ -177,22 +201,46 @@ class Film:
             page = await self.reader.read(self.conversation_id, before=page[0].id, limit=PAGE, newest=True)
         return None
 
-    async def between(
-        self, after: int, before: int, events: Sequence[Envelope] | None = None
+    async def _end_of(
+        self, after: int, before: int, events: Sequence[Envelope], most_bytes: int
     ) -> list[tuple[float, Item]]:
-        """Events with `after` < id < `before` and the bytes that came before each of them, with their offsets."""
-        if events is None:
-            events = await self.reader.read(self.conversation_id, after=after, before=before)
-        frames = deque(await self.reader.recorded(self.conversation_id, after=after, before=before))
+        """These events, of `after` < id < `before`, and the last bytes that came before each of them."""
+        frames = await self.reader.recorded_tail(
+            self.conversation_id, after=after, before=self._frames_end(before), least_bytes=max(1, most_bytes)
+        )
+        return _trimmed(self._merged(events, frames), most_bytes)
+
+    async def onward(self, after: int, beyond: Spot | None) -> Onward:
+        """What comes next behind an event, and behind the row `beyond` of what was printed after it.
+
+        So many events at most, and so many of their bytes as are read at once.
+        """
+        before = min(after + 1 + AHEAD, self.count)
+        printed = await self.reader.recorded(
+            self.conversation_id, after=after, before=self._frames_end(before), beyond=beyond
+        )
+        if printed.end is not None:
+            before = printed.end[0] + 1
+        events = await self.reader.read(self.conversation_id, after=after, before=before) if before > after + 1 else []
+        return Onward(self._merged(events, printed.frames), printed.end)
+
+    def _frames_end(self, before: int) -> int:
+        """The event at which bytes end that belong to those before an event.
+
+        What came after the last one of all is among them; else it comes before the next one.
+        """
+        return before if before >= self.count else before - 1
+
+    def _merged(self, events: Sequence[Envelope], frames: Sequence[RecordedFrame]) -> list[tuple[float, Item]]:
+        """Events and the bytes that came before and after them, in their order, with their offsets."""
+        left = deque(frames)
         items: list[tuple[float, Item]] = []
         for envelope in events:
-            while frames and frames[0].after < envelope.id:
-                frame = frames.popleft()
+            while left and left[0].after < envelope.id:
+                frame = left.popleft()
                 items.append((self._offset_of(frame), frame))
             items.append((self.offsets[envelope.id], envelope))
-        if before >= self.count:  # what came after the last event; else it comes before the next one
-            items += [(self._offset_of(frame), frame) for frame in frames]
-        return items
+        return [*items, *((self._offset_of(frame), frame) for frame in left)]
 
     def _offset_of(self, frame: RecordedFrame) -> float:
         """When bytes came: between their event and the next one, whatever their clock says."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core.errors import CheckpointError, UsageError
 from core.events import CheckpointObservation, ConsentAction, EventSource, RecallObservation, RecallType
-from core.listing import IMPORT, ConversationInfo
+from core.listing import FORKED, IMPORT, ConversationInfo
 from core.ports import Checkpoints
 from core.reader import EventFilter, EventReader
 from core.repository import Repository, folder_of
@@ -33,7 +33,7 @@ _CONSENT = EventFilter(kinds=frozenset({"action:consent"}))
 
 def fork_title(title: str) -> str:
     """What a fork is called."""
-    return f"{title.removesuffix(' (fork)') or 'Untitled'} (fork)"
+    return f"{title.removesuffix(FORKED).strip() or 'Untitled'}{FORKED}"
 
 
 async def unpacked(

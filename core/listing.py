@@ -14,6 +14,8 @@ IMPORT = "import"
 """The origin of a conversation that came from a file."""
 FORK = "fork"
 """The origin of one that begins as another one was."""
+FORKED, RUN_AGAIN = TITLE_ENDINGS = (" (fork)", " · again")
+"""Behind the title of a conversation that comes from another one."""
 
 
 @dataclass(frozen=True, slots=True)

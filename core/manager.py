@@ -40,7 +40,7 @@ from core.errors import ConfigurationError, ConsentError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource, SystemMessageAction
 from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
-from core.listing import FORK, IMPORT, ConversationFilter, ConversationInfo, NewConversation
+from core.listing import FORK, IMPORT, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel
 from core.llm.models import LLMRegistry, model_for, model_of_agent
@@ -342,7 +342,7 @@ class ConversationManager:
         """
         workspace = await asyncio.to_thread(_folder, workspace)
         async with self._place(uuid.uuid4().hex) as id:
-            title = f"{source.title} · {AGAIN}" if source.title else ""
+            title = f"{source.title.strip()}{RUN_AGAIN}" if source.title else ""
             new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
             lease = await self.store.acquire(await self.store.adopt(new, []))
             return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))
@@ -493,19 +493,22 @@ class ConversationManager:
         else:
             await self.store.rename(conversation_id, title)
 
-    async def delete(self, conversation_id: str) -> None:
+    async def delete(self, conversation_id: str, *, later: bool = False) -> None:
         """Remove a conversation and its delegates for good, with all that is kept of them; open ones are closed first.
+
+        Where `later`, what is out of reach for now, such as a container, goes as soon as it is not.
 
         The database comes last: whatever ends this in between leaves a conversation that can be deleted again. Raises
         UsageError for an unknown one or where an agent works in it, StoreBusyError where another process has it open,
-        and HandloomError where something could not be removed; then the conversation is still there.
+        OutOfReachError where `later` would help, and HandloomError where something could not be removed; then the
+        conversation is still there.
         """
         infos = await deletion.with_delegates(self.store, conversation_id)
         if any(id in self._sessions and not self._sessions[id].rests for id in (info.id for info in infos)):
             raise UsageError("The agent is still working in it. Stop it first, then delete it.")
         for info in infos:
             await self.close(info.id)
-        await deletion.delete(self.store, infos, self._forget)
+        await deletion.delete(self.store, infos, self._forget, later=later)
 
     def _turn_of(self, conversation_id: str) -> asyncio.Lock:
         """Held while a conversation is opened or closed: two who want the same get one start."""

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from core import listing, packing, schema
 from core.blobs import Blob, BlobRef
@@ -27,7 +27,7 @@ from core.events import Envelope, EventSource, envelope_from_dict
 from core.index import ROW_SHIFT, Hit, Query, row_of, text_of
 from core.listing import ConversationFilter, ConversationInfo
 from core.locks import FileLock
-from core.recordings import RecordedFrame, RecordedRow, frames_of
+from core.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, frames_of, head_of
 from core.schema import LANDMARKS
 from core.shelf import Shelf
 from core.sqlite import can_be_shared, connect, remedy, sqlite3, version
@@ -47,6 +47,20 @@ class EventFilter:
     until: datetime | None = None
 
 
+class Which(TypedDict, total=False):
+    """Which events are read; without any of it, all."""
+
+    after: int
+    """Ids above this one."""
+    before: int | None
+    """Ids below this one."""
+    limit: int | None
+    """The first so many of them."""
+    newest: bool
+    """The last so many instead."""
+    where: EventFilter | None
+
+
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """When the events of a conversation were written."""
@@ -55,6 +69,18 @@ class Timeline:
     """Of each, in the order of ids: seconds since 1970, UTC, to the millisecond. Clocks jump: they may go back."""
     turns: array[int]
     """The ids of the user's messages."""
+
+
+Spot: TypeAlias = tuple[int, int]
+"""A stored row of a recording: the event that was the newest then, and its number behind that."""
+
+
+class RecordedPage(NamedTuple):
+    """A piece of a recording."""
+
+    frames: list[RecordedFrame]
+    end: Spot | None
+    """The last row that was read; None where no more follows."""
 
 
 class EventReader:
@@ -216,20 +242,9 @@ class EventReader:
 
     # -- events ------------------------------------------------------------------------------------------------
 
-    async def read(
-        self,
-        conversation_id: str,
-        *,
-        after: int = -1,
-        before: int | None = None,
-        limit: int | None = None,
-        newest: bool = False,
-        where: EventFilter | None = None,
-    ) -> list[Envelope]:
-        """Events with `after` < id < `before`, in the order of ids; `newest` takes the last `limit` of them."""
-        bodies = await self.read_json(
-            conversation_id, after=after, before=before, limit=limit, newest=newest, where=where
-        )
+    async def read(self, conversation_id: str, **which: Unpack[Which]) -> list[Envelope]:
+        """Events of a conversation, all of them or those `which` are wanted, in the order of ids."""
+        bodies = await self.read_json(conversation_id, **which)
         return [envelope_from_dict(json.loads(body), conversation_id) for body in bodies]
 
     async def blob(self, conversation_id: str, ref: BlobRef) -> Blob | None:
@@ -251,20 +266,12 @@ class EventReader:
         )
         return next(((int(event), str(state)) for event, state in rows), None)
 
-    async def read_json(
-        self,
-        conversation_id: str,
-        *,
-        after: int = -1,
-        before: int | None = None,
-        limit: int | None = None,
-        newest: bool = False,
-        where: EventFilter | None = None,
-    ) -> list[str]:
+    async def read_json(self, conversation_id: str, **which: Unpack[Which]) -> list[str]:
         """As `read`, in the stored form: one JSON text an event."""
+        before, limit, newest = which.get("before"), which.get("limit"), which.get("newest", False)
         clauses = ["e.conversation = (SELECT key FROM conversations WHERE id = ?)", "e.id > ?", "e.id < ?"]
-        values: list[Any] = [conversation_id, after, 2**62 if before is None else before]
-        if where is not None:
+        values: list[Any] = [conversation_id, which.get("after", -1), _UNTIL_END if before is None else before]
+        if (where := which.get("where")) is not None:
             _add_filter(where, clauses, values)
         values.append(-1 if limit is None else limit)
         order = "DESC" if newest else "ASC"
@@ -307,20 +314,65 @@ class EventReader:
         seconds = await asyncio.to_thread(lambda: array("d", map(float, times.split(",") if times else ())))
         return Timeline(seconds, array("q", (row[0] for row in turns)))
 
+    async def answers(self, conversation_id: str) -> list[tuple[int, int]]:
+        """How often models had answered: an event's id, and how many answers came with it; in order.
+
+        Those of delegates come with their result. Costs a look at every event's kind.
+        """
+        rows = await self._fetch(_ANSWERS, (await self._key(conversation_id),))
+        return [(row[0], row[1]) for row in rows if isinstance(row[1], int) and 0 < row[1] <= _MOST_ANSWERS]
+
     async def recorded(
-        self, conversation_id: str, *, after: int = -1, before: int | None = None
-    ) -> list[RecordedFrame]:
-        """What the terminal printed after the events with `after` <= id < `before`, in order. May be large."""
+        self, conversation_id: str, *, after: int = -1, before: int | None = None, beyond: Spot | None = None
+    ) -> RecordedPage:
+        """The next of what the terminal printed after the events with `after` <= id < `before`, in order.
+
+        It begins behind the row `beyond`, where that is given. No more than RECORDED_BYTES and one row are read.
+        """
+        page, size = RecordedPage([], None), 0
         rows = await self._fetch(
-            'SELECT "after", at, frames FROM recordings WHERE conversation = ? AND "after" >= ? AND "after" < ?'
-            ' ORDER BY "after", number',
-            (await self._key(conversation_id), after, 2**62 if before is None else before),
+            'SELECT "after", number, at, frames FROM recordings'
+            ' WHERE conversation = ? AND ("after", number) > (?, ?) AND "after" < ? ORDER BY "after", number LIMIT ?',
+            (await self._key(conversation_id), *(beyond or (after, -1)), _UNTIL_END if before is None else before,
+             _RECORDED_ROWS),
+        )  # fmt: skip
+        for event_id, number, at, data in rows:
+            if size >= RECORDED_BYTES:
+                return page
+            for frame in frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data)):
+                page.frames.append(frame)
+                size += len(frame.frame.data) + _FRAME_BYTES
+            page = page._replace(end=(event_id, number))
+        return page if len(rows) == _RECORDED_ROWS else page._replace(end=None)
+
+    async def recorded_tail(
+        self, conversation_id: str, *, after: int, before: int, least_bytes: int
+    ) -> list[RecordedFrame]:
+        """The end of what the terminal printed after the events with `after` <= id < `before`, in order.
+
+        It has the last `least_bytes` and a little more; what was printed before them is there as frames without bytes,
+        one for each row that is stored.
+        """
+        key, upto = await self._key(conversation_id), (before, -1)
+        tail: list[RecordedFrame] = []
+        size = 0
+        where = 'conversation = ? AND "after" >= ? AND ("after", number) < (?, ?) ORDER BY "after"'
+        while size < least_bytes:
+            rows = await self._fetch(
+                f'SELECT "after", number, at, frames FROM recordings WHERE {where} DESC, number DESC LIMIT 1',  # noqa: S608
+                (key, after, *upto),
+            )
+            if not rows:
+                return tail
+            ((event_id, number, at, data),) = rows
+            upto = event_id, number
+            tail[:0] = (frames := list(frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data))))
+            size += sum(len(each.frame.data) for each in frames) + 1  # rows without bytes come to an end, too
+        heads = await self._fetch(
+            f'SELECT "after", at, substr(frames, 1, {HEAD_BYTES}) FROM recordings WHERE {where}, number',  # noqa: S608
+            (key, after, *upto),
         )
-        return [
-            frame
-            for number, at, frames in rows
-            for frame in frames_of(RecordedRow(number, datetime.fromisoformat(at), frames))
-        ]
+        return [head_of(RecordedRow(row[0], datetime.fromisoformat(row[1]), row[2])) for row in heads] + tail
 
     async def _key(self, conversation_id: str) -> int:
         """The number of a conversation in the tables; -1 where there is none."""
@@ -378,8 +430,28 @@ class EventReader:
         return int(count)
 
 
+RECORDED_BYTES = 512 * 1024
+"""Of a recording that are read at once: some milliseconds, and far more than one frame of a screen shows."""
+_RECORDED_ROWS = 32
+_FRAME_BYTES = 256
+"""What a frame takes beside its bytes: a command that prints single letters costs more by their number."""
+_UNTIL_END = 2**62
+
 _BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {packing.BODY}(e.body) ELSE e.body END"
 """An event's JSON in a statement."""
+
+_ANSWERS = (
+    "SELECT min(e.id) AS first, 1 FROM events e WHERE e.conversation = ?1 AND e.source = 'agent'"
+    " AND e.cause IS NOT NULL AND e.kind <> 'action:condensation'"
+    " AND (e.kind LIKE 'action:%' OR e.kind = 'observation:error' AND NOT EXISTS (SELECT 1 FROM events c"
+    "  WHERE c.conversation = ?1 AND c.id = e.cause AND c.kind LIKE 'action:%' AND c.kind <> 'action:message'))"
+    " GROUP BY e.cause UNION ALL"
+    " SELECT e.id, json_extract(_BODY, '$.extras.outputs.iterations') FROM events e"
+    " WHERE e.conversation = ?1 AND e.kind = 'observation:delegate' AND e.cause IS NOT NULL ORDER BY first"
+).replace("_BODY", _BODY)
+"""What counts as an iteration of the agent: as the controller counts them, but for answers that came too late."""
+_MOST_ANSWERS = 1_000_000
+"""Of one delegate; what a file says beyond that is nonsense."""
 
 _SAID_WITHIN = 200_000
 """Events among which `said` looks: about 100 ms of reading, and more than most homes ever have."""

@@ -12,11 +12,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from core.events import TerminalOutput
-from core.recordings import RecordedFrame, RecordedRow, rows_of
+from core.recordings import ROW_BYTES, RecordedFrame, RecordedRow, rows_of
 from core.secrets import Masker
 
-ROW_BYTES = 64 * 1024
-"""Raw bytes in one row: less than a millisecond to compress."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of one action: hours of what a person could watch."""
 CUT = b"\r\n[The recording ends here: the command printed more than 8 MB.]\r\n"

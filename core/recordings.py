@@ -14,6 +14,10 @@ from datetime import UTC, datetime, timedelta
 
 from core.events import TerminalOutput
 
+ROW_BYTES = 64 * 1024
+"""Raw bytes in one row: less than a millisecond to compress, and what a reader has to take at once."""
+HEAD_BYTES = 1024
+"""Of a stored row, in which the head of its first frame is to be found."""
 _HEAD = struct.Struct("<IqBI")
 """Milliseconds since the row's time, cause, whether it is an echo, and bytes that follow."""
 
@@ -42,11 +46,12 @@ class RecordedRow:
 def rows_of(frames: Sequence[RecordedFrame]) -> list[RecordedRow]:
     """The rows that hold these frames, which are in the order of their coming."""
     rows: list[RecordedRow] = []
-    begun = 0
+    begun = size = 0
     for number in range(1, len(frames) + 1):
-        if number == len(frames) or frames[number].after != frames[begun].after:
+        size += len(frames[number - 1].frame.data)
+        if number == len(frames) or frames[number].after != frames[begun].after or size >= ROW_BYTES:
             rows.append(_row(frames[begun:number]))
-            begun = number
+            begun, size = number, 0
     return rows
 
 
@@ -75,3 +80,9 @@ def frames_of(row: RecordedRow) -> Iterator[RecordedFrame]:
         frame = TerminalOutput(cause, packed[place : place + size], bool(is_echo))
         place += size
         yield RecordedFrame(row.after, at + timedelta(milliseconds=ms), frame)
+
+
+def head_of(row: RecordedRow) -> RecordedFrame:
+    """The first frame of a row without its bytes; `HEAD_BYTES` of the row are enough. Raises as `frames_of`."""
+    _ms, cause, is_echo, _size = _HEAD.unpack(zlib.decompressobj().decompress(row.frames, _HEAD.size))
+    return RecordedFrame(row.after, row.at.astimezone(UTC), TerminalOutput(cause, b"", bool(is_echo)))

@@ -21,7 +21,7 @@ from core.film import PAGE, Film, Item, Scene
 
 if TYPE_CHECKING:
     from core.blobs import Blob, BlobRef
-    from core.reader import EventFilter, EventReader
+    from core.reader import EventFilter, EventReader, Spot
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 TICK_S = 1 / 30
@@ -30,8 +30,6 @@ LONG_WAIT_S, SKIPPED_WAIT_S = 2.0, 0.3
 """With "skip waiting", a longer wait than the first takes as long as the second."""
 AT_ONCE = 200
 """Items that are told together at most, so that keys are heard between them."""
-AHEAD = 200
-"""Events that are read ahead."""
 
 
 class Position(NamedTuple):
@@ -81,6 +79,8 @@ class Player:
         self._told_s = 0.0
         """The offset of the last item that was told."""
         self._ahead: deque[tuple[float, Item]] = deque()
+        self._spot: Spot | None = None
+        """Where what was printed goes on, behind what is ahead."""
 
     async def open(self) -> None:
         """Read the time line. Raises StoreError."""
@@ -176,9 +176,10 @@ class Player:
 
     async def _fill(self) -> bool:
         """Have at least one item ahead. Answers whether there is one."""
-        if not self._ahead and self._at < self.count - 1:
-            before = min(self._at + 1 + AHEAD, self.count)
-            self._ahead.extend(await self.film.between(self._at, before))
+        if not self._ahead and (self._at < self.count - 1 or self._spot is not None):
+            onward = await self.film.onward(self._at, self._spot)
+            self._ahead.extend(onward.items)
+            self._spot = onward.end
         return bool(self._ahead)
 
     async def next_event(self) -> list[Item]:
@@ -203,4 +204,5 @@ class Player:
         self._at, self._waited_s = target, 0.0
         self._told_s = self.film.offsets[target] if target >= 0 else 0.0
         self._ahead.clear()
+        self._spot = None
         return scene

@@ -55,7 +55,7 @@ SuggestTitle = Callable[[str], Awaitable[Suggestion]]
 
 def first_line(text: str) -> str:
     """The title that a message gives by itself."""
-    return text.strip().split("\n")[0][:TITLE_CHARS] or "Untitled"
+    return text.strip().split("\n")[0][:TITLE_CHARS].strip() or "Untitled"
 
 
 async def suggest_title(make_llm: Callable[[], Awaitable[LLM]], message: str) -> Suggestion:

@@ -49,14 +49,20 @@ ASIDE = ".kept-by-handloom-"
 
 
 def is_kept(home: Path, workspace: str) -> bool:
-    """Whether there are checkpoints of this workspace at all, of any conversation. Blocks for a moment."""
-    return _store_of(home, workspace).exists()
+    """Whether there is anything of checkpoints of this workspace, of any conversation. Blocks for a moment."""
+    store = _store_of(home, workspace)
+    return store.exists() or _lock_of(store).exists()
 
 
 def _store_of(home: Path, workspace: str) -> Path:
     """The folder of a workspace's checkpoints."""
     name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:32]
     return home / FOLDER / name
+
+
+def _lock_of(store: Path) -> Path:
+    """The lock of whoever uses the store, beside it: the store itself comes and goes under it."""
+    return store.with_suffix(".lock")
 
 
 class WorkspaceCheckpoints:
@@ -128,7 +134,8 @@ class WorkspaceCheckpoints:
             git.forget(kept.ref for kept in git.kept(self._ref))
             self._last = None
             if not git.kept("refs/checkpoints"):
-                shutil.rmtree(self._folder, ignore_errors=True)
+                shutil.rmtree(self._folder)
+                _lock_of(self._folder).unlink(missing_ok=True)  # last: who waits for it sees that it went
             else:
                 git.tidy()
 
@@ -195,13 +202,11 @@ class WorkspaceCheckpoints:
 
     def _locked(self, work: Callable[[ShadowGit], T], stop: _Stop) -> T:
         try:
-            self._folder.mkdir(0o700, parents=True, exist_ok=True)
-            lock = os.open(self._folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = self._lock()
         except OSError as error:
             raise CheckpointError(f"{self._folder} cannot be made: {error.strerror}. Free room for it.") from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._folder.mkdir(0o700, parents=True, exist_ok=True)  # whoever had the lock may have removed it
+            self._folder.mkdir(0o700, exist_ok=True)  # whoever had the lock may have removed it
             git = ShadowGit(self._folder, self._workspace, lock)
             stop.for_git(git)
             git.open()
@@ -211,6 +216,21 @@ class WorkspaceCheckpoints:
             raise CheckpointError(f"{name}: {error.strerror or error}. Make room or give the right to it.") from error
         finally:
             os.close(lock)
+
+    def _lock(self) -> int:
+        """The lock of the store, held; closing it gives it back. Raises OSError."""
+        path = _lock_of(self._folder)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        while True:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if _is_at(lock, path):
+                    return lock
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)  # whoever had it has removed it with the store, and it holds nobody back any more
 
     @contextmanager
     def _opened(self, folder: str) -> Iterator[WorkspaceFiles]:
@@ -298,6 +318,14 @@ def _write(
             moving.place(number, change.path, wanted[change.path].mode, is_known=change.kind is ChangeKind.CHANGED)
         moving.is_whole = True
     return sorted({*kept, *ignored, *moving.kept})
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    """Whether an open file is the one that stands at a path now."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 def _is_ignore_file(path: str, entry: Entry) -> bool:

@@ -22,6 +22,7 @@ from core.events import (
     TokenUsage,
 )
 from core.listing import NewConversation
+from core.reader import EventReader
 from core.recordings import RecordedFrame
 from core.store import EventStore
 
@@ -106,3 +107,13 @@ def long_tape(commands: int, id: str = "long") -> Tape:
         tape.run(f"echo {number}", f"said {number}\n" * 3, cost=number / 100)
     tape.become(AgentState.FINISHED)
     return tape
+
+
+async def recording_of(reader: EventReader, conversation_id: str, *, after: int = -1) -> list[RecordedFrame]:
+    """All that the terminal of a conversation printed after an event."""
+    page = await reader.recorded(conversation_id, after=after)
+    frames = page.frames
+    while page.end is not None:
+        page = await reader.recorded(conversation_id, beyond=page.end)
+        frames += page.frames
+    return frames

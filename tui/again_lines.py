@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import json
 import os
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +19,9 @@ from core.again.running import Again
 from core.config import load
 from core.headless import ExitStatus
 from core.home import home_folder
-from core.manager import ConversationManager
 from tui.i18n import _
 from tui.panes.again.words import MARKS, WORDS, rule_words, summary
-from tui.plain import ask, notice, say
-from tui.runtimes import Runtimes
+from tui.plain import ask, interrupts, manager_of_one, notice, say
 from tui.text import sanitize, sanitize_line
 
 SHOWN_LINES = 12
@@ -36,19 +33,8 @@ async def run(options: argparse.Namespace) -> int:
     """Run it, tell it, compare it. Raises HandloomError before anything has happened."""
     home = home_folder(os.environ)
     settings = load(home, os.environ, runtime=options.runtime, agent__confirm=options.confirm)
-    interrupted = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
-    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
-    manager_of_one = ConversationManager(
-        home,
-        settings,
-        make_runtime=runtimes,
-        make_checkpoints=runtimes.checkpoints,
-        around=runtimes,
-        environ=os.environ,
-    )
-    async with manager_of_one as manager:
+    interrupted = interrupts()
+    async with manager_of_one(home, settings) as manager:
         conversation_id = await manager.store.shelf.resolve(options.id)
         again = await running.begin(
             manager, conversation_id, workspace=options.workspace or "", stops_at_first=options.stop_at_first

@@ -93,6 +93,11 @@ def _found_again(commands: Commands) -> None:
     delete = commands.add_parser("delete", help="remove conversations for good, with all that is kept of them")
     delete.add_argument("ids", metavar="ID", nargs="+", help="the id, or its beginning")
     delete.add_argument("--yes", action="store_true", help="without a question")
+    delete.add_argument(
+        "--without-engine",
+        action="store_true",
+        help="also while the container engine does not answer; a container of theirs is removed once it does",
+    )
 
     show = commands.add_parser("show", help="what a conversation, or all of them together, took: answers, cost, time")
     show.add_argument("id", metavar="ID", nargs="?", help="which one; without it, all conversations of this home")

@@ -17,7 +17,7 @@ from core.stream import EventStreamSubscriber
 from tui.footer import Facts
 from tui.i18n import _
 from tui.marks import Mark, mark_of
-from tui.tab import PAGE, TITLE_CELLS, Tab
+from tui.tab import PAGE, Tab, short_title
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ConversationTab(Tab):
     def title(self) -> str:
         """Its title, else the first words of its task."""
         title = self.session.info.title or self._first_said
-        return sanitize_line(title.strip(), TITLE_CELLS) or _("new conversation")
+        return short_title(title) or _("new conversation")
 
     @property
     def folder(self) -> str:

@@ -44,7 +44,8 @@ class Facts:
     tokens_out: int = 0
     """Of the whole conversation."""
     iteration: int = 0
-    max_iterations: int = 0
+    max_iterations: int | None = 0
+    """0 for no limit, None where it is not known."""
     workspace: str = ""
     confirm_mode: str = ""
     isolated: bool = True
@@ -130,8 +131,8 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
             spent = _("{prompt} in / {answer} out")
             spent = spent.format(prompt=tokens(facts.tokens_in), answer=tokens(facts.tokens_out))
             left.append(Piece(spent, "$text-muted", 11))
-        if facts.max_iterations:
-            left.append(Piece(f"{facts.iteration}/{facts.max_iterations}", "$text-muted", 9))
+        if facts.max_iterations or (facts.max_iterations is None and facts.iteration):
+            left.append(Piece(f"{facts.iteration}/{facts.max_iterations or UNKNOWN}", "$text-muted", 9))
     right = []
     if facts.confirm_mode:
         right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))

@@ -36,6 +36,9 @@ from tui.runtimes import Runtimes
 from tui.text import sanitize
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.config import Settings
     from core.session import AgentSession
 
 NOBODY = "Nobody is here to confirm actions, so this one was not carried out."
@@ -49,6 +52,28 @@ def notice(text: str) -> None:
 def say(text: str) -> None:
     """One line on standard output."""
     print(text, flush=True)  # noqa: T201
+
+
+def interrupts() -> asyncio.Event:
+    """Set as soon as the user or the system wants this process to end, which does not end it any more."""
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    return interrupted
+
+
+def manager_of_one(home: Path, settings: Settings) -> ConversationManager:
+    """A manager for one command: nothing is kept ready for a next conversation."""
+    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
+    return ConversationManager(
+        home,
+        settings,
+        make_runtime=runtimes,
+        make_checkpoints=runtimes.checkpoints,
+        forget=runtimes.forget,
+        around=runtimes,
+        environ=os.environ,
+    )
 
 
 # -- run -----------------------------------------------------------------------------------------------------------
@@ -78,20 +103,8 @@ async def run(options: argparse.Namespace) -> int:
             "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), "
             "or set HANDLOOM_MODEL."
         )
-    interrupted = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
-    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
-    manager_of_one = ConversationManager(
-        home,
-        settings,
-        make_runtime=runtimes,
-        make_checkpoints=runtimes.checkpoints,
-        forget=runtimes.forget,
-        around=runtimes,
-        environ=os.environ,
-    )
-    async with manager_of_one as manager:
+    interrupted = interrupts()
+    async with manager_of_one(home, settings) as manager:
         if options.resume:
             session = await manager.open(await manager.store.shelf.resolve(options.resume), model=options.model or "")
         else:

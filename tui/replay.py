@@ -18,7 +18,7 @@ from core.replay import SPEEDS, Player
 from tui.footer import Facts
 from tui.i18n import _
 from tui.marks import Mark, mark_of
-from tui.tab import TITLE_CELLS, Tab
+from tui.tab import Tab, short_title
 from tui.text import sanitize_line
 from tui.transport import Reel
 
@@ -75,7 +75,7 @@ class ReplayTab(Tab):
     def title(self) -> str:
         """That of the conversation; the mark before it says what it is."""
         title = self.info.title or self.info.first_line
-        name = sanitize_line(title.strip(), TITLE_CELLS) or _("new conversation")
+        name = short_title(title) or _("new conversation")
         return _("Replay: {title}").format(title=name)
 
     @property
@@ -92,7 +92,7 @@ class ReplayTab(Tab):
 
     @property
     def facts(self) -> Facts:
-        """State, model and cost as they were."""
+        """State, model, cost and answers as they were; what the agent was allowed is not in a log."""
         state = self._state.event if self._state is not None else None
         mark, words = Mark.IDLE, _("starting")
         if isinstance(state, AgentStateChangedObservation):
@@ -108,6 +108,8 @@ class ReplayTab(Tab):
             tokens_in=usage.prompt_tokens,
             tokens_out=usage.completion_tokens,
             cost=spent.accumulated_cost,
+            iteration=self.signs.answered(self.player.position.event),
+            max_iterations=None,
             workspace=sanitize_line(self.info.workspace, 300),
         )
 

@@ -81,10 +81,11 @@ class Runtimes:
 
         return WorkspaceCheckpoints(self._home, workspace, conversation_id)
 
-    async def forget(self, info: ConversationInfo) -> None:
+    async def forget(self, info: ConversationInfo, *, later: bool = False) -> None:
         """Remove what runtimes of any kind have kept of a conversation: checkpoints, container and volumes, folders.
 
-        Whatever the settings are by now. Raises CheckpointError, ConfigurationError, RuntimeUnavailableError.
+        Whatever the settings are by now; where `later`, a container whose engine does not answer goes once it does.
+        Raises CheckpointError, ConfigurationError, RuntimeUnavailableError, and OutOfReachError for such a container.
         """
         from runtime.checkpoints import WorkspaceCheckpoints, is_kept
 
@@ -93,7 +94,7 @@ class Runtimes:
         folder = self._home / SANDBOXES / info.id
         if await asyncio.to_thread(folder.with_name(f"{info.id}{CONTAINED}").exists):
             fleet = await asyncio.to_thread(self._shared_fleet, self._settings())
-            await fleet.forget(info.id)
+            await fleet.forget(info.id, later=later)
         await asyncio.to_thread(_remove, folder)
 
     async def warm(self, workspace: str) -> None:

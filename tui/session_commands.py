@@ -23,13 +23,11 @@ from core.headless import ExitStatus
 from core.home import home_folder
 from core.index import Hit
 from core.listing import ConversationFilter, ConversationInfo
-from core.manager import ConversationManager
 from core.reader import EventReader
 from core.store import EventStore
 from tui.i18n import _, counted
 from tui.marks import mark_of
-from tui.plain import notice, say
-from tui.runtimes import Runtimes
+from tui.plain import manager_of_one, notice, say
 from tui.sessions.chips import STATES
 from tui.sessions.rows import bytes_of, dollars
 from tui.text import sanitize_line
@@ -170,10 +168,7 @@ async def delete(options: argparse.Namespace) -> int:
     """`handloom delete ID...`: asks on a terminal; elsewhere it wants `--yes`. Says on standard error what went."""
     home = home_folder(os.environ)
     settings = load(home, os.environ)
-    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
-    async with ConversationManager(
-        home, settings, make_runtime=runtimes, forget=runtimes.forget, around=runtimes, environ=os.environ
-    ) as manager:
+    async with manager_of_one(home, settings) as manager:
         ids = [await manager.store.shelf.resolve(text) for text in dict.fromkeys(options.ids)]
         if not options.yes:
             for id in ids:
@@ -184,7 +179,7 @@ async def delete(options: argparse.Namespace) -> int:
         status = ExitStatus.FINISHED
         for id in dict.fromkeys(ids):
             try:
-                await manager.delete(id)
+                await manager.delete(id, later=options.without_engine)
             except HandloomError as error:
                 notice(f"handloom: {error}")
                 status = ExitStatus.ERROR

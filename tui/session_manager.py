@@ -113,7 +113,7 @@ class SessionManager(_App):
 
         assert self.manager is not None
         elsewhere = await self.manager.open_elsewhere([info.id for info in infos])
-        tabs = {tab.id: tab for tab in self.open_tabs}
+        tabs = {tab.id: tab for tab in self.open_tabs if not tab.is_replay}
         found: dict[str, Standing] = {}
         for info in infos:
             tab = tabs.get(info.id)
@@ -142,7 +142,7 @@ class SessionManager(_App):
             if tab.id == conversation_id:
                 self.wake(tab)
 
-    async def _delete_stored(self, conversation_id: str) -> None:
+    async def _delete_stored(self, conversation_id: str, later: bool) -> None:
         from core.errors import UsageError
 
         assert self.manager is not None
@@ -152,4 +152,4 @@ class SessionManager(_App):
             raise UsageError(_("The agent is still working in it. Stop it first, then delete it."))
         for tab in tabs:
             await self.drop_tab(tab)
-        await self.manager.delete(conversation_id)
+        await self.manager.delete(conversation_id, later=later)

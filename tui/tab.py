@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from core.listing import TITLE_ENDINGS
 from tui.mcp import ToolsModel
 from tui.panes.browser.model import BrowserModel
 from tui.panes.chat.model import ChatModel
@@ -22,6 +23,7 @@ from tui.panes.pane import PaneModel
 from tui.panes.tasks.model import PlanModel
 from tui.panes.terminal.model import TerminalModel
 from tui.pictures import Pictures
+from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.blobs import Blob, BlobRef
@@ -33,6 +35,13 @@ if TYPE_CHECKING:
 PAGE = 100
 """Events that one look back loads: more than a screen, less than a blink."""
 TITLE_CELLS = 28
+
+
+def short_title(title: str) -> str:
+    """A title in TITLE_CELLS, clean; what tells it apart from the one that it comes from stays."""
+    clean = sanitize_line(title.strip(), 4 * TITLE_CELLS)
+    end = next((ending for ending in TITLE_ENDINGS if clean.endswith(ending)), "")
+    return sanitize_line(clean.removesuffix(end).rstrip(), TITLE_CELLS - len(end)) + end
 
 
 class Log(Protocol):

@@ -322,14 +322,14 @@ async def _as_at_the_beginning(
     manager: ConversationManager, source: ConversationInfo, log: Sequence[Envelope], steps: Sequence[Step], folder: str
 ) -> str:
     """Have the workspace as it was in this folder, which is empty; what to tell of it. Raises CheckpointError."""
-    goes = "It goes when this run is closed; to keep what comes of it, name a folder to run in."
+    goes = f"which goes when this run is closed: {folder}"
     first = next(step.envelope.id for step in steps if step.acts)
     kept = next((e.event for e in log if isinstance(e.event, CheckpointObservation)), None)
     checkpoints = await asyncio.to_thread(manager.checkpoints, source.workspace, source.id)
     if kept is None or kept.after >= first or checkpoints is None:
-        return f"How the workspace was at the beginning was not kept; this runs in an empty folder: {folder} {goes}"
+        return f"How the workspace was at the beginning was not kept; this runs in an empty folder, {goes}"
     try:
         await checkpoints.unpack(kept.checkpoint, folder)
     except CheckpointError as error:
         raise CheckpointError(f"{error} Name a folder to run in with --workspace.") from error
-    return f"This runs in a copy of the workspace as it was at the beginning: {folder} {goes}"
+    return f"This runs in a copy of the workspace as it was at the beginning, {goes}"

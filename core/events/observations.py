@@ -337,6 +337,10 @@ class TaskTrackingObservation(Observation):
         return self.content
 
 
+def _files(number: int) -> str:
+    return "1 file" if number == 1 else f"{number} files"
+
+
 class CheckpointObservation(Observation):
     """The workspace was kept as it is. Handloom's own: V0 has none."""
 
@@ -356,7 +360,7 @@ class CheckpointObservation(Observation):
     @property
     def message(self) -> str:
         left = f", {len(self.skipped)} left out" if self.skipped else ""
-        return f"Checkpoint: {self.changed} of {self.files} files changed{left}"
+        return f"Checkpoint: {_files(self.files)}, {self.changed} changed{left}"
 
 
 class UndoObservation(Observation):
@@ -383,7 +387,7 @@ class UndoObservation(Observation):
     def message(self) -> str:
         if not self.done:
             return f"Not undone. {self.why}"
-        return f"Undone; {self.changed} files changed" if self.before else "Undone"
+        return f"Undone; {_files(self.changed)} changed" if self.before else "Undone"
 
 
 class LoopDetectionObservation(Observation):

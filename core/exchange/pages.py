@@ -1,7 +1,7 @@
 """A conversation page by page, as the writers of formats take it: events, their pictures, what the terminal printed.
 
-Only one page is in memory at a time, however long the conversation is. Reading happens on the event loop; taking JSON
-apart, cleaning and writing happen in a thread, one page after the other.
+Only one page is in memory at a time, however long the conversation is and however much was printed in it. Reading
+happens on the event loop; taking JSON apart, cleaning and writing happen in a thread, one page after the other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Page:
     blobs: Mapping[str, Blob] = field(default_factory=dict)
     """The pictures of these events by digest, where the format has pictures."""
     frames: Sequence[RecordedFrame] = ()
-    """What the terminal printed after one of these events and before the next, where the format has recordings."""
+    """What the terminal printed after one of these events and before the next, where the format has recordings.
+
+    Where that is much, the rest of it comes with pages of their own, which begin without an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +87,30 @@ async def pages(reader: EventReader, conversation_id: str, wanted: Format) -> As
     after = -1
     while bodies := await reader.read_json(conversation_id, after=after, limit=PAGE):
         events = await in_thread(_taken_apart, bodies, conversation_id)
-        blobs = await _blobs(reader, conversation_id, events) if wanted.has_pictures else {}
-        frames: Sequence[RecordedFrame] = ()
         if wanted.has_recordings:
-            first = after + 1 if after >= 0 else -1  # what a shell says before the first event stands after event -1
-            frames = await reader.recorded(conversation_id, after=first, before=events[-1].id + 1)
-        yield Page(events, blobs, frames)
+            async for piece, frames in _with_frames(reader, conversation_id, after, events):
+                blobs = await _blobs(reader, conversation_id, piece) if wanted.has_pictures else {}
+                yield Page(piece, blobs, frames)
+        else:
+            yield Page(events, await _blobs(reader, conversation_id, events) if wanted.has_pictures else {})
         after = events[-1].id
+
+
+async def _with_frames(
+    reader: EventReader, conversation_id: str, after: int, events: Sequence[Envelope]
+) -> AsyncIterator[tuple[Sequence[Envelope], Sequence[RecordedFrame]]]:
+    """These events, which follow `after`, in pieces, each with so much of what was printed as is read at once."""
+    first = after + 1 if after >= 0 else -1  # what a shell says before the first event stands after event -1
+    last, begun, beyond = events[-1].id, 0, None
+    while True:
+        printed = await reader.recorded(conversation_id, after=first, before=last + 1, beyond=beyond)
+        beyond = printed.end
+        upto = last if beyond is None else beyond[0]
+        end = max(begun, upto - events[0].id + 1)  # ids have no gaps
+        yield events[begun:end], printed.frames
+        if beyond is None:
+            return
+        begun = end
 
 
 def _taken_apart(bodies: Sequence[str], conversation_id: str) -> list[Envelope]:

@@ -19,13 +19,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from core.errors import HandloomError, RuntimeUnavailableError
+from core.errors import HandloomError, OutOfReachError, RuntimeUnavailableError
 from core.saying import Say
 from runtime import protected
 from runtime.bubblewrap import somebody
 from runtime.confinement import Isolation
 from runtime.containers.container import Container, asked
 from runtime.containers.folder import SPARE, SUFFIX, HeldError, SandboxFolder
+from runtime.containers.forgotten import Forgotten
 from runtime.containers.launching import Launched, found_again, launch
 from runtime.containers.near import Near
 from runtime.containers.reach import Reach
@@ -73,6 +74,7 @@ class Fleet:
         self.reach = _reach(address(options.engine), self.label)
         self._spares_wanted = 0 if self.reach.is_far else options.spares
         """A spare one elsewhere would have a copy of a workspace that has changed since."""
+        self._forgotten = Forgotten(self.parent, address(options.engine))
         self._client: docker.DockerClient | None = None
         self._connecting = asyncio.Lock()
         self._spares: list[Launched] = []
@@ -151,12 +153,7 @@ class Fleet:
 
     async def _launched(self, folder: SandboxFolder, specification: Specification, say: Say) -> Launched:
         """The container that is there for this folder, or a new one. Raises RuntimeUnavailableError, OSError."""
-        try:
-            await asyncio.to_thread(folder.hold)
-        except HeldError as error:
-            raise RuntimeUnavailableError(
-                "Another Handloom has the sandbox of this conversation. Close the conversation there first."
-            ) from error
+        await _hold(folder)
         try:
             engine, reach, name = await self.engine(), self.reach, self.name(folder.token)
             found = await found_again(engine, reach, folder, specification, name=name, home=self.label)
@@ -177,23 +174,30 @@ class Fleet:
             await asyncio.to_thread(spare.held.close)
         return spare
 
-    async def forget(self, token: str) -> None:
+    async def forget(self, token: str, *, later: bool = False) -> None:
         """Remove the container of the sandbox `token` with its volumes, and its folder; none of them is no error.
 
-        Raises RuntimeUnavailableError where another process has it, or the engine does not answer.
+        Where `later`, what an engine that does not answer has goes once it answers. Raises OutOfReachError where it
+        does not, RuntimeUnavailableError where another process has the sandbox, OSError.
         """
         folder = SandboxFolder(self.parent, token)
+        await _hold(folder)
         try:
-            await asyncio.to_thread(folder.hold)
-        except HeldError as error:
-            raise RuntimeUnavailableError(
-                "Another Handloom has the sandbox of this conversation. Close the conversation there first."
-            ) from error
-        try:
-            await self._remove_all(await self.engine(), self.name(token))
+            await self._remove_contained(token, later=later)
             await asyncio.to_thread(folder.remove)
         finally:
             folder.let_go()
+
+    async def _remove_contained(self, token: str, *, later: bool) -> None:
+        try:
+            await self._remove_all(await self.engine(), self.name(token))
+        except RuntimeUnavailableError as error:
+            if not later:
+                raise OutOfReachError(
+                    f"{error} To delete the conversation all the same, and have its container removed once the engine "
+                    f"answers: handloom delete --without-engine {token}"
+                ) from error
+            await asyncio.to_thread(self._forgotten.add, token)
 
     async def _remove_all(self, engine: docker.DockerClient, name: str) -> None:
         """Take away what carries this name at the engine and is ours. Raises RuntimeUnavailableError."""
@@ -276,11 +280,14 @@ class Fleet:
     async def _reconcile(self, engine: docker.DockerClient) -> None:
         """Take away what a process that was killed has left, and keep what a conversation may come back for."""
         try:
+            for token in await asyncio.to_thread(self._forgotten.tokens):
+                await self._remove_all(engine, self.name(token))
+                await asyncio.to_thread(self._forgotten.remove, token)
             found = await asked(engine.api.containers, all=True, filters={"label": f"{HOME_LABEL}={self.label}"})
             for summary in found:
                 await self._look_after(engine, summary)
             await asyncio.to_thread(self._remove_folders)
-        except HandloomError as error:
+        except (HandloomError, OSError) as error:
             log.warning("containers that were left behind stay: %s", error)
 
     async def _look_after(self, engine: docker.DockerClient, summary: dict[str, Any]) -> None:
@@ -309,6 +316,16 @@ class Fleet:
             with suppress(HeldError, OSError):
                 folder.hold()
                 folder.remove()
+
+
+async def _hold(folder: SandboxFolder) -> None:
+    """Take the lock of a folder. Raises RuntimeUnavailableError where another process has it, OSError."""
+    try:
+        await asyncio.to_thread(folder.hold)
+    except HeldError as error:
+        raise RuntimeUnavailableError(
+            "Another Handloom has the sandbox of this conversation. Close the conversation there first."
+        ) from error
 
 
 def _reach(url: str, home: str) -> Reach:

@@ -25,7 +25,7 @@ class Outside:
         self.forgotten: list[str] = []
         self.fails: Exception | None = None
 
-    async def forget(self, info: ConversationInfo) -> None:
+    async def forget(self, info: ConversationInfo, *, later: bool) -> None:
         failure, self.fails = self.fails, None
         if failure is not None:
             raise failure

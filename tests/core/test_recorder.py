@@ -9,14 +9,15 @@ import pytest
 
 from core.errors import StoreError
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, TerminalOutput
-from core.recorder import CUT, MAX_BYTES, ROW_BYTES, Recorder
-from core.recordings import RecordedFrame, RecordedRow, frames_of
+from core.recorder import CUT, MAX_BYTES, Recorder
+from core.recordings import ROW_BYTES, RecordedFrame, RecordedRow, frames_of
 from core.secrets import Masker
 from core.sqlite import sqlite3
 from core.store import EventStore
 from core.stream import EventStream
 from tests.core.test_session import conversation, said_and_settled
 from tests.doubles import FINISH, bash
+from tests.tapes import recording_of
 
 SECRET = "sk-0123456789abcdef"
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -77,7 +78,7 @@ async def test_what_could_not_be_stored_goes_with_the_next_event(
         await stream.append(CmdRunAction(command="x"), EventSource.AGENT)
         stream.record(TerminalOutput(0, b"last words"))
         await stream.aclose()
-        frames = await store.recorded("c")
+        frames = await recording_of(store, "c")
         assert [(each.after, each.frame.data) for each in frames] == [(-1, b"printed"), (0, b"last words")]
 
 
@@ -87,6 +88,6 @@ async def test_a_command_is_recorded_byte_for_byte(tmp_path: Path) -> None:
         events = await said_and_settled(session)
         action = next(e for e in events if isinstance(e.event, CmdRunAction))
         result = next(e for e in events if isinstance(e.event, CmdOutputObservation))
-        frames = [each for each in await session._store.recorded(session.id) if each.frame.cause == action.id]
+        frames = [each for each in await recording_of(session._store, session.id) if each.frame.cause == action.id]
         assert b"\x1b[31mred\x1b[0m\xff\r\n" in b"".join(each.frame.data for each in frames)
         assert all(action.id <= each.after < result.id for each in frames)

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from core.events import AgentState, AgentStateChangedObservation, Envelope
-from core.film import LONGEST_GAP_S, TERMINAL_BYTES, Item, offsets
+from core.controller.decide import fold
+from core.events import (
+    AgentDelegateAction,
+    AgentDelegateObservation,
+    AgentState,
+    AgentStateChangedObservation,
+    Envelope,
+    TerminalOutput,
+)
+from core.exchange.writing import export
+from core.film import LONGEST_GAP_S, TERMINAL_BYTES, Film, Item, offsets
 from core.reader import EventReader
+from core.recordings import RecordedFrame
 from core.replay import AT_ONCE, SPEEDS, TICK_S, Player
-from tests.tapes import BEGAN_AT, Tape, long_tape
+from tests.core.again.runs import managing, recorded
+from tests.doubles import FINISH, bash
+from tests.tapes import AGENT, BEGAN_AT, Tape, long_tape
 
 
 class Time:
@@ -253,6 +267,70 @@ async def test_anywhere_in_a_long_log_is_reached_within_half_a_second(tmp_path: 
         assert sorted(took)[2] < 0.5, took
 
 
+# -- much that was printed ---------------------------------------------------------------------------------------------
+
+
+def loud(commands: int, megabytes: int) -> Tape:
+    """Commands that each print so much, in pieces of 64 KB, with quiet ones between them."""
+    tape = Tape()
+    tape.say("Print.")
+    block = b"0123456789abcde\n" * 4096
+    for number in range(commands):
+        tape.run(f"quiet {number}", "one\ntwo\n")
+        action = tape.run("loud", "", records=False) if number % 2 else tape.run("loud", "begin\n")
+        end = tape.events.pop()
+        for _ in range(16 * megabytes):
+            tape.at += 0.01
+            when = BEGAN_AT + timedelta(seconds=tape.at)
+            tape.frames.append(RecordedFrame(action, when, TerminalOutput(action, block)))
+        tape.at += 0.01
+        tape.events.append(replace(end, timestamp=BEGAN_AT + timedelta(seconds=tape.at)))
+    tape.frames.append(RecordedFrame(len(tape.events) - 1, BEGAN_AT, TerminalOutput(-1, b"$ ")))
+    return tape
+
+
+def lived(tape: Tape) -> list[int | bytes]:
+    return [item.id if isinstance(item, Envelope) else item.data for item in tape.lived]
+
+
+async def test_much_that_was_printed_comes_in_pieces_and_whole(tmp_path: Path) -> None:
+    tape = loud(4, 2)
+    async with playing(tape, tmp_path) as (player, _at):
+        came: list[int | bytes] = []
+        while items := await player.next_event():
+            came += told(items)
+            assert sum(len(item.frame.data) for _, item in player._ahead if not isinstance(item, Envelope)) < 1 << 20
+        assert came == [*lived(tape), b"$ "]
+        middle = tape.events[len(tape.events) // 2].id
+        await player.seek(middle)
+        came = []
+        await player.play(lambda items: came.extend(told(items)))
+        assert came == [*lived(tape)[lived(tape).index(middle) + 1 :], b"$ "]
+
+
+async def test_however_much_was_printed_little_of_it_is_in_memory(tmp_path: Path) -> None:
+    tape = loud(30, 8)
+    count, whole = len(tape.events), sum(len(each.frame.data) for each in tape.frames)
+    assert whole > 200 << 20
+    async with playing(tape, tmp_path) as (player, _at):
+        del tape
+        tracemalloc.start()
+        try:
+            for target in (count - 1, count // 2, 3):
+                scene = await player.seek(target)
+                shown = [item for item in (*scene.earlier, *scene.page) if not isinstance(item, Envelope)]
+                assert 0 < sum(len(item.frame.data) for item in shown) <= TERMINAL_BYTES
+                await player.next_event()
+            await player.play(lambda items: None)
+            with (tmp_path / "all.cast").open("wb") as out:
+                await export(player.film.reader, "tape", "asciicast", out)
+                assert out.tell() > whole
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 24 << 20, f"{peak / 1e6:.0f} MB"
+
+
 # -- what can be found -------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +340,36 @@ async def test_errors_and_questions_are_marked_by_the_log_itself(tmp_path: Path)
     async with playing(tape, tmp_path) as (player, _at):
         signs = await player.film.signs()
         assert (signs.errors, signs.questions) == ((4,), (asked,))
+
+
+async def test_answers_are_counted_as_the_controller_counted_them(tmp_path: Path) -> None:
+    turns: list[dict[str, Any]] = [
+        {"text": "Two at once.", "tool_calls": [bash("echo one"), bash("exit 3")]},
+        {"tool_calls": [bash("x")], "fault": "malformed_arguments"},
+        {"text": "What now?"},
+        FINISH,
+    ]
+    async with managing(tmp_path, keep=False) as manager:
+        session = await recorded(manager, tmp_path, turns, "Begin.", "Go on.")
+        log = await session.stream.read()
+    async with EventReader(tmp_path / "home") as reader:
+        film = Film(reader, session.id)
+        await film.open()
+        signs = await film.signs()
+    counts = [signs.answered(number) for number in range(-1, len(log))]
+    assert counts == [fold(log[:number]).iteration for number in range(len(log) + 1)]
+    assert counts[-1] == 4
+
+
+async def test_answers_of_delegates_count_and_nonsense_does_not(tmp_path: Path) -> None:
+    tape = small()
+    action = tape.add(AgentDelegateAction(agent="CodeActAgent", inputs={}), cause=0)
+    for iterations in (7, -3, 10**12, "many"):
+        told = AgentDelegateObservation(content="", outputs={"iterations": iterations})
+        tape.add(told, AGENT, action)
+    async with playing(tape, tmp_path) as (player, _at):
+        signs = await player.film.signs()
+        assert signs.answered(player.count) - signs.answered(action) == 7
 
 
 async def test_words_are_found_in_this_conversation_alone(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from core.listing import ConversationFilter, NewConversation
 from core.recordings import RecordedFrame, frames_of, rows_of
 from core.store import EventStore
 from core.writer import Draft
+from tests.tapes import recording_of
 
 USER, AGENT, ENVIRONMENT = EventSource.USER, EventSource.AGENT, EventSource.ENVIRONMENT
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -104,8 +105,8 @@ async def test_what_is_adopted_comes_back_whole(store: EventStore) -> None:
         (e.id, e.timestamp, e.source, e.event, e.carried) for e in given
     ]
     assert await store.blob("n", blob.ref) == blob
-    assert await store.recorded("n") == frames
-    assert await store.recorded("n", after=1) == frames[2:]
+    assert await recording_of(store, "n") == frames
+    assert await recording_of(store, "n", after=1) == frames[2:]
     timeline = await store.timeline("n")
     assert (len(timeline.times), list(timeline.turns)) == (2, [0])
     assert timeline.times[0] == AT.timestamp()

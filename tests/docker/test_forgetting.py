@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from core.config import DockerSettings, Settings
-from core.errors import RuntimeUnavailableError
+from core.errors import OutOfReachError, RuntimeUnavailableError
 from core.listing import ConversationInfo
 from runtime.containers.runtime import DockerRuntime
+from runtime.engine import address
 from tests.containers import base_image, engine, engine_environ, sandbox_image
 from tests.runtime.walled import own, run
 from tui.runtimes import Runtimes
@@ -64,6 +65,52 @@ async def test_the_container_and_the_folders_go_and_those_of_others_stay(runtime
     await runtimes.forget(info)  # nothing is left, which is no error
     await runtimes.forget(ConversationInfo("other", "", str(workspace), "m", NOW, NOW, 0))
     assert other not in names()
+
+
+async def test_one_whose_engine_is_away_can_be_deleted_and_its_container_goes_once_it_is_back(
+    runtimes: Runtimes, tmp_path: Path
+) -> None:
+    home, workspace, socket = tmp_path / "home", tmp_path / "workspace", tmp_path / "engine.sock"
+    workspace.mkdir()
+    own(workspace)
+    real = Path(address().removeprefix("unix://"))
+    socket.symlink_to(real)
+    settings = Settings(
+        runtime="docker",
+        docker=DockerSettings(base=base_image(), engine=f"unix://{socket}", on_close="pause", spares=0),
+    )
+    async with Runtimes(home, lambda: settings, {}) as before:
+        mine = await paused(before, home, workspace, "mine")
+        other = await paused(before, home, workspace, "other")
+    socket.unlink()
+    info = ConversationInfo("mine", "", str(workspace), "m", NOW, NOW, 0)
+    async with Runtimes(home, lambda: settings, {}) as away:
+        with pytest.raises(OutOfReachError, match="handloom delete --without-engine mine"):
+            await away.forget(info)
+        assert (home / "sandboxes" / "mine.docker").is_dir(), "it can be deleted again"
+        await away.forget(info, later=True)
+        assert not (home / "sandboxes" / "mine.docker").exists()
+    assert {mine, other} <= names()
+    gone = ConversationInfo("gone", "", str(workspace), "m", NOW, NOW, 0)
+    (home / "sandboxes" / "gone.docker").mkdir()
+    await runtimes.forget(gone)  # by another address, of which nothing is known
+    await settled(runtimes)
+    assert {mine, other} <= names()
+    socket.symlink_to(real)
+    (home / "sandboxes" / "gone.docker").mkdir()
+    async with Runtimes(home, lambda: settings, {}) as back:
+        await back.forget(gone)
+        await settled(back)
+        assert mine not in names()
+        assert other in names()
+        assert list((home / "sandboxes" / "forgotten").iterdir()) == []
+        await back.forget(ConversationInfo("other", "", str(workspace), "m", NOW, NOW, 0))
+
+
+async def settled(runtimes: Runtimes) -> None:
+    """Return when what was left behind is taken away."""
+    assert runtimes._fleet is not None
+    await runtimes._fleet.settled()
 
 
 async def test_one_in_use_is_refused_and_works_on(runtimes: Runtimes, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from tests.exchange.files import (
     v0_folder,
 )
 from tests.program import Handloom
+from tests.tapes import recording_of
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ class TestWhole:
         assert (info.title, info.model, info.created_at) == (imported.title, "acme/large", imported.created_at)
         assert info.first_line == "List the files, please."
         assert info.event_count == len(SDK_EVENTS if format == "openhands-sdk" else EVENTS)
-        assert await store.recorded(id) == imported.recorded
+        assert await recording_of(store, id) == imported.recorded
 
     async def test_pictures_come_along(self, store: EventStore, tmp_path: Path) -> None:
         id, imported = await import_file(store, archive(tmp_path / "x", archive_files(pictures=(png(3, 3),))))

@@ -29,6 +29,7 @@ from core.store import EventStore
 from core.writer import Draft
 from tests.exchange.conversations import AGENT, ENVIRONMENT, HOSTILE, ORDINARY, RECORDING, USER, home_with, ran
 from tests.exchange.files import BASE_STATE, EVENTS, SDK_EVENTS, sdk_folder
+from tests.tapes import recording_of
 
 DROPPED = TRAJECTORY_DROPS | {"screenshot", "set_of_marks"}
 
@@ -49,7 +50,7 @@ async def test_an_archive_comes_back_whole(events: Any, tmp_path: Path) -> None:
                 assert as_it_came(envelope_to_dict(now))["observation"] == was.event.raw["observation"]
             else:
                 assert now == replace(was, conversation_id=id)
-        assert await home.recorded(id) == await home.recorded("c")
+        assert await recording_of(home, id) == await recording_of(home, "c")
         again = await exported(home, id, "archive", tmp_path / "second.zip")
         with zipfile.ZipFile(archive) as first, zipfile.ZipFile(again) as second:
             assert [name for name in first.namelist() if name.startswith("blobs/")] == [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import random
+import re
 import shutil
 import stat
 import subprocess
@@ -466,5 +468,55 @@ async def test_a_conversation_that_is_deleted_takes_only_its_own_along(place: Pl
     await other.delete()
     assert await one.list() == [mine]
     assert await other.list() == []
+    assert checkpoints.is_kept(place.home, str(place.workspace))
     await one.delete()
-    assert [path.suffix for path in (place.home / checkpoints.FOLDER).iterdir()] == [".lock"]
+    assert list((place.home / checkpoints.FOLDER).iterdir()) == []
+    assert not checkpoints.is_kept(place.home, str(place.workspace))
+
+
+async def test_a_lock_that_was_left_alone_goes_with_the_next_that_is_deleted(place: Place) -> None:
+    await place.store().take("1")
+    (lock,) = (place.home / checkpoints.FOLDER).glob("*.lock")
+    await place.store().delete()
+    lock.touch()
+    assert checkpoints.is_kept(place.home, str(place.workspace))
+    await place.store("other").delete()
+    assert list((place.home / checkpoints.FOLDER).iterdir()) == []
+
+
+async def test_whoever_waits_for_a_lock_that_goes_waits_for_the_one_that_took_its_place(place: Place) -> None:
+    await place.store().take("1")
+    (path,) = (place.home / checkpoints.FOLDER).glob("*.lock")
+    place.write("a", "2")
+    with path.open() as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        taking = asyncio.create_task(place.store("other").take("2"))
+        await waited_for(first.fileno())
+        path.unlink()
+        with path.open("w") as second:
+            fcntl.flock(second, fcntl.LOCK_EX)
+            first.close()
+            await waited_for(second.fileno())
+            assert not taking.done()
+        assert (await taking).label == "2"
+
+
+async def waited_for(fd: int) -> None:
+    """Return when another one waits for the lock of an open file, as the kernel tells it."""
+    waits = re.compile(rf"-> FLOCK .*:{os.fstat(fd).st_ino} ")
+    async with asyncio.timeout(30):
+        while not waits.search(await asyncio.to_thread(Path("/proc/locks").read_text)):
+            pass
+
+
+async def test_any_number_may_take_and_delete_at_the_same_time(place: Place) -> None:
+    place.write("a", "1")
+
+    async def come_and_go(name: str) -> None:
+        for _ in range(4):
+            taken = await place.store(name).take("1")
+            assert await place.store(name).list() == [taken]
+            await place.store(name).delete()
+
+    await asyncio.gather(*(come_and_go(f"c{number}") for number in range(4)))
+    assert list((place.home / checkpoints.FOLDER).iterdir()) == []

@@ -71,7 +71,8 @@ class Ways(NamedTuple):
     index_all: Callable[[], Awaitable[int]]
     """Brings the index of the search up to date."""
     rename: Callable[[str, str], Awaitable[None]]
-    delete: Callable[[str], Awaitable[None]]
+    delete: Callable[[str, bool], Awaitable[None]]
+    """Whether a container that is out of reach may go later comes second."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from core.errors import HandloomError
+from core.errors import HandloomError, OutOfReachError
 from core.listing import ConversationInfo
 from tui.i18n import _, counted
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
@@ -234,19 +234,35 @@ class SessionsScreen(SessionFinding):
         row = self._rows.cursor
         if not await self.app.push_screen_wait(SureScreen(await self._question(ids), _("delete"))):
             return
-        gone, refused = 0, ""
-        for id in ids:
-            self._tell(_("Deleting {n} of {all}…").format(n=gone + 1, all=len(ids)))
-            try:
-                await self._ways.delete(id)
-            except HandloomError as error:
-                refused = str(error)
-                continue
-            gone += 1
-            self._chosen_ids.discard(id)
+        gone, refused, out_of_reach = await self._deleted(ids)
+        if out_of_reach:
+            question = _(
+                "The container engine does not answer, so {count} cannot be deleted with their containers. Delete them "
+                "all the same? Their containers are removed as soon as Handloom uses the engine again."
+            )
+            counts = counted(len(out_of_reach), "{n} conversation", "{n} conversations")
+            if await self.app.push_screen_wait(SureScreen(question.format(count=counts), _("delete"))):
+                more, refused, _left = await self._deleted(out_of_reach, later=True)
+                gone += more
         await self._begin(row)
         told = counted(gone, "{n} conversation was deleted.", "{n} conversations were deleted.") if gone else ""
         self._tell(" ".join(filter(None, (told, refused))), wrong=bool(refused))
+
+    async def _deleted(self, ids: Sequence[str], *, later: bool = False) -> tuple[int, str, list[str]]:
+        """How many were deleted, why the last one was not that was not, and those that only can be `later`."""
+        gone, refused, out_of_reach = 0, "", list[str]()
+        for number, id in enumerate(ids, 1):
+            self._tell(_("Deleting {n} of {all}…").format(n=number, all=len(ids)))
+            try:
+                await self._ways.delete(id, later)
+            except HandloomError as error:
+                refused = str(error)
+                if isinstance(error, OutOfReachError):
+                    out_of_reach.append(id)
+                continue
+            gone += 1
+            self._chosen_ids.discard(id)
+        return gone, refused, out_of_reach
 
     async def _question(self, ids: Sequence[str]) -> str:
         """What goes with them, in words."""

@@ -452,7 +452,9 @@ class Workspace(Screen[None]):
         return Scope.LIST if self._name_of(focused) else Scope.GLOBAL
 
     def on_descendant_focus(self) -> None:
-        """The hints follow the focus."""
+        """The hints follow the focus; what is hidden has none, in whatever order it was given to it and hidden."""
+        if self.focused in (self.prompt, self.transport) and self.focused is not self.helm:
+            self.helm.focus()
         self.show_hints()
 
     def on_descendant_blur(self) -> None:

@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from core.index import Hit
-from core.listing import ConversationInfo
+from core.listing import TITLE_ENDINGS, ConversationInfo
 from tui.i18n import _
 from tui.marks import Mark, mark_of
 from tui.screens.finder import elided
@@ -67,11 +67,11 @@ def entry_lines(entry: Entry, width: int, now: datetime, standing: Standing, cho
         " " * max(0, width - used),
         (right, "$text-secondary"),
     )
-    return first, _facts_line(info, width, _LEFT + cell_len(indent))
+    return first, _facts_line(info, width, _LEFT + cell_len(indent), mark)
 
 
-def _facts_line(info: ConversationInfo, width: int, left: int) -> Content:
-    """The first line and the facts of a conversation, as many as there is room for."""
+def _facts_line(info: ConversationInfo, width: int, left: int, mark: Mark) -> Content:
+    """The first line or the state, and the facts of a conversation, as many as there is room for."""
     folder_cells, model_cells = (_FOLDER_CELLS, _MODEL_CELLS) if width >= 84 else (14, 12)
     origin = ORIGINS.get(info.origin, info.origin) if info.origin else ""
     facts = [
@@ -85,7 +85,7 @@ def _facts_line(info: ConversationInfo, width: int, left: int) -> Content:
         del facts[-1]
     tail = "".join(" " + set_cell_size(fact, cells) for fact, cells in facts)
     room = width - left - cell_len(tail) - 1
-    said = sanitize_line(info.first_line if info.title else "", LONGEST)
+    said = _beyond_title(info) or mark.word
     said = f"[{sanitize_line(origin, 20)}] {said}" if origin else said
     said = elided(said, room) if room >= _SAID_FROM else ""
     gap = " " * max(1, width - left - cell_len(said) - cell_len(tail))
@@ -104,8 +104,10 @@ def hit_line(hit: Hit, width: int) -> Content:
     """A hit: which event, what kind, and what was found there, marked."""
     kind = sanitize_line(hit.kind.partition(":")[2] or hit.kind, _KIND)
     head = f"  {'#' + str(hit.event_id):>8} {set_cell_size(kind, _KIND)} "
-    parts: list[tuple[str, str]] = [(head, "$text-muted")]
-    left, at = width - cell_len(head), 0
+    left = width - cell_len(head)
+    at = _begin(hit, left)
+    parts: list[tuple[str, str]] = [(head, "$text-muted"), ("…" if at else "", "")]
+    left -= 1 if at else 0
     for start, end in [*hit.spans, (len(hit.text), len(hit.text))]:
         for text, style in ((hit.text[at:start], ""), (hit.text[start:end], "bold $text-warning on $warning-muted")):
             clean = elided(_one_line(text), left)
@@ -115,6 +117,13 @@ def hit_line(hit: Hit, width: int) -> Content:
         if left <= 1:
             break
     return Content.assemble(*parts)
+
+
+def _begin(hit: Hit, width: int) -> int:
+    """Where an excerpt begins, so that the first of what was found is seen in `width` cells."""
+    if not hit.spans or cell_len(_one_line(hit.text[: hit.spans[0][1]])) < width:
+        return 0
+    return max(0, hit.spans[0][0] - max(0, width // 3))
 
 
 def mark_at(info: ConversationInfo, standing: Standing) -> Mark:
@@ -194,6 +203,19 @@ def bytes_of(size: int) -> str:
 
 def _title(info: ConversationInfo) -> str:
     return sanitize_line(info.title or info.first_line or _("Untitled"), LONGEST)
+
+
+def _beyond_title(info: ConversationInfo) -> str:
+    """What the first line says that the title does not; a title is often its beginning."""
+    if not info.title:
+        return ""
+    said, title = sanitize_line(info.first_line, LONGEST), _title(info)
+    for end in (*TITLE_ENDINGS, "…"):
+        title = title.removesuffix(end).rstrip()
+    if not said.startswith(title):
+        return said
+    more = said[len(title) :].strip()
+    return f"…{more}" if len(more) > 1 else ""
 
 
 def _place(path: str, cells: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from core.again.comparing import Outcome
+from core.config import Settings
 from core.manager import ConversationManager
 from core.security.confirmation import ConfirmMode
 from tests.core.again.runs import managing, recorded
@@ -198,3 +199,20 @@ async def test_closing_the_tab_of_a_run_that_waits_ends_it_and_its_sandbox(tmp_p
         assert not manager.is_open(again.session.id)
         assert again.session.runtime.server_pid is None  # type: ignore[attr-defined]
         assert not Path(again.session.info.workspace).exists()
+
+
+async def test_where_the_tab_of_a_run_that_asks_is_closed_the_replay_beside_it_has_the_keys(tmp_path: Path) -> None:
+    async with workspace(tmp_path) as (app, pilot, manager):
+        await pilot.press("ctrl+x", "P")
+        await until(pilot, lambda: app.current is not None and app.current.is_replay)
+        manager.settings = Settings.model_validate({"agent": {"confirm": "always"}})
+        await run_again(app, pilot)
+        await until(pilot, lambda: "Asks whether" in shown(app))
+        await pilot.press("y")
+        await until(pilot, lambda: "1 same" in shown(app) and "Asks whether" in shown(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.workspace.card is not None and app.workspace.card.has_focus)
+        await pilot.press("ctrl+x", "w")
+        await until(pilot, lambda: app.current is not None and app.current.is_replay)
+        await until(pilot, lambda: app.workspace.card is None)
+        await until(pilot, lambda: app.focused is app.workspace.transport)

@@ -17,6 +17,7 @@ from tui.marks import Mark, mark_of
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.terminal.view import TerminalView
+from tui.tab import TITLE_CELLS, short_title
 from tui.tabs import TabItem, fit_tabs
 
 
@@ -421,3 +422,18 @@ async def test_an_idle_screen_draws_nothing_split_or_not(monkeypatch: pytest.Mon
         for _ in range(3):
             await it.settle()
         assert (drawn.lines, drawn.frames) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("Short (fork)", "Short (fork)"),
+        ("A title that is far too long for a tab (fork)", "A title that is far… (fork)"),
+        ("A title that is far too long for a tab · again", "A title that is far… · again"),
+        ("A title that is far too long for a tab", "A title that is far too lon…"),
+        ("\x1b[2J", "␛[2J"),
+    ],
+)
+def test_what_tells_a_title_from_the_one_it_comes_from_stays(title: str, shown: str) -> None:
+    assert short_title(title) == shown
+    assert cell_len(short_title(title)) <= TITLE_CELLS

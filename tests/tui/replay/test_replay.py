@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core.events import AgentState
+from core.events import AgentState, CmdOutputObservation, CmdRunAction
 from core.marks import MarkBook
-from tests.tapes import Tape, long_tape
+from tests.tapes import SANDBOX, Tape, long_tape
 from tests.tui.frame.running import Running, running, until
 from tests.tui.replay.screens import go, replay, replaying, settle
 from tui.commands import COMMANDS, Command
@@ -85,6 +85,22 @@ async def test_the_footer_tells_state_and_cost_as_they_were(tmp_path: Path) -> N
         assert (replay(it).facts.mark, replay(it).facts.cost) == (Mark.ERROR, 0.5)
         await go(it, 0)
         assert replay(it).facts.cost == 0.0
+
+
+async def test_the_footer_tells_how_often_the_agent_had_answered(tmp_path: Path) -> None:
+    tape = Tape()
+    asked = tape.say("Count.")
+    for number in range(3):
+        asked = tape.add(CmdRunAction(command=f"echo {number}"), cause=asked)
+        asked = tape.add(CmdOutputObservation(content=str(number), command=""), SANDBOX, asked)
+    await tape.keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        await until(it.pilot, lambda: bool(replay(it).signs.answers))
+        for event, told in ((6, "3/—"), (3, "2/—"), (1, "1/—")):
+            await go(it, event)
+            assert told in it.screen_text()
+        await go(it, 0)
+        assert "/—" not in it.screen_text().splitlines()[-2]
 
 
 async def test_the_tab_says_what_it_is(tmp_path: Path) -> None:
@@ -232,3 +248,13 @@ def test_times_are_read_as_they_are_shown() -> None:
     assert [seconds_of(text) for text in ("0:07", "12:45", "1:02:03", "12", "", "a:b", ":", "1:2:3:4")] == [
         7, 765, 3723, None, None, None, None, None,
     ]  # fmt: skip
+
+
+async def test_what_is_hidden_never_has_the_keys(tmp_path: Path) -> None:
+    await a_tape().keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        workspace = it.app.workspace
+        workspace.prompt.focus()  # as whoever began before the replay came to be shown
+        await settle(it)
+        assert it.app.focused is workspace.transport
+        assert await press(it, "home", "right") == 1

@@ -13,8 +13,9 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from core.errors import StoreBusyError
+from core.errors import OutOfReachError, StoreBusyError
 from core.events import AgentState, AgentStateChangedObservation, Envelope, Event, EventSource, MessageAction
+from core.index import Hit
 from core.listing import ConversationInfo, NewConversation
 from core.store import EventStore
 from tui.marks import Mark
@@ -22,7 +23,8 @@ from tui.screens.dialogs import SureScreen, TextScreen
 from tui.screens.session_finding import Place, Ways, Wish
 from tui.screens.session_rows import ChipBar, RowsView
 from tui.screens.sessions import SessionsScreen
-from tui.sessions.rows import Standing
+from tui.sessions.listing import Entry
+from tui.sessions.rows import CLOSED, Standing, entry_lines, hit_line
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -34,6 +36,7 @@ class Home:
     store: EventStore
     renamed: list[tuple[str, str]] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)
+    out_of_reach: set[str] = field(default_factory=set)
     standings: dict[str, Standing] = field(default_factory=dict)
 
     async def put(self, id: str, title: str = "", *said: str, minutes: int = 0, **named: str) -> None:
@@ -60,9 +63,11 @@ class Home:
     async def rename(self, id: str, title: str) -> None:
         await self.store.rename(id, title)
 
-    async def delete(self, id: str) -> None:
+    async def delete(self, id: str, later: bool) -> None:
         if id in self.busy:
             raise StoreBusyError(f"Conversation {id} is open in another Handloom. Close it there first.")
+        if id in self.out_of_reach and not later:
+            raise OutOfReachError("The container engine does not answer.")
         await self.store.delete_conversation(id)
 
     async def said(self, id: str) -> Sequence[tuple[str, str]]:
@@ -324,6 +329,20 @@ class TestChanges:
             await it.until_said("1 conversation was deleted", "open in another Handloom")
         assert await home.ids() == {"bb2", "cc3"}
 
+    @pytest.mark.parametrize("answer", ["y", "n"])
+    async def test_what_is_out_of_reach_is_deleted_all_the_same_after_a_question(self, home: Home, answer: str) -> None:
+        home.out_of_reach = {"aa1", "bb2"}
+        async with shown(home) as it:
+            await it.press("down", "space", "space", "space", "D")
+            await it.until(lambda: isinstance(it.app.screen, SureScreen))
+            first = it.app.screen
+            await it.press("y")
+            await it.until(lambda: isinstance(it.app.screen, SureScreen) and it.app.screen is not first)
+            await it.until_said("The container engine does not answer", "2 conversations")
+            await it.press(answer)
+            await it.until_said("3 conversations were deleted" if answer == "y" else "1 conversation was deleted")
+        assert await home.ids() == (set() if answer == "y" else {"aa1", "bb2"})
+
     async def test_nothing_chosen_is_said(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "D")
@@ -355,3 +374,33 @@ async def test_ten_thousand_are_read_as_far_as_they_are_looked_at(tmp_path: Path
             await it.press("pageup", "pageup")
             await it.until_said("number 9983")
             assert len(it.screen._list._pages) <= 4
+
+
+@pytest.mark.parametrize(
+    ("title", "said", "told"),
+    [
+        ("", "hello", "finished"),
+        ("hello", "hello", "finished"),
+        ("hello (fork)", "hello", "finished"),
+        ("hello · again", "hello", "finished"),
+        ("Fix the par", "Fix the parser, please", "…ser, please"),
+        ("The parser", "Fix it, please", "Fix it, please"),
+        ("Imported", "", "finished"),
+    ],
+)
+def test_the_second_line_says_what_the_title_does_not(title: str, said: str, told: str) -> None:
+    info = ConversationInfo("a", title, "/work", "demo", NOW, NOW, 3, first_line=said, state="finished")
+    second = entry_lines(Entry(info), 100, NOW, CLOSED, chosen=False)[1].plain
+    assert second.strip().startswith(f"{told} ")
+    assert second.index("/work") >= 40
+
+
+@pytest.mark.parametrize("width", [70, 100])
+def test_what_was_found_is_in_sight_however_far_into_its_excerpt_it_stands(width: int) -> None:
+    for before in (0, 20, 60, 100):
+        text = "x" * before + " found " + "y" * 60
+        hit = Hit("a", 7, NOW, "action:run", text, ((before + 1, before + 6),), 1)
+        line = hit_line(hit, width)
+        assert " found " in line.plain
+        assert line.plain.rstrip().endswith("…") or len(line.plain) <= width
+        assert line.cell_length <= width

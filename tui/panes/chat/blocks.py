@@ -74,6 +74,8 @@ class Block:
     """Place in the model; neighbours differ by one. Older blocks that come in later get smaller ones."""
     event_id: int = -1
     """The event that it began with; -1 where it shows none that is stored."""
+    result_id: int = -1
+    """The event whose result it shows; -1 where it shows none."""
     version: int = 0
     behind: tuple[Block, ...] = ()
     """The blocks that it stands for."""

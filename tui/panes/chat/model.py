@@ -10,6 +10,7 @@ The view reads `blocks`, `tail` and `touched`; nothing here calls it but through
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -145,6 +146,29 @@ class ChatModel(PaneModel):
         block.folded = not block.folded
         self._touch(block)
         self.notify()
+
+    def reveal(self, event_id: int) -> Block | None:
+        """The block that shows an event, unfolded, and so is the line that it may be behind; else the last one before.
+
+        As far as is loaded; None where all blocks come later.
+        """
+        found: Block | None = None
+        for block in self.blocks:
+            for shown in (*block.behind, block):
+                if event_id >= 0 and event_id in (shown.event_id, shown.result_id):
+                    self._unfold(shown)
+                    self._unfold(block)
+                    found = block
+        if found is not None:
+            self.notify()
+            return found
+        at = bisect_right(self.blocks, event_id, key=lambda block: block.event_id)
+        return self.blocks[at - 1] if at else None
+
+    def _unfold(self, block: Block) -> None:
+        if block.folded and block.can_fold:
+            block.folded = False
+        self._touch(block)
 
     def _touch(self, block: Block) -> None:
         block.touch()
@@ -330,6 +354,7 @@ class ChatModel(PaneModel):
 
     def _settle(self, block: Block, result: Result) -> None:
         block.mark, block.text, block.meta = result.mark, result.text, result.meta
+        block.result_id = self._folding
         block.body, block.shown, block.folded = result.body, result.shown, result.folded
         block.language = result.language
         block.pictures, block.pictures_fold = result.pictures, result.pictures_fold

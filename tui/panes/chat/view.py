@@ -6,7 +6,6 @@ are wanted; carries out nothing else outside itself.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.binding import Binding
@@ -123,14 +122,13 @@ class ChatView(Finder):
         self.refresh(self.size.region)
 
     def go_to_event(self, event_id: int) -> None:
-        """Put the block cursor on the block in which an event stands, or on the one before it, as far as is loaded."""
+        """Put the block cursor on the block that shows an event, open, or on the one before it, as far as is loaded."""
         if self.place is None:
             return
+        block = self.place.column.model.reveal(event_id)
         self.flush()
-        blocks = self.place.column.model.blocks
-        at = bisect_right(blocks, event_id, key=lambda block: block.event_id)
-        if at:
-            self._select(blocks[at - 1])
+        if block is not None:
+            self._select(block)
 
     def action_cursor_up(self) -> None:
         self._move_cursor(-1)
