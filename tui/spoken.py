@@ -28,6 +28,7 @@ from core.events import (
     NullAction,
     NullObservation,
     Observation,
+    PlanAction,
     RecallObservation,
     SystemMessageAction,
     TaskTrackingAction,
@@ -75,6 +76,10 @@ def spoken(envelope: Envelope) -> list[str]:
             return _labelled(_("Changed"), diff)
         case MCPAction(name=name):
             return [*thought, *_labelled(_("Tool"), name)]
+        case PlanAction(approved=True):
+            return [_("You approved the plan")]
+        case PlanAction():
+            return [_("You want another plan; nothing more is changed until you approve it")]
         case TaskTrackingAction():
             return [*thought, *_labelled(_("Plan"), event.message)]
         case ErrorObservation(content=text):

@@ -69,6 +69,8 @@ class StateDouble:
     tokens: int = 0
     queued: tuple[Queued, ...] = ()
     awaiting: int | None = None
+    planning: bool = False
+    is_busy: bool = False
     metrics: LLMMetrics = METRICS
 
 
@@ -398,9 +400,12 @@ class ManagerDouble:
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]
 
-    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> SessionDouble:
+    async def create(
+        self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""
+    ) -> SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
+        model = model or self.settings.model
         return self.add(workspace=workspace, model=model, title=title, repository=repository)
 
     async def open(self, conversation_id: str) -> SessionDouble:

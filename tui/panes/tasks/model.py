@@ -43,6 +43,8 @@ class PlanModel(PaneModel):
 
     def __init__(self) -> None:
         self.tasks: tuple[Task, ...] = ()
+        self.told: list[dict[str, Any]] = []
+        """The same as they were told, foreign."""
         self.left_out = 0
         """Tasks beyond MAX_TASKS."""
         self.version = 0
@@ -97,6 +99,7 @@ class PlanModel(PaneModel):
     def _take(self, told: Sequence[Any], envelope: Envelope) -> None:
         before = {task.title: task for task in self.tasks}
         tasks = [_task(raw, before, envelope.timestamp) for raw in told[:MAX_TASKS] if isinstance(raw, dict)]
+        self.told = [dict(raw) for raw in told[:MAX_TASKS] if isinstance(raw, dict)]
         self.tasks, self.left_out, self._at = tuple(tasks), max(0, len(told) - MAX_TASKS), envelope.id
         self.version += 1
         self.notify()
@@ -104,9 +107,11 @@ class PlanModel(PaneModel):
 
 def _told(envelope: Envelope) -> Sequence[Any] | None:
     """The plan that an event tells; None for every other event."""
-    if getattr(envelope.event, "kind", "") != "task_tracking" or not hasattr(envelope.event, "content"):
+    kind, told = getattr(envelope.event, "kind", ""), getattr(envelope.event, "task_list", None)
+    if kind == "plan":
+        return told or None  # as the user approved it
+    if kind != "task_tracking" or not hasattr(envelope.event, "content"):
         return None  # the action is a wish; its result is what came of it
-    told = getattr(envelope.event, "task_list", None)
     return told if isinstance(told, list) else None
 
 
