@@ -237,8 +237,14 @@ class TestModelsWithAndWithoutTools:
     async def test_a_conversation_moves_between_them_and_goes_on_each_time(self, tmp_path: Path) -> None:
         filler: dict[str, Any] = {"text": "never played"}
         words = "Now I.\n<function=execute_bash>\n<parameter=command>echo two; cat one.txt</parameter>\n</function>"
-        native = [{"tool_calls": [bash("echo one | tee one.txt")]}, {"text": "One."}, filler, filler,
-                  {"expect": "(?s)two.*one", "tool_calls": [bash("echo three")]}, {"text": "Three."}]  # fmt: skip
+        native: list[dict[str, Any]] = [
+            {"tool_calls": [bash("echo one | tee one.txt")]},
+            {"text": "One."},
+            filler,
+            filler,
+            {"expect": "(?s)two.*one", "tool_calls": [bash("echo three")]},
+            {"text": "Three."},
+        ]
         async with managing(tmp_path) as manager:
             session = await begun(manager, tmp_path, native)
             notices: list[str] = []
