@@ -72,7 +72,12 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
 def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:
     tasks = [{"id": "1", "title": "Write it", "status": "todo"}]
     plan = [call("task_tracker", command="plan", task_list=tasks)]
-    turns: list[dict[str, Any]] = [{"tool_calls": plan}, {"text": "That is it."}, {"tool_calls": [bash("echo made")]}, FINISH]
+    turns: list[dict[str, Any]] = [
+        {"tool_calls": plan},
+        {"text": "That is it."},
+        {"tool_calls": [bash("echo made")]},
+        FINISH,
+    ]
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns), "--agent", "Planner") as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("write a file\n")
