@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from core.agent.registry import AGENTS, Found
 from core.blobs import Blob, BlobRef
 from core.config import SandboxSettings
 from core.controller.halts import Halt, Way
@@ -232,6 +233,14 @@ class SessionDouble:
         self._wish("resume")
         await self.become(agent_state=AgentState.RUNNING)
 
+    async def approve_plan(self, task_list: Sequence[dict[str, Any]]) -> None:
+        self._wish("approve_plan", *(str(task.get("title")) for task in task_list))
+        await self.become(planning=False, agent_state=AgentState.RUNNING)
+
+    async def plan_again(self) -> None:
+        self._wish("plan_again")
+        await self.become(planning=True)
+
     async def confirm(self) -> None:
         self._wish("confirm")
         await self.become(agent_state=AgentState.RUNNING, awaiting=None)
@@ -412,6 +421,9 @@ class ManagerDouble:
         if conversation_id not in self.sessions:
             raise UsageError(f"There is no conversation {conversation_id}. handloom list shows which there are.")
         return self.sessions[conversation_id]
+
+    async def agents_for(self, workspace: str) -> Found:
+        return Found(dict(AGENTS), [])
 
     async def attach(self, conversation_id: str) -> SessionDouble:
         self.viewed.append(conversation_id)
