@@ -175,7 +175,7 @@ async def test_a_delegate_that_cannot_be_started_is_an_observation(tmp_path: Pat
         (result,) = results(await settled(session))
         assert isinstance(result, ErrorObservation)
         assert result.error_id == DELEGATE_FAILED
-        assert "There is no agent 'NobodyAgent'. Choose one of: CodeActAgent." in result.content
+        assert "There is no agent 'NobodyAgent'. Choose one of: BrowsingAgent, CodeActAgent" in result.content
         assert session.state.agent_state is AgentState.FINISHED
 
 
