@@ -226,6 +226,10 @@ class ConversationManager:
         """The agents that can be chosen for work in a folder, and what is wrong with others."""
         return await asyncio.to_thread(self.agents.all, workspace)
 
+    async def allow_agent(self, kind: AgentKind) -> None:
+        """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
+        await asyncio.to_thread(self.agents.allow, kind)
+
     @asynccontextmanager
     async def _place(self, conversation_id: str) -> AsyncIterator[str]:
         """A place for a conversation that starts; kept unless that fails. Raises UsageError."""
@@ -419,7 +423,7 @@ class ConversationManager:
             try:
                 kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
             except (ConfigurationError, ConsentError) as error:
-                if info.origin != IMPORT:
+                if info.origin not in (IMPORT, AGAIN):
                     absent = AbsentAgent(name, str(error))
                     return lambda llm: absent, runtime
                 kind = await asyncio.to_thread(self.agents.find, self.settings.agent.name, info.workspace)

@@ -52,6 +52,7 @@ from core.events import (
     PlanAction,
     RecallAction,
     Status,
+    TaskTrackingObservation,
     UndoObservation,
 )
 from core.listing import ConversationInfo
@@ -533,6 +534,14 @@ class AgentSession:
         if not self.state.planning:
             raise UsageError("No plan waits for your approval. The agent Planner makes one: handloom --agent Planner")
         await self._add(PlanAction(task_list=list(task_list)))
+
+    async def plan(self) -> list[dict[str, JsonValue]]:
+        """The tasks of the plan as the log has it last; none where there is no plan. Raises StoreError."""
+        told = EventFilter(kinds=frozenset({"observation:task_tracking"}))
+        for envelope in await self.stream.page(limit=1, where=told):
+            if isinstance(envelope.event, TaskTrackingObservation):
+                return envelope.event.task_list
+        return []
 
     async def plan_again(self) -> None:
         """Let the agent change nothing more before another plan is approved. Raises as `approve_plan`."""

@@ -27,6 +27,7 @@ TITLES = {
     "B01": "The browser",
     "I01": "Conversations from elsewhere",
     "I10": "Files and repositories",
+    "L05": "What a model answers",
     "R01": "The terminal and what is drawn on it",
     "S01": "The action server and the sandbox",
 }
@@ -317,6 +318,34 @@ THREATS = (
             "::test_every_folder_is_its_owners_alone_and_has_another_name_each_time",
             "tests/runtime/test_temporary_files.py::test_a_name_that_was_foreseen_is_passed_over",
             "tests/runtime/test_files.py::test_a_temporary_file_that_was_foreseen_is_not_written_through",
+        ),
+    ),
+    Threat(
+        "L05",
+        "A tool call is malformed: broken JSON, trailing junk, wrong types, a tool that is not there, ids that are "
+        "double, a hundred calls, a name of a megabyte or with escape sequences",
+        "Arguments are checked against the tool's schema and never changed; what does not fit is an error for the "
+        "model, and after three repairs in a row the user is asked; names have 64 characters, an answer 32 calls",
+        (
+            "tests/agent/test_answers.py::test_no_action_is_made_of_arguments_that_the_schema_does_not_allow",
+            "tests/agent/test_answers.py::test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_back",
+            "tests/agent/test_answers.py::test_a_call_that_makes_no_action_is_an_error_paired_with_it",
+            "tests/agent/test_answers.py::test_a_tool_name_is_made_short_and_harmless",
+            "tests/agent/test_answers.py::test_ids_that_are_empty_double_or_used_before_are_replaced",
+            "tests/agent/test_answers.py::test_more_calls_than_anyone_needs_are_refused_from_there_on",
+            "tests/llm/test_calls_in_text.py::test_what_was_cut_off_or_cannot_be_read_gives_no_arguments",
+            "tests/core/test_agents.py::test_after_three_repairs_in_a_row_the_user_is_asked",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "L06",
+        "An answer is empty, white space, or text that cannot be stored, again and again",
+        "The model is told so, lone surrogates are replaced, and after three such answers the user is asked",
+        (
+            "tests/agent/test_answers.py::test_an_empty_answer_asks_the_model_for_another",
+            "tests/agent/test_answers.py::test_text_that_cannot_be_stored_is_mended",
+            "tests/controller/test_stuck.py::test_answers_that_cannot_be_used",
         ),
     ),
     Threat(

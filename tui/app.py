@@ -23,7 +23,7 @@ from textual.timer import Timer
 
 from tui import incoming, strips, vanishing
 from tui.arrangement import PANES
-from tui.cards import ApprovalCard, HaltCard
+from tui.cards import ApprovalCard, HaltCard, PlanCard
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
 from tui.delegates import place_behind
 from tui.footer import Facts
@@ -35,6 +35,8 @@ from tui.outside import SURROUNDINGS_CSS
 from tui.pace import Pace
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
+from tui.panes.tasks.text import plan_text
+from tui.planning import waits_for_approval
 from tui.screens.workspace import Workspace
 from tui.tabs import TabItem, TabStrip
 from tui.text import sanitize, sanitize_line
@@ -282,6 +284,8 @@ class HandloomApp(Handlers, App[None]):
             asked = ("halt", state.halt)
         elif state.awaiting is not None:
             asked = ("action", state.awaiting)
+        elif waits_for_approval(state, tab):
+            asked = ("plan", tab.plan.version)
         if asked == self._asked:
             return
         self._asked = asked
@@ -294,6 +298,8 @@ class HandloomApp(Handlers, App[None]):
                 detail = sanitize(f"{state.reason}\n{_spent(state)}" if state.halt.kind == "limit" else state.reason)
                 ways = [str(way) for way in state.halt.ways]
                 self.workspace.ask(HaltCard(str(state.halt.kind), detail, ways, self.clock))
+            case ("plan", _version):
+                self.workspace.ask(PlanCard(plan_text(tab.plan.tasks), self.clock))
             case (_kind, int(action_id)):
                 self.attempt(self._ask_about(tab, action_id))
 

@@ -142,6 +142,21 @@ class HaltCard(Card):
         yield Static(_keys(*((c.keys[0], c.title.lower()) for c in commands)), classes="card--keys")
 
 
+class PlanCard(Card):
+    """Shall this plan be carried out? A message to the agent is an answer, too."""
+
+    def __init__(self, plan: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self._plan = plan
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(_("Carry out this plan? Nothing is changed before.")), classes="card--title")
+        with VerticalScroll(can_focus=False):
+            yield Static(Content(self._plan))
+        keys = _keys(("y", _("carry it out")), ("e", _("edit it first")))
+        yield Static(keys + Content(_("or write what shall be otherwise")), classes="card--keys")
+
+
 class Queue(Static):
     """What will be said once the agent rests, in order."""
 

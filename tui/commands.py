@@ -30,6 +30,7 @@ class Scope(StrEnum):
     BROWSER = "browser"
     APPROVAL = "question"
     HALT = "halt"
+    PLAN = "plan"
     FIND = "find"
     REPLAY = "replay"
 
@@ -114,6 +115,8 @@ _ROWS: tuple[Command, ...] = (
     Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q",
             slash="quit"),
     Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n", slash="new"),
+    Command("conv.agent", (), "New with another agent", "Choose who works: one that only reads, one that plans first, "
+            "one of your own.", _CONV, leader="G", slash="agent"),
     Command("conv.manager", ("ctrl+s",), "Conversations", "Find, open, rename and delete conversations.", _CONV,
             leader="l", slash="sessions"),
     Command("conv.goto", (), "Go to tab", "Show the tab with this number.", _CONV, leader="1-9"),
@@ -175,6 +178,12 @@ _ROWS: tuple[Command, ...] = (
     Command("approval.deny", ("n",), "Deny", "Do not carry it out.", _ASK, Scope.APPROVAL, hint="deny"),
     Command("approval.reason", ("e",), "Deny and say why", "Do not carry it out; tell the agent the reason.", _ASK,
             Scope.APPROVAL, hint="deny, say why"),
+    Command("plan.approve", ("y",), "Carry out the plan", "The agent carries out the plan as it stands.", _ASK,
+            Scope.PLAN, hint="carry out"),
+    Command("plan.edit", ("e",), "Edit the plan", "Change its tasks; then the agent carries out what you wrote.", _ASK,
+            Scope.PLAN, hint="edit"),
+    Command("plan.again", (), "Plan again", "The agent changes nothing more before you approve another plan.", _ASK,
+            leader="L", slash="replan", acts=True),
     Command("halt.retry", ("r",), "Try again", "Ask the model again.", _ASK, Scope.HALT),
     Command("halt.extend", ("e",), "Extend the limit", "Go on, as far again.", _ASK, Scope.HALT),
     Command("halt.condense", ("c",), "Condense", "Shorten what the model sees, then ask it again.", _ASK, Scope.HALT),

@@ -243,13 +243,13 @@ class Conversations(Delegates, _App):
         if self.options.demo and self.current is not None and not self.workspace.prompt.text:
             self.workspace.prompt.put(DEMO_TASK)
 
-    async def new_conversation(self) -> None:
-        """Begin one in a new tab, with the model of the options, the settings or the start screen."""
+    async def new_conversation(self, agent: str = "", model: str = "") -> None:
+        """Begin one in a new tab, with the model of the options, the agent, the settings or the start screen."""
         if self.manager is None:
             self.flash(_("Handloom is still starting."))
             return
-        model = self.options.model or self.manager.settings.model
-        if not model:
+        model = self.options.model or model
+        if not model and not self.manager.settings.model:
             chosen = await self._choose_model()
             if chosen is None:
                 self._sends_when_open = False
@@ -261,7 +261,7 @@ class Conversations(Delegates, _App):
             if model == DEMO and self.current is None and not self.workspace.prompt.text:
                 self.workspace.prompt.put(DEMO_TASK)
         place, repository = self.options.workspace, self.options.repository
-        await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository))
+        await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository, agent=agent))
 
     async def _choose_model(self) -> str | None:
         assert self.manager is not None

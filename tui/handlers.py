@@ -10,6 +10,7 @@ from textual.widgets import Input
 from tui.answers import Answers
 from tui.appearance import Appearance
 from tui.cards import ApprovalCard
+from tui.choosing import Choosing
 from tui.composing import Composing
 from tui.conversations import Conversations
 from tui.eventlog import EventLog
@@ -18,6 +19,7 @@ from tui.footer import MODES
 from tui.i18n import _
 from tui.outside import Outside
 from tui.panels import Panels
+from tui.planning import Planning
 from tui.reading import Reading
 from tui.replaying import Replaying
 from tui.rerun import Rerun
@@ -64,6 +66,8 @@ class Handlers(
     Appearance,
     Outside,
     Replaying,
+    Planning,
+    Choosing,
     _App,
 ):
     """The commands, as methods of the app."""

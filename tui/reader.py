@@ -21,7 +21,7 @@ from core.stream import EventStreamSubscriber
 from tui.commands import BY_ID
 from tui.glyphs import in_ascii
 from tui.i18n import _
-from tui.spoken import question, spoken, status, way_out
+from tui.spoken import planned, question, spoken, status, way_out
 from tui.text import sanitize
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ class Reader:
             self._prompt(_("Answer: "))
         else:
             self._say(status(state))
+            if state.planning and (tasks := await session.plan()):
+                self._say(*planned(tasks))
             self._prompt(_("You: "))
 
     def _prompt(self, text: str) -> None:
@@ -192,6 +194,8 @@ class Reader:
         session, state = self._session, self._session.state
         if state.halt is not None:
             await self._take(text, [str(way) for way in state.halt.ways])
+        elif state.planning and text.lower() in ("y", "yes") and (tasks := await session.plan()):
+            await session.approve_plan(tasks)
         elif state.awaiting is None:
             await session.send(text)
         else:

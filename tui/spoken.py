@@ -6,6 +6,7 @@ to `LINES`; what is left out is said.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from core.events import (
@@ -28,6 +29,7 @@ from core.events import (
     NullAction,
     NullObservation,
     Observation,
+    PlanAction,
     RecallObservation,
     SystemMessageAction,
     TaskTrackingAction,
@@ -36,12 +38,13 @@ from tui.commands import BY_ID
 from tui.i18n import _
 from tui.marks import mark_of
 from tui.questions import ask_about
-from tui.text import sanitize, without_colours
+from tui.text import sanitize, sanitize_line, without_colours
 
 if TYPE_CHECKING:
     from core.controller.halts import Halt
     from core.controller.state import State
 
+PLANNED_CELLS = 200
 LINES = 40
 """Of one output; more is a matter for the export."""
 
@@ -75,6 +78,10 @@ def spoken(envelope: Envelope) -> list[str]:
             return _labelled(_("Changed"), diff)
         case MCPAction(name=name):
             return [*thought, *_labelled(_("Tool"), name)]
+        case PlanAction(approved=True):
+            return [_("You approved the plan")]
+        case PlanAction():
+            return [_("You want another plan; nothing more is changed until you approve it")]
         case TaskTrackingAction():
             return [*thought, *_labelled(_("Plan"), event.message)]
         case ErrorObservation(content=text):
@@ -86,6 +93,12 @@ def spoken(envelope: Envelope) -> list[str]:
         case Observation(content=text) if envelope.source is not EventSource.USER and envelope.cause is not None:
             return _labelled(_("Result"), without_colours(text))
     return []
+
+
+def planned(tasks: Sequence[Mapping[str, object]]) -> list[str]:
+    """A plan that waits for the user's approval."""
+    lines = [sanitize_line(f"{n}. {task.get('title', '')}", PLANNED_CELLS) for n, task in enumerate(tasks[:LINES], 1)]
+    return [*lines, _("Answer y to have this plan carried out, or say what shall be otherwise.")]
 
 
 def _labelled(label: str, text: str) -> list[str]:

@@ -89,7 +89,9 @@ class Agents:
         _add_installed(found)
         _add_files(found, *read_folder(self._home / FOLDER), "yours", lambda file: True)
         if workspace:
-            _add_files(found, *read_project(Path(workspace)), "the project's", self._allowed.has)
+            _add_files(
+                found, *read_project(Path(workspace).expanduser().absolute()), "the project's", self._allowed.has
+            )
         return found
 
     def find(self, name: str, workspace: str = "") -> AgentKind:

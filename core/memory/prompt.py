@@ -59,6 +59,7 @@ APPROVED = (
     "as it stands after my changes:"
 )
 REPLAN = "I want to see a plan again before anything else changes. Until I approve it, only look, and plan."
+CONDENSED = "The history is condensed."
 FINISHED = "The user has been told that the task is done."
 
 _UNSEEN: frozenset[type[Event]] = frozenset(
@@ -120,9 +121,9 @@ class _Builder:
 
     def add(self, envelope: Envelope) -> None:
         event = envelope.event
-        if type(event) in _UNSEEN:
-            return
         metadata = event.tool_call_metadata
+        if type(event) in _UNSEEN and not (metadata and type(event) is CondensationRequestAction):
+            return
         if isinstance(event, Observation):
             self._add_observation(envelope, event, metadata)
         elif metadata is not None:
@@ -131,6 +132,8 @@ class _Builder:
                 self._call_of[envelope.id] = call
                 if type(event) is AgentFinishAction:
                     self._results[call] = FINISHED
+                elif type(event) is CondensationRequestAction:
+                    self._results[call] = CONDENSED
         elif isinstance(event, MessageAction) and not event.queued:
             self._add_message(envelope.source, event)
         elif isinstance(event, ConsentAction):

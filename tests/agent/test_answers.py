@@ -139,6 +139,14 @@ def test_finishing_says_what_the_user_reads() -> None:
         ),
         (ToolCall("a", "execute_bash", '{"command'), 'Failed to parse tool call arguments: {"command'),
         (ToolCall("a", "execute_bash", '{"command": "ls"} trailing'), None),
+        (ToolCall("a", "execute_bash", '{"command": "ls"}{"command": "rm"}'), None),
+        (ToolCall("a", "execute_bash", '{"command": "ls", "command": "rm"}'), None),
+        (ToolCall("a", "execute_bash", '{"command": "ls", "timeout": NaN}'), None),
+        (
+            ToolCall("a", "execute bash", '{"command": "ls"}'),
+            'Tool execute_bash is not registered. (arguments: {"command": "ls"}). '
+            "Please check the tool name and retry with an existing tool.",
+        ),
         (ToolCall("a", "execute_bash", "[1]"), "Failed to parse tool call arguments: [1]"),
         (ToolCall("a", "execute_bash", "[" * 100_000), None),
         (ToolCall("a", "execute_bash", ""), 'Missing required argument "command" in tool call execute_bash'),
@@ -219,3 +227,45 @@ def test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_bac
     for message in build_messages(found):
         for call in message.get("tool_calls", ()):
             assert isinstance(json.loads(call["function"]["arguments"]), dict)
+
+
+def strict(text: str) -> Any:
+    """The one JSON value that a text is, with nothing said twice. Raises ValueError."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len({name for name, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    return json.loads(text or "{}", object_pairs_hook=once)
+
+
+some_tasks = st.dictionaries(st.sampled_from(["id", "title", "status"]), values, max_size=3)
+good = st.fixed_dictionaries(
+    {},
+    optional={
+        "command": st.sampled_from(["ls", "view", "plan", "create"]),
+        "path": st.just("/a"),
+        "timeout": st.integers(1, 9) | st.just("5"),
+        "is_input": st.sampled_from(["true", "false", True]),
+        "view_range": st.lists(st.integers() | st.text(max_size=1), max_size=2),
+        "task_list": st.lists(some_tasks, max_size=2),
+    },
+).map(json.dumps)
+likely = good | good.map(lambda text: text + "x")
+
+
+@given(st.builds(ToolCall, st.just("a"), st.sampled_from([*TOOLS]), arguments | likely))
+def test_no_action_is_made_of_arguments_that_the_schema_does_not_allow(call: ToolCall) -> None:
+    (event,) = events("", call)
+    if not isinstance(event, Action):
+        assert isinstance(event, ErrorObservation)
+        return
+    parsed = strict(call.arguments)
+    schema = TOOLS[call.name].schema()["function"]["parameters"]
+    given_names = {name for name, value in parsed.items() if value is not None}
+    assert given_names <= set(schema["properties"])
+    assert set(schema["required"]) - {"security_risk"} <= set(parsed)
+    for name in given_names - {"security_risk"}:
+        kind = schema["properties"][name]["type"]
+        types = {"string": (str,), "array": (list,), "integer": (int,), "number": (int, float)}[kind]
+        assert type(parsed[name]) in types, (name, parsed[name])

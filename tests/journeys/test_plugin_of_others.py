@@ -46,6 +46,19 @@ def test_its_tool_is_offered_its_action_carried_out_and_its_events_kept(site: Pa
     assert shown.status == 0, shown.err
 
 
+def test_its_agent_can_be_chosen_and_has_its_own_prompt_and_tools(site: Path, tmp_path: Path) -> None:
+    handloom = handloom_with(site, tmp_path, "clock")
+    listed = handloom("agents")
+    assert "ClockKeeper  Tells the time.  (of the package handloom-clock)" in listed.lines
+    model = write_script(tmp_path, SCRIPT)
+    done = handloom("run", "what time is it?", "--model", model, "--agent", "ClockKeeper", "--json")
+    assert done.status == 0, done.err
+    system = next(event for event in done.events if event.get("action") == "system")
+    assert system["args"]["content"] == "You keep the clock. Tell the time, and nothing else."
+    assert [tool["function"]["name"] for tool in system["args"]["tools"]] == ["tell_time", "finish"]
+    assert [event for event in done.events if event.get("observation") == "time"]
+
+
 def test_without_the_plugin_its_events_are_kept_and_shown_as_they_are(site: Path, tmp_path: Path) -> None:
     done = handloom_with(site, tmp_path, "clock")("run", "?", "--model", write_script(tmp_path, SCRIPT), "--json")
     exported = handloom_with(site, tmp_path, "")("export", done.conversation)

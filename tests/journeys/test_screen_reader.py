@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from tests.doubles import FINISH, bash, write_script
+from tests.doubles import FINISH, bash, call, write_script
 from tests.journeys.terminal_of_ours import OurTerminal
 from tests.program import Handloom
 
@@ -66,6 +67,27 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
     (conversation,) = handloom.conversations()
     events = handloom.export(conversation["conversation_id"])
     assert any("keep x" in str(event) for event in events)
+
+
+def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:
+    tasks = [{"id": "1", "title": "Write it", "status": "todo"}]
+    plan = [call("task_tracker", command="plan", task_list=tasks)]
+    turns: list[dict[str, Any]] = [
+        {"tool_calls": plan},
+        {"text": "That is it."},
+        {"tool_calls": [bash("echo made")]},
+        FINISH,
+    ]
+    with lines(handloom, "--model", write_script(handloom.workspace.parent, turns), "--agent", "Planner") as terminal:
+        terminal.wait_for("You: ", raw=True)
+        terminal.write("write a file\n")
+        terminal.wait_for("1. Write it", "Answer y to have this plan carried out", raw=True)
+        terminal.write("y\n")
+        terminal.wait_for("You approved the plan", "Command: echo made", "Answer: ", raw=True)
+        terminal.write("y\n")
+        terminal.wait_for("Agent, finished: All is done.", raw=True)
+        terminal.write(b"\x04")
+        assert terminal.end() == 0
 
 
 def test_without_a_model_it_says_how_to_give_one(handloom: Handloom) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from core.agent.registry import AGENTS, Found
 from core.blobs import Blob, BlobRef
 from core.config import SandboxSettings
 from core.controller.halts import Halt, Way
@@ -70,6 +71,8 @@ class StateDouble:
     tokens: int = 0
     queued: tuple[Queued, ...] = ()
     awaiting: int | None = None
+    planning: bool = False
+    is_busy: bool = False
     metrics: LLMMetrics = METRICS
 
 
@@ -230,6 +233,14 @@ class SessionDouble:
     async def resume(self) -> None:
         self._wish("resume")
         await self.become(agent_state=AgentState.RUNNING)
+
+    async def approve_plan(self, task_list: Sequence[dict[str, Any]]) -> None:
+        self._wish("approve_plan", *(str(task.get("title")) for task in task_list))
+        await self.become(planning=False, agent_state=AgentState.RUNNING)
+
+    async def plan_again(self) -> None:
+        self._wish("plan_again")
+        await self.become(planning=True)
 
     async def confirm(self) -> None:
         self._wish("confirm")
@@ -437,15 +448,21 @@ class ManagerDouble:
     async def list(self) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]
 
-    async def create(self, *, workspace: str, model: str = "", title: str = "", repository: str = "") -> SessionDouble:
+    async def create(
+        self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""
+    ) -> SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
+        model = model or self.settings.model
         return self.add(workspace=workspace, model=model, title=title, repository=repository)
 
     async def open(self, conversation_id: str) -> SessionDouble:
         if conversation_id not in self.sessions:
             raise UsageError(f"There is no conversation {conversation_id}. handloom list shows which there are.")
         return self.sessions[conversation_id]
+
+    async def agents_for(self, workspace: str) -> Found:
+        return Found(dict(AGENTS), [])
 
     async def attach(self, conversation_id: str) -> SessionDouble:
         self.viewed.append(conversation_id)

@@ -22,7 +22,7 @@ from textual.widget import Widget
 from textual.widgets import TextArea
 
 from tui.arrangement import LOW, NARROW, PANES, TINY, arrange
-from tui.cards import ApprovalCard, Card, HaltCard, Notice, Queue
+from tui.cards import ApprovalCard, Card, HaltCard, Notice, PlanCard, Queue
 from tui.commands import WORKING, Scope, hints
 from tui.find import FindInput
 from tui.footer import Footer, Hints
@@ -437,6 +437,8 @@ class Workspace(Screen[None]):
             return Scope.APPROVAL
         if isinstance(focused, HaltCard):
             return Scope.HALT
+        if isinstance(focused, PlanCard):
+            return Scope.PLAN
         if focused is self.prompt:
             return Scope.PROMPT
         if focused is self.transport:

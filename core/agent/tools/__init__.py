@@ -29,6 +29,7 @@ OUR_TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*CODEACT_TOOLS, *READ
 __all__ = [
     "BROWSING_TOOLS",
     "CODEACT_TOOLS",
+    "FINISH",
     "OUR_TOOLS",
     "PLANNING_TOOLS",
     "READING_TOOLS",

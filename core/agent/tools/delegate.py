@@ -17,7 +17,11 @@ DELEGATE = Tool(
     ),
     parameters={
         "task": {"type": "string", "description": "The task, with everything that has to be known for it."},
-        "agent": {"type": "string", "description": f"The kind of agent; {DEFAULT} if left out."},
+        "agent": {
+            "type": "string",
+            "description": f"The kind of agent: {DEFAULT}, if left out; ReadOnlyAgent, which only searches and reads; "
+            "BrowsingAgent, which has the browser alone.",
+        },
     },
     required=("task",),
     actions=(AgentDelegateAction,),

@@ -29,6 +29,7 @@ from core.events import (
     IPythonRunCellAction,
     MCPAction,
     Observation,
+    PlanAction,
     TaskTrackingAction,
     TaskTrackingObservation,
     UserRejectObservation,
@@ -257,7 +258,7 @@ def path_of(event: Action | Observation) -> str:
     return clean(event.path, TITLE_LIMIT).strip() if isinstance(event, kinds) else ""
 
 
-def plan_of(event: TaskTrackingAction | TaskTrackingObservation, mark: Mark) -> Result:
+def plan_of(event: PlanAction | TaskTrackingAction | TaskTrackingObservation, mark: Mark) -> Result:
     """A plan as a check list."""
     done = sum(task.get("status") == "done" for task in event.task_list)
     text = "\n".join(_task_line(task) for task in event.task_list)

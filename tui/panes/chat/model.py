@@ -37,6 +37,7 @@ from core.events import (
     LoopDetectionObservation,
     MessageAction,
     Observation,
+    PlanAction,
     Status,
     TaskTrackingAction,
     TokenDelta,
@@ -263,6 +264,11 @@ class ChatModel(PaneModel):
                     "The model no longer sees {n} older events",
                 )
                 self._detail(told)
+            case PlanAction(approved=True):
+                self._statuses.clear()
+                self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
+            case PlanAction():
+                self._detail(_("You want another plan; nothing more is changed until you approve it"))
             case UnknownAction():
                 self._detail(f"{kind_of(event)} {event.message}")
             case _ if event.runnable or isinstance(event, AgentDelegateAction):

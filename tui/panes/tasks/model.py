@@ -47,10 +47,11 @@ class _Plan(NamedTuple):
     at: int
     """The event that told it."""
     tasks: tuple[Task, ...]
+    told: tuple[dict[str, Any], ...]
     left_out: int
 
 
-_NONE = _Plan(-1, (), 0)
+_NONE = _Plan(-1, (), (), 0)
 
 
 class PlanModel(PaneModel):
@@ -69,6 +70,11 @@ class PlanModel(PaneModel):
     def tasks(self) -> tuple[Task, ...]:
         """The tasks of the plan that stands."""
         return self._standing.tasks
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """The same as they were told, foreign."""
+        return [dict(task) for task in self._standing.told]
 
     @property
     def left_out(self) -> int:
@@ -127,8 +133,9 @@ class PlanModel(PaneModel):
 
     def _take(self, told: Sequence[Any], envelope: Envelope) -> None:
         before = {task.title: task for task in self._last_standing().tasks}
-        tasks = [_task(raw, before, envelope.timestamp) for raw in told[:MAX_TASKS] if isinstance(raw, dict)]
-        self._plans.append(_Plan(envelope.id, tuple(tasks), max(0, len(told) - MAX_TASKS)))
+        raws = tuple(raw for raw in told[:MAX_TASKS] if isinstance(raw, dict))
+        tasks = tuple(_task(raw, before, envelope.timestamp) for raw in raws)
+        self._plans.append(_Plan(envelope.id, tasks, raws, max(0, len(told) - MAX_TASKS)))
         del self._plans[:-MAX_KEPT]
 
     def _last_standing(self) -> _Plan:
@@ -168,9 +175,11 @@ class _Undone:
 
 def _told(envelope: Envelope) -> Sequence[Any] | None:
     """The plan that an event tells; None for every other event."""
-    if getattr(envelope.event, "kind", "") != "task_tracking" or not hasattr(envelope.event, "content"):
+    kind, told = getattr(envelope.event, "kind", ""), getattr(envelope.event, "task_list", None)
+    if kind == "plan":
+        return told or None  # as the user approved it
+    if kind != "task_tracking" or not hasattr(envelope.event, "content"):
         return None  # the action is a wish; its result is what came of it
-    told = getattr(envelope.event, "task_list", None)
     return told if isinstance(told, list) else None
 
 

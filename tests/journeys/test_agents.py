@@ -1,0 +1,78 @@
+"""Agents from the command line: which there are, `--agent`, and the consent to a project's."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+from pathlib import Path
+
+from tests.core.test_agents import REVIEWER
+from tests.doubles import FINISH, bash, write_script
+from tests.program import Handloom
+
+
+def project_agent(handloom: Handloom, text: str = "") -> None:
+    folder = handloom.workspace / ".handloom" / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "r.md").write_text(REVIEWER.format(model="demo") + text)
+
+
+def test_they_are_listed_and_what_is_broken_is_named(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path)
+    project_agent(handloom)
+    own = handloom.home / "agents"
+    own.mkdir(parents=True)
+    (own / "mine.md").write_text("---\ndescription: Helps.\nmore: x\n---\nHelp.\n")
+    listed = handloom("agents")
+    assert listed.status == 0
+    names = [line.split()[0] for line in listed.lines]
+    assert names == ["CodeActAgent", "ReadOnlyAgent", "BrowsingAgent", "Planner", "Reviewer"]
+    assert "(the project's, to be allowed first)" in listed.out
+    assert f"{own / 'mine.md'}:3: 'more' is not known" in listed.err
+    (reviewer,) = [one for one in map(json.loads, handloom("agents", "--json").lines) if one["name"] == "Reviewer"]
+    assert (reviewer["allowed"], reviewer["model"]) == (False, "demo")
+
+
+def test_the_agent_that_is_named_works(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path)
+    model = write_script(tmp_path, [{"tool_calls": [bash("echo x > x.txt")]}, FINISH])
+    done = handloom("run", "change it", "--model", model, "--agent", "ReadOnlyAgent", "--json")
+    assert done.status == 0, done.err
+    assert not (handloom.workspace / "x.txt").exists()
+    assert "Tool execute_bash is not registered" in done.out
+    nobody = handloom("run", "x", "--model", model, "--agent", "Nobody")
+    assert nobody.status == 2
+    assert "There is no agent 'Nobody'. Choose one of: BrowsingAgent, CodeActAgent, Planner, Read" in nobody.err
+
+
+def test_a_projects_agent_works_after_it_was_read_in_a_terminal_and_allowed(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path)
+    project_agent(handloom, "Obey.\n")
+    model = write_script(tmp_path, [FINISH])
+    run = ("run", "look", "--model", model, "--agent", "Reviewer")
+    refused = handloom(*run)
+    assert refused.status == 2
+    assert "handloom agents --allow Reviewer" in refused.err
+    alone = handloom("agents", "--allow", "Reviewer", stdin="y\n")
+    assert alone.status == 2
+    assert "Obey." in alone.out
+    assert "Obey." in answered(handloom, b"n\n")
+    assert handloom(*run).status == 2
+    answered(handloom, b"y\n")
+    assert handloom(*run).status == 0
+    project_agent(handloom, "Obey me more.\n")
+    assert handloom(*run).status == 2
+
+
+def answered(handloom: Handloom, answer: bytes) -> str:
+    """What `handloom agents --allow` shows in a terminal in which this is typed."""
+    ours, theirs = pty.openpty()
+    try:
+        process = handloom.start("agents", "--allow", "Reviewer", stdin=theirs, stderr=theirs)
+        os.write(ours, answer)
+        out, _ = process.communicate(timeout=60)
+        return str(out.decode())
+    finally:
+        os.close(ours)
+        os.close(theirs)
