@@ -140,7 +140,7 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
         # missing.
         arguments |= {"tools": order["tools"], "_skip_mcp_handler": True}
     for name in ("temperature", "max_tokens", "reasoning_effort", "api_base"):
-        if settings[name] is not None:
+        if settings[name] not in (None, "auto"):
             arguments[name] = settings[name]
     return arguments | _key(model, order["facts"]["key_env"])
 

@@ -65,7 +65,7 @@ def named_models(
 def served_models(servers: Iterable[LocalServer]) -> list[KnownModel]:
     """The models of servers on this machine. What they cost nobody says."""
     return [
-        KnownModel(name, f"{server.label}, at port {server.port}", True, why="served")
+        KnownModel(name, f"{server.label} :{server.port}", True, why="served")
         for server in servers
         for name in server.models
     ]

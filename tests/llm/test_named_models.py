@@ -158,7 +158,10 @@ def test_the_users_own_are_offered_first_with_what_is_known_of_them() -> None:
         "fast": NamedModel(model="anthropic/c", price_in=1, price_out=2, context_window=5),
         "mine": NamedModel(model="openai/c", api_base="https://b.example", key_env="MY_KEY", vision="yes"),
     }
-    assert offers({}, models)[:2] == [ModelOffer("fast", "anthropic/c"), ModelOffer("mine", "openai/c")]
+    assert offers({}, models)[:2] == [
+        ModelOffer("fast", "anthropic/c", "named"),
+        ModelOffer("mine", "openai/c", "named"),
+    ]
     tables = [KnownModel("anthropic/c", "Anthropic", True, "ANTHROPIC_API_KEY", 200_000, 3.0, 15.0, True)]
     assert named_models(models, tables, {}) == [
         KnownModel("fast", "config.toml", True, "ANTHROPIC_API_KEY", 5, 1.0, 2.0, True, "named"),
