@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -291,6 +292,23 @@ async def test_cancelling_returns_at_once_and_hangs_up_on_the_provider(
         await call
     assert time.monotonic() - cancelled_at < 0.1
     await asyncio.wait_for(server.exchanges[0].hung_up.wait(), 2)
+
+
+async def test_wherever_a_call_is_cancelled_nothing_of_it_is_left(host: ModelHost, server: OpenAIServer) -> None:
+    """After the k-th turn of the loop, for every k until the call is through by itself."""
+    turns, is_over = 0, False
+    while not is_over:
+        call = asyncio.create_task(ask(model(host, server)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if is_over := call.done():
+            assert (await call)[0].text == "Hello."
+        call.cancel()
+        with suppress(asyncio.CancelledError):
+            await call
+        assert host._calls == {}, turns
+        turns += 1 if turns < 20 else turns
+    assert (await ask(model(host, server)))[0].text == "Hello."
 
 
 async def test_calls_do_not_wait_for_one_another(host: ModelHost, server: OpenAIServer) -> None:
