@@ -425,7 +425,7 @@ THREATS = (
     Threat(
         "L10",
         "An address, a redirect or a file of the workspace leads a key to another host",
-        "A key goes where it is named and nowhere else; no redirect is followed, no .env read; http is for this machine",
+        "A key goes where it is named and nowhere else; no redirect is followed, no .env read; http only on loopback",
         (
             "tests/llm/test_named_models.py::test_an_address_gets_the_key_that_is_named_beside_it_or_none",
             "tests/llm/test_named_models.py::test_the_address_for_all_models_is_not_for_those_of_providers_with_keys_of_their_own",
