@@ -65,7 +65,7 @@ class CallSettings(_Settings):
 
 
 class LLMSettings(CallSettings):
-    """How models are called, and which one has which task. Times are in seconds."""
+    """How models are called, and for which tasks. Times are in seconds."""
 
     api_base: str | None = None
     """Address of an OpenAI-compatible API, for models named openai/...; those of other providers have theirs in
