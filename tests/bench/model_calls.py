@@ -42,10 +42,11 @@ async def _measure() -> list[Figure]:
     try:
         async with httpx.AsyncClient() as client:
             await host.ping()
-            bare, ours = [], []
+            bare, ours, alone = [], [], []
             for _ in range(CALLS + WARM):
                 bare.append(await _bare(client, base))
                 ours.append(await _ours(llm))
+                alone.append(await _ping(host))
     finally:
         await host.aclose()
         server.terminate()
@@ -55,6 +56,7 @@ async def _measure() -> list[Figure]:
     return [
         Figure("model call, a short answer", "ms", ours, Limit("bare httpx, the same server", bare)),
         Figure("of that, what we and litellm add", "ms", [one - least for one in ours], targets=[Target(ADDED_MS)]),
+        Figure("of that, the way to the model host and back", "ms", alone[WARM:], targets=[Target(1.0)]),
     ]
 
 
@@ -66,6 +68,12 @@ async def _bare(client: httpx.AsyncClient, base: str) -> float:
     ) as response:
         lines = [line async for line in response.aiter_lines()]
     assert "data: [DONE]" in lines
+    return milliseconds_since(began_at)
+
+
+async def _ping(host: ModelHost) -> float:
+    began_at = perf_counter()
+    await host.ping()
     return milliseconds_since(began_at)
 
 
