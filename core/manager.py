@@ -162,12 +162,16 @@ class ConversationManager:
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
-    async def known_models(self) -> list[KnownModel]:
-        """What is known of which models, those of this machine's servers too; nothing where it cannot be had.
+    async def near_models(self) -> list[KnownModel]:
+        """The models that need no table: those of the user's own names, and those of servers on this machine.
 
-        Takes seconds while the model host loads.
+        Those servers are asked for them, which takes half a second at most.
         """
-        return await self._llms.known_models(self.settings.llm, self.settings.models)
+        return await self._llms.near_models(self.settings.llm, self.settings.models)
+
+    async def known_models(self) -> list[KnownModel]:
+        """What is known of which models; nothing where it cannot be had. Takes seconds while the model host loads."""
+        return await self._llms.known_models()
 
     async def read_settings(self) -> list[Setting]:
         """Every setting as it stands. Raises ConfigurationError."""

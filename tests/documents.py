@@ -44,7 +44,7 @@ fails on V0's way of doing it.
 """
 
 ABOUT_THREATS = """\
-# What threatens the sandbox, and the tests that show what is held against it
+# What threatens the sandbox and the models, and the tests that show what is held against it
 
 Made by `make documents` from `tests/threats.py`. What runs in a sandbox is taken to be hostile, and so are a
 repository, its file names, other programs of this machine and pages in its browser. Rows in bold are blockers: nothing

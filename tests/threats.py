@@ -1,4 +1,4 @@
-"""What threatens a sandbox, its files and its wire, what is held against it, and the tests that show it.
+"""What threatens a sandbox, its files, its wire and its models, what is held against it, and the tests that show it.
 
 The source of docs/threats.md. The rows and their numbers are those of our threat model; a row is here once it is built.
 What is in the sandbox is taken to be hostile. A row names tests that do what the threat does, so one that is renamed
@@ -27,7 +27,7 @@ TITLES = {
     "B01": "The browser",
     "I01": "Conversations from elsewhere",
     "I10": "Files and repositories",
-    "L05": "What a model answers",
+    "L01": "Models and the way to them",
     "R01": "The terminal and what is drawn on it",
     "S01": "The action server and the sandbox",
 }
@@ -321,31 +321,135 @@ THREATS = (
         ),
     ),
     Threat(
+        "L01",
+        "The provider refuses: 401, 403, 404",
+        "Not tried again and not hidden behind another model; one error that says what to set, without the key",
+        (
+            "tests/llm/test_hosted.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+            "tests/llm/test_hosted.py::test_a_wrong_key_is_not_tried_again",
+            "tests/llm/test_router.py::test_what_the_user_has_to_put_right_is_not_hidden_behind_another_model",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "L02",
+        "The provider is overloaded: 429, 5xx, and asks to wait for seconds, until a date or for ever",
+        "Waits double with jitter, are as long as it asks, up to five minutes, are announced, and end at once with Esc",
+        (
+            "tests/llm/test_retry.py::test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits",
+            "tests/llm/test_retry.py::test_cancelling_ends_a_wait_at_once_and_takes_the_notice_away",
+            "tests/llm/test_failures.py::test_the_wait_that_a_provider_asks_for_is_honoured_within_reason",
+            "tests/llm/test_hosted.py::test_what_may_pass_is_tried_again_as_late_as_the_provider_asks",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "L03",
+        "No connection, no TLS, no name, a reset, a stall in the middle, one byte now and then",
+        "Limits for the connection, the first token, a pause and the whole, each a setting; a typed error",
+        (
+            "tests/llm/test_hosted.py::test_where_nobody_answers_the_connection_has_failed",
+            "tests/llm/test_hosted.py::test_a_connection_that_never_stands_is_left_in_its_own_time",
+            "tests/llm/test_hosted.py::test_a_provider_that_does_not_go_on_is_left",
+            "tests/llm/test_hosted.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "L04",
+        "A stream breaks off at any byte, with a reset or as if it had ended; garbage, half characters",
+        "An answer counts once its provider has said that it is finished; no tool call of any other is carried out",
+        (
+            "tests/campaign/test_campaign.py::TestStreams::test_wherever_an_answer_breaks_off_no_half_of_it_is_taken_for_whole",
+            "tests/campaign/test_campaign.py::TestStreams::test_half_a_call_would_be_noticed",
+            "tests/llm/test_hosted.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+            "tests/llm/test_shapes.py::test_every_shape_of_an_answer_comes_back_the_same",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
         "L05",
-        "A tool call is malformed: broken JSON, trailing junk, wrong types, a tool that is not there, ids that are "
-        "double, a hundred calls, a name of a megabyte or with escape sequences",
+        "Tool calls of nonsense: no JSON, wrong types, unknown or endless names, the same ids, a hundred at once",
         "Arguments are checked against the tool's schema and never changed; what does not fit is an error for the "
         "model, and after three repairs in a row the user is asked; names have 64 characters, an answer 32 calls",
         (
             "tests/agent/test_answers.py::test_no_action_is_made_of_arguments_that_the_schema_does_not_allow",
-            "tests/agent/test_answers.py::test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_back",
             "tests/agent/test_answers.py::test_a_call_that_makes_no_action_is_an_error_paired_with_it",
             "tests/agent/test_answers.py::test_a_tool_name_is_made_short_and_harmless",
             "tests/agent/test_answers.py::test_ids_that_are_empty_double_or_used_before_are_replaced",
             "tests/agent/test_answers.py::test_more_calls_than_anyone_needs_are_refused_from_there_on",
             "tests/llm/test_calls_in_text.py::test_what_was_cut_off_or_cannot_be_read_gives_no_arguments",
             "tests/core/test_agents.py::test_after_three_repairs_in_a_row_the_user_is_asked",
+            "tests/agent/test_answers.py::test_whatever_the_model_wrote_becomes_events_that_can_be_stored_and_sent_back",
         ),
         is_blocker=True,
     ),
     Threat(
         "L06",
-        "An answer is empty, white space, or text that cannot be stored, again and again",
-        "The model is told so, lone surrogates are replaced, and after three such answers the user is asked",
+        "Answers of nothing: empty, blank, thoughts alone; control characters, lone surrogates, megabytes",
+        "Each has its meaning, an answer has a bound, and the same nothing again and again is noticed as a loop",
         (
             "tests/agent/test_answers.py::test_an_empty_answer_asks_the_model_for_another",
             "tests/agent/test_answers.py::test_text_that_cannot_be_stored_is_mended",
+            "tests/llm/test_hosted.py::test_an_empty_answer_is_an_answer",
             "tests/controller/test_stuck.py::test_answers_that_cannot_be_used",
+        ),
+    ),
+    Threat(
+        "L07",
+        "The conversation no longer fits the model",
+        "The larger model answers where there is one; else the history is condensed once, and then the user is asked",
+        (
+            "tests/llm/test_router.py::test_what_turns_out_not_to_fit_goes_to_the_larger_model_once",
+            "tests/controller/test_decide.py::test_a_history_that_is_too_long_is_condensed_once_by_itself_and_then_asks",
+            "tests/core/test_ways_out.py::test_where_condensing_did_not_help_the_user_is_asked",
+        ),
+    ),
+    Threat(
+        "L08",
+        "An agent that goes round in circles, and what that costs",
+        "Loops of up to eight steps are noticed; answers, money, tokens, time have limits; an unknown cost is no 0",
+        (
+            "tests/controller/test_stuck.py::test_circles_of_any_length_up_to_eight",
+            "tests/controller/test_decide.py::test_a_budget_is_held_before_the_call_that_would_break_it",
+            "tests/controller/test_decide.py::test_a_budget_that_cannot_be_watched_asks_and_is_given_up_if_the_user_goes_on",
+            "tests/llm/test_hosted.py::test_an_unknown_price_is_not_nothing",
+            "tests/llm/test_shapes.py::test_a_model_of_this_machine_is_not_taken_for_one_with_a_price",
+        ),
+    ),
+    Threat(
+        "L09",
+        "A call is cancelled, at any moment",
+        "It returns at once, hangs up on the provider, and leaves nothing",
+        (
+            "tests/llm/test_hosted.py::test_wherever_a_call_is_cancelled_nothing_of_it_is_left",
+            "tests/llm/test_hosted.py::test_cancelling_returns_at_once_and_hangs_up_on_the_provider",
+        ),
+    ),
+    Threat(
+        "L10",
+        "An address, a redirect or a file of the workspace leads a key to another host",
+        "A key goes where it is named and nowhere else; no redirect is followed, no .env read; http only on loopback",
+        (
+            "tests/llm/test_named_models.py::test_an_address_gets_the_key_that_is_named_beside_it_or_none",
+            "tests/llm/test_named_models.py::test_the_address_for_all_models_is_not_for_those_of_providers_with_keys_of_their_own",
+            "tests/llm/test_shapes.py::test_a_redirect_takes_no_key_to_another_host",
+            "tests/llm/test_shapes.py::test_an_address_of_ones_own_gets_no_key_but_the_one_that_is_named",
+            "tests/llm/test_registry.py::test_a_key_is_not_sent_unencrypted_to_another_machine",
+            "tests/llm/test_hosted.py::test_a_workspace_full_of_traps_is_not_read",
+            "tests/llm/test_local.py::test_no_key_and_nothing_else_of_ours_is_sent",
+        ),
+    ),
+    Threat(
+        "L11",
+        "litellm logs, calls back or fetches prices; a key stands in a message, a record or a setting",
+        "One process has keys and litellm, connects to the provider alone, prints nothing; what leaves it is scrubbed",
+        (
+            "tests/llm/test_hosted.py::test_the_host_connects_to_the_provider_and_to_nobody_else",
+            "tests/llm/test_hosted.py::test_a_host_without_input_ends_and_has_said_nothing_but_that_it_was_ready",
+            "tests/llm/test_hosted.py::test_a_text_that_repeats_any_key_is_scrubbed",
+            "tests/llm/test_cassettes.py::test_no_secret_no_picture_and_no_place_is_in_the_file",
+            "tests/llm/test_named_models.py::test_a_wrong_section_is_told_and_no_key_with_it",
         ),
     ),
     Threat(

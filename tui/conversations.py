@@ -11,7 +11,7 @@ from tui.delegates import Delegates, moved
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.line import LineScreen
-from tui.screens.start import StartScreen
+from tui.screens.start import StartScreen, with_served
 from tui.tabs import TabStrip
 
 if TYPE_CHECKING:
@@ -267,9 +267,8 @@ class Conversations(Delegates, _App):
         assert self.manager is not None
         if self.living is not None:
             return self.living.model_name
-        chosen = await self.push_screen_wait(
-            StartScreen(self.options.workspace, self.manager.offers(), self.pick_model)
-        )
+        offers = with_served(self.manager.offers(), await self.manager.near_models())
+        chosen = await self.push_screen_wait(StartScreen(self.options.workspace, offers, self.pick_model))
         if chosen is None:
             return None
         await self.manager.choose_model(chosen.model, chosen.base_url)

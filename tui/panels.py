@@ -198,7 +198,8 @@ class Panels(_App):
         assert self.manager is not None
         recent = [info.model for info in await self.manager.list()]
         current = self.current.model_name if self.current is not None else ""
-        picker = ModelPicker(self.manager.offers(), recent, self.manager.known_models, current)
+        manager = self.manager
+        picker = ModelPicker(manager.offers(), recent, manager.known_models, current, manager.near_models)
         return await self.push_screen_wait(picker)
 
     # -- of one conversation -------------------------------------------------------------------------------------------

@@ -41,13 +41,17 @@ class _Answer:
         self.calls: list[dict[str, str]] = []
         self.finish_reason: str | None = None
         self.usage: Any = None
+        self.is_counted = False
+        """Whether its usage came behind its end: then nothing more will come."""
         self._call_at: dict[int, dict[str, str]] = {}
         self._size = 0
 
     def add(self, chunk: Any, on_delta: OnDelta) -> None:
         """Take in one chunk of the stream."""
         self.id = self.id or str(getattr(chunk, "id", "") or "")
-        self.usage = getattr(chunk, "usage", None) or self.usage
+        usage = getattr(chunk, "usage", None)
+        self.is_counted = bool(self.finish_reason and usage)
+        self.usage = usage or self.usage
         for choice in (getattr(chunk, "choices", None) or [])[:1]:
             self.finish_reason = choice.finish_reason or self.finish_reason
             delta = choice.delta
@@ -101,6 +105,8 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
                 begun = True
                 limit.reschedule(min(end_at, clock() + settings["idle_timeout_s"]))
                 answer.add(chunk, on_delta)
+                if answer.is_counted:
+                    break  # what litellm does behind it is its own bookkeeping, which takes milliseconds
             source = source_of(stream)
     except TimeoutError as error:
         raise TimeoutError(_late(begun, clock() >= end_at, settings)) from error
@@ -158,7 +164,7 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
     if order["stop"]:
         arguments["stop"] = order["stop"]
     for name in ("temperature", "max_tokens", "reasoning_effort", "api_base"):
-        if settings[name] is not None:
+        if settings[name] not in (None, "auto"):
             arguments[name] = settings[name]
     return arguments | _key(model, order["facts"]["key_env"])
 

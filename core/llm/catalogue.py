@@ -43,6 +43,16 @@ class KnownModel:
     """Why it is listed, in place of its provider's key: `named` by the user, or `served` on this machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a model can do, as far as it is known."""
+
+    context_window: int | None = None
+    """Tokens."""
+    vision: bool | None = None
+    """Whether it sees pictures."""
+
+
 def named_models(
     models: Mapping[str, NamedModel], tables: Iterable[KnownModel], environ: Mapping[str, str]
 ) -> list[KnownModel]:
@@ -65,7 +75,7 @@ def named_models(
 def served_models(servers: Iterable[LocalServer]) -> list[KnownModel]:
     """The models of servers on this machine. What they cost nobody says."""
     return [
-        KnownModel(name, f"{server.label}, at port {server.port}", True, why="served")
+        KnownModel(name, f"{server.label} :{server.port}", True, why="served")
         for server in servers
         for name in server.models
     ]

@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import TokenDelta, TokenUsage
+from core.llm.catalogue import Abilities
 from core.llm.retry import FailedCall, RetryPolicy, with_retries
 from core.llm.settings import CallSettings, ModelFacts
 from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
@@ -39,16 +40,6 @@ class _Call:
 
     outcome: asyncio.Future[Line]
     on_delta: OnDelta
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a model can do, as far as it is known."""
-
-    context_window: int | None = None
-    """Tokens."""
-    vision: bool | None = None
-    """Whether it sees pictures."""
 
 
 class ModelHost:

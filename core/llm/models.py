@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.errors import ConfigurationError, ModelError
+from core.llm.absent import AGAIN
 from core.llm.cassette import Scrubber
 from core.llm.cassette_recorder import Recorder, RecordingLLM
 from core.llm.catalogue import KnownModel, models_of, named_models, served_models
@@ -53,7 +54,7 @@ class LLMRegistry:
         Reads files, and makes the one of the record. Raises ConfigurationError.
         """
         make = partial(self.alone, workspace=workspace, settings=settings, models=models)
-        if name == DEMO:
+        if name in (DEMO, AGAIN):  # they call nobody, and so nobody in their place
             return make(name)
         named = models.get(name)
         llm = with_helpers(name, named.over(settings) if named is not None else settings, make)
@@ -68,24 +69,23 @@ class LLMRegistry:
         if isinstance(llm, HostedLLM):
             await self.host.start()
 
-    async def known_models(self, settings: LLMSettings, models: Named) -> list[KnownModel]:
-        """What can be named: the user's own, those of this machine's servers, those of litellm's tables.
-
-        What cannot be had is not among them. Takes seconds while the model host loads.
-        """
-        servers, _ = await asyncio.gather(find_servers() if settings.find_local else _nothing(), self._load())
+    async def near_models(self, settings: LLMSettings, models: Named) -> list[KnownModel]:
+        """The user's own models and those of this machine's servers. Takes half a second at most."""
+        servers = await find_servers() if settings.find_local else []
         tables = await asyncio.to_thread(models_of, self._facts, self._environ)
-        return [*named_models(models, tables, self._environ), *served_models(servers), *tables]
+        return [*named_models(models, tables, self._environ), *served_models(servers)]
 
-    async def aclose(self) -> None:
-        """End the model host. May be called twice."""
-        await self.host.aclose()
-
-    async def _load(self) -> None:
+    async def known_models(self) -> list[KnownModel]:
+        """The models of litellm's tables; none where they cannot be had. Takes seconds while the model host loads."""
         try:
             self._facts = self._facts or await self.host.models()
         except ModelError as error:
             log.warning("what is known of models cannot be had: %s", error)
+        return await asyncio.to_thread(models_of, self._facts, self._environ)
+
+    async def aclose(self) -> None:
+        """End the model host. May be called twice."""
+        await self.host.aclose()
 
     def _recorder_for(self, file: str, model: str) -> Recorder:
         """The record in this file, made with the first model that is recorded there."""
@@ -93,10 +93,6 @@ class LLMRegistry:
         if self._recorder is None or self._recorder[0] != path:
             self._recorder = (path, Recorder(path, model))
         return self._recorder[1]
-
-
-async def _nothing() -> list[Any]:
-    return []
 
 
 def model_for(task: Task, chat: str, settings: LLMSettings) -> str:

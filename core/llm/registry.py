@@ -53,6 +53,8 @@ class ModelOffer:
     """What to write; ends in `/` where the user has to add which model the endpoint has."""
     label: str
     """For people."""
+    why: str = ""
+    """Why it can be used, where not for a provider's key: `named` by the user, or `served` on this machine."""
 
     @property
     def is_complete(self) -> bool:
@@ -118,7 +120,7 @@ def create_llm(
 
 def offers(environ: Mapping[str, str], models: Mapping[str, NamedModel] = MappingProxyType({})) -> list[ModelOffer]:
     """What could be used here: the user's own, providers whose key is there, endpoints that are named, the demo."""
-    found = [ModelOffer(name, named.model) for name, named in models.items()]
+    found = [ModelOffer(name, named.model, "named") for name, named in models.items()]
     for provider in PROVIDERS.values():
         base = _base_in(provider, environ)
         if base:

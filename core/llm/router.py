@@ -21,7 +21,8 @@ from itertools import zip_longest
 
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Status
-from core.llm.hosted import Abilities, HostedLLM
+from core.llm.catalogue import Abilities
+from core.llm.hosted import HostedLLM
 from core.llm.retry import FailedCall
 from core.llm.settings import CallSettings
 from core.ports import LLM, FrameSink, LLMRequest, LLMResponse

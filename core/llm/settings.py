@@ -20,7 +20,7 @@ def split(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(split)]
-Effort = Literal["none", "minimal", "low", "medium", "high"]
+Effort = Literal["auto", "none", "minimal", "low", "medium", "high"]
 
 
 class _Settings(BaseModel):
@@ -36,8 +36,8 @@ class CallSettings(_Settings):
     """How freely the model chooses words; None leaves it to the provider, and some models take no other."""
     max_tokens: int | None = Field(default=None, ge=1)
     """The longest answer, in tokens; None leaves it to the provider."""
-    reasoning_effort: Effort | None = None
-    """How long a model thinks before it answers; None leaves it to the provider."""
+    reasoning_effort: Effort = "auto"
+    """How long a model thinks before it answers; auto leaves it to the provider."""
     prompt_caching: bool = True
     """Mark what the provider can keep of a prompt, where it asks for marks; answers are the same and cost less."""
     vision: Literal["auto", "yes", "no"] = "auto"
@@ -68,7 +68,7 @@ class CallSettings(_Settings):
 
 
 class LLMSettings(CallSettings):
-    """How models are called, and which one has which task. Times are in seconds."""
+    """How models are called, and for which tasks. Times are in seconds."""
 
     api_base: str | None = None
     """Address of an OpenAI-compatible API, for models named openai/...; those of other providers have theirs in

@@ -22,6 +22,7 @@ AREAS = (
     "server",
     "browsing",
     "kernels",
+    "model_calls",
     "steps",
     "stalls",
     "many",

@@ -52,6 +52,7 @@ from tests.campaign import (
 from tests.campaign.__main__ import as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
+from tests.llm.shapes import SHAPES, TEXT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the campaign uses what only Linux has")
 
@@ -79,11 +80,11 @@ class TestStreams:
     def test_wherever_an_answer_breaks_off_no_half_of_it_is_taken_for_whole(self, seed: int) -> None:
         result = streams.run(streams.SHORT, seed)
         holds(result, 100)
-        assert len([name for name in result.counts if "plain end: failed" in name]) >= len(streams.SHAPES)
+        assert len([name for name in result.counts if "plain end: failed" in name]) >= len(SHAPES)
 
     def test_half_a_call_would_be_noticed(self) -> None:
-        half = LLMResponse("a", streams.TEXT, (ToolCall("c", "execute_bash", "{}"),))
-        for shape in streams.SHAPES:
+        half = LLMResponse("a", TEXT, (ToolCall("c", "execute_bash", "{}"),))
+        for shape in SHAPES:
             for at_byte in (10, len(shape.data)):
                 with pytest.raises(Violation):
                     streams.check_outcome(shape, at_byte, half)

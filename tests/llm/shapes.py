@@ -51,7 +51,7 @@ def _event(data: Json, name: str = "") -> bytes:
 
 def _anthropic() -> list[bytes]:
     """A message as Anthropic streams it."""
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": [],
+    message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": [],
                "stop_reason": None, "stop_sequence": None,
                "usage": {"input_tokens": 60, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 10,
                          "output_tokens": 1}}  # fmt: skip

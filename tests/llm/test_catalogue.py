@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.llm.call import price_of
 from core.llm.catalogue import KnownModel, facts_of, models_of
 from core.llm.hosted import ModelHost
+from core.llm.prices import price_of
 
 TABLE = {
     "sample_spec": {"litellm_provider": "one of https://docs", "mode": "chat"},

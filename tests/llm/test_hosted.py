@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -249,6 +250,28 @@ async def test_a_provider_that_does_not_go_on_is_left(
     assert str(error).endswith(f"{what} Tried 1 times.") or str(error).endswith(what)
 
 
+@pytest.mark.parametrize("base", ["http://127.0.0.1:1/v1", "https://127.0.0.1:{port}/v1", "https://nobody.invalid/v1"])
+async def test_where_nobody_answers_the_connection_has_failed(host: ModelHost, server: OpenAIServer, base: str) -> None:
+    """A closed port, a server that speaks no TLS, a name that nobody has."""
+    port = server.base_url.rpartition(":")[2].removesuffix("/v1")
+    error = await error_of(model(host, server, api_base=base.format(port=port)))
+    assert error.kind is ModelErrorKind.CONNECTION
+    assert "Check the network" in str(error)
+
+
+async def test_a_connection_that_never_stands_is_left_in_its_own_time(host: ModelHost, server: OpenAIServer) -> None:
+    held: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    started = time.monotonic()
+    error = await error_of(model(host, server, api_base=f"https://127.0.0.1:{port}/v1", connect_timeout_s=0.5))
+    assert error.kind in (ModelErrorKind.TIMEOUT, ModelErrorKind.CONNECTION)
+    assert time.monotonic() - started < 30, "the first token has 180 s"
+    silent.close()
+    for writer in held:
+        writer.close()
+
+
 async def test_what_may_pass_is_tried_again_as_late_as_the_provider_asks(host: ModelHost, server: OpenAIServer) -> None:
     server.then(fails(429, headers={"Retry-After": "0.3"}), fails(503), answers("At last."))
     started = time.monotonic()
@@ -291,6 +314,23 @@ async def test_cancelling_returns_at_once_and_hangs_up_on_the_provider(
         await call
     assert time.monotonic() - cancelled_at < 0.1
     await asyncio.wait_for(server.exchanges[0].hung_up.wait(), 2)
+
+
+async def test_wherever_a_call_is_cancelled_nothing_of_it_is_left(host: ModelHost, server: OpenAIServer) -> None:
+    """After the k-th turn of the loop, for every k until the call is through by itself."""
+    turns, is_over = 0, False
+    while not is_over:
+        call = asyncio.create_task(ask(model(host, server)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if is_over := call.done():
+            assert (await call)[0].text == "Hello."
+        call.cancel()
+        with suppress(asyncio.CancelledError):
+            await call
+        assert host._calls == {}, turns
+        turns += 1 if turns < 20 else turns
+    assert (await ask(model(host, server)))[0].text == "Hello."
 
 
 async def test_calls_do_not_wait_for_one_another(host: ModelHost, server: OpenAIServer) -> None:

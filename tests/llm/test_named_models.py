@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -10,7 +11,7 @@ from core.config import load
 from core.errors import ConfigurationError
 from core.llm.catalogue import KnownModel, named_models
 from core.llm.hosted import HostedLLM, ModelHost
-from core.llm.models import LLMRegistry, model_for, model_of_agent
+from core.llm.models import LLMRegistry, Task, model_for, model_of_agent
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.llm.router import RouterLLM
 from core.llm.settings import LLMSettings, NamedModel
@@ -145,7 +146,7 @@ def test_a_local_model_needs_a_port_and_a_name(name: str) -> None:
 
 def test_each_task_has_its_model() -> None:
     settings = LLMSettings(title_model="t/t", summary_model="s/s", vision_model="v/v", agent_models=("Browsing = b/b",))
-    tasks = ("chat", "title", "summary", "vision")
+    tasks = get_args(Task)
     assert [model_for(task, "c/c", settings) for task in tasks] == ["c/c", "t/t", "s/s", "v/v"]
     assert [model_for(task, "c/c", LLMSettings()) for task in tasks] == ["c/c", "", "c/c", "c/c"]
     assert [model_of_agent(agent, settings) for agent in ("Browsing", "CodeActAgent")] == ["b/b", ""]
@@ -158,7 +159,10 @@ def test_the_users_own_are_offered_first_with_what_is_known_of_them() -> None:
         "fast": NamedModel(model="anthropic/c", price_in=1, price_out=2, context_window=5),
         "mine": NamedModel(model="openai/c", api_base="https://b.example", key_env="MY_KEY", vision="yes"),
     }
-    assert offers({}, models)[:2] == [ModelOffer("fast", "anthropic/c"), ModelOffer("mine", "openai/c")]
+    assert offers({}, models)[:2] == [
+        ModelOffer("fast", "anthropic/c", "named"),
+        ModelOffer("mine", "openai/c", "named"),
+    ]
     tables = [KnownModel("anthropic/c", "Anthropic", True, "ANTHROPIC_API_KEY", 200_000, 3.0, 15.0, True)]
     assert named_models(models, tables, {}) == [
         KnownModel("fast", "config.toml", True, "ANTHROPIC_API_KEY", 5, 1.0, 2.0, True, "named"),

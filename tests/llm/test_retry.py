@@ -124,3 +124,18 @@ def test_whatever_fails_tries_and_waits_are_bounded(
         asked = failures[attempt - 1][1] or 0.0
         assert slept <= max(min(2.0 ** (attempt - 1), POLICY.max_wait_s), asked)
         assert slept >= asked
+
+
+async def test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits(seed: int) -> None:
+    random, longest = Random(seed), 0.0
+    for _ in range(10_000):
+        kinds = random.choices(sorted(RETRYABLE), k=random.randrange(8))
+        asked = [random.choice([None, 0.0, random.uniform(0, MAX_RETRY_AFTER_S)]) for _ in kinds]
+        calls = Calls(*(failed(kind, wait_s=wait_s) for kind, wait_s in zip(kinds, asked, strict=True)))
+        with suppress(ModelError):
+            await calls.run(seed=random.randrange(10**9))
+        assert calls.made == min(len(kinds) + 1, POLICY.attempts)
+        assert len(calls.slept) == calls.made - 1
+        assert all(0 < wait <= MAX_RETRY_AFTER_S for wait in calls.slept)
+        longest = max(longest, sum(calls.slept))
+    assert longest <= MAX_RETRY_AFTER_S * (POLICY.attempts - 1)

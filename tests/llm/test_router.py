@@ -9,7 +9,8 @@ import pytest
 
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenUsage
-from core.llm.hosted import Abilities, HostedLLM, ModelHost
+from core.llm.catalogue import Abilities
+from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.retry import FailedCall
 from core.llm.router import FAILS_OVER, REST_S, ROUTE_STATUS, Helpers, RouterLLM, with_helpers
 from core.llm.settings import LLMSettings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -84,7 +85,7 @@ async def test_what_was_kept_of_a_prompt_is_counted(host: ModelHost, server: Pro
 
 async def test_prompts_are_marked_where_the_provider_asks_for_marks(host: ModelHost, server: ProviderServer) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "execute_bash", "arguments": "{}"}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "", "tool_calls": [call]},

@@ -305,6 +305,7 @@ class OfferDouble:
 
     name: str
     label: str
+    why: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -407,6 +408,7 @@ class ManagerDouble:
     """Where the settings are written."""
     environ: dict[str, str] = field(default_factory=dict)
     catalogue: list[KnownModel] = field(default_factory=list)
+    near: list[KnownModel] = field(default_factory=list)
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     mcp: ServersDouble = field(default_factory=ServersDouble)
@@ -476,6 +478,9 @@ class ManagerDouble:
 
     async def aclose(self) -> None:
         self.is_closed = True
+
+    async def near_models(self) -> Sequence[KnownModel]:
+        return self.near
 
     async def known_models(self) -> Sequence[KnownModel]:
         return self.catalogue

@@ -1,8 +1,9 @@
 """The model picker: which model answers, with what is known of each: context window, prices, whether it sees pictures.
 
-The models that can be used as things stand are there at once; the tables of all that there are come from the model
-host, seconds later the first time. Recently used ones come first, then the providers whose key is in the environment.
-What is not known is a dash. Whatever is typed can be chosen too, because no table is complete.
+The models that can be used as things stand are there at once, those of servers on this machine a moment later; the
+tables of all that there are come from the model host, seconds later the first time. Recently used ones come first, then
+the providers whose key is in the environment. What is not known is a dash. Whatever is typed can be chosen too, because
+no table is complete.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ class ModelPicker(Finder):
         recent: Sequence[str],
         load: Callable[[], Awaitable[Sequence[KnownModel]]],
         current: str = "",
+        look: Callable[[], Awaitable[Sequence[KnownModel]]] | None = None,
     ) -> None:
+        """`load` has the tables, `look` what is near: the user's own models, and those of this machine."""
         super().__init__()
         self._recent = list(dict.fromkeys(name for name in recent if name))[:RECENT]
-        self._load, self._current = load, current
+        self._load, self._look, self._current = load, look, current
         self._usable = [
             Row(offer.name, _name(offer.name), _name(_(offer.label))) for offer in offers if offer.is_complete
         ]
@@ -59,13 +62,19 @@ class ModelPicker(Finder):
         self.run_worker(self._fill())
 
     async def _fill(self) -> None:
+        near = await self._look() if self._look is not None else ()
+        self._take(near)
+        self.show()
         models = await self._load()
-        self._known = {model.name: _row(model) for model in models}
-        self._compact = {model.name: compact_figures(model) for model in models}
-        self._groups = _grouped(models, self._known)
+        self._take([*near, *models])
         missing = _("The list of all models cannot be had. Type the name of the one you want.")
         self._state = "" if models else missing
         self.show()
+
+    def _take(self, models: Sequence[KnownModel]) -> None:
+        self._known = {model.name: _row(model) for model in models}
+        self._compact = {model.name: compact_figures(model) for model in models}
+        self._groups = _grouped(models, self._known)
 
     def rows(self, query: str) -> Sequence[Row]:
         """Recent, usable, and the rest by provider; a name that no row has can be chosen as it was typed."""
@@ -131,7 +140,10 @@ def _grouped(models: Iterable[KnownModel], rows: dict[str, Row]) -> list[tuple[R
     """The rows by provider under a heading that says whether it can be used, in the order of the models."""
     groups: dict[str, tuple[Row, list[Row]]] = {}
     for model in models:
-        if model.has_key:
+        if model.has_key and model.why:
+            named = _("named in config.toml")
+            note = named if model.why == "named" else _("runs on this machine, needs no key")
+        elif model.has_key:
             note = _("its key is in the environment")
         else:
             unknown = _("whether it can be used is not known")

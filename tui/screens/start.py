@@ -6,7 +6,7 @@ Says at every step what comes next, and how a provider's key would be given, bec
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import events
@@ -21,6 +21,7 @@ from tui.i18n import _
 from tui.text import sanitize_line
 
 if TYPE_CHECKING:
+    from core.llm.catalogue import KnownModel
     from core.llm.registry import ModelOffer
 
 DEFAULT_URL = "http://localhost:11434/v1"
@@ -29,6 +30,18 @@ NO_KEY = _(
     "GEMINI_API_KEY, and start Handloom again. Handloom stores no keys."
 )
 NEXT = _("↑ ↓ and Enter, a number or a click choose. Esc goes to the workspace without a model. ctrl+q ends Handloom.")
+
+
+MAX_SERVED = 3
+"""Models of this machine that are offered; the picker has the rest."""
+
+
+def with_served(offers: Sequence[ModelOffer], near: Iterable[KnownModel]) -> list[ModelOffer]:
+    """The offers with the first models that servers on this machine have, before the demo, which is the last."""
+    from core.llm.registry import ModelOffer
+
+    served = [ModelOffer(model.name, model.provider, "served") for model in near if model.why == "served"]
+    return [*offers[:-1], *served[:MAX_SERVED], *offers[-1:]]
 
 
 class ChosenModel(NamedTuple):
@@ -118,6 +131,10 @@ class StartScreen(ModalScreen[ChosenModel | None]):
                 note = _("Asks for the model's name.")
             elif offer.name == "demo":
                 note = _("Real commands in a scratch folder. Needs no key and no network.")
+            elif offer.why == "served":
+                note = _("{model} runs on this machine, and needs no key.").format(model=sanitize_line(offer.name, 56))
+            elif offer.why == "named":
+                note = _("{model}, as config.toml names it.").format(model=sanitize_line(offer.name, 56))
             else:
                 note = _("{model}, with the key found in the environment.").format(model=sanitize_line(offer.name, 56))
             lines.append((_(offer.label), note))

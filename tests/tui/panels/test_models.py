@@ -58,6 +58,19 @@ async def test_a_name_that_no_table_has_can_be_typed_and_chosen() -> None:
         assert it.session.model_name == "mistral/brand-new"
 
 
+async def test_what_is_near_is_there_without_the_tables_and_says_why() -> None:
+    local = KnownModel("local:11434/qwen3", "Ollama :11434", True, why="served")
+    mine = KnownModel("mine", "config.toml", True, "", 1000, 1.0, 2.0, None, "named")
+    async with running(manager=ManagerDouble(near=[mine, local]), size=(140, 40)) as it:
+        found = await open_picker(it)
+        assert shown(found)[-2:] == ["mine", "local:11434/qwen3"]
+        text = it.screen_text()
+        for told in ("named in config.toml", "Ollama :11434", "runs on this machine, needs no key", "$1.00 in"):
+            assert told in text
+        await it.press(*"qwen3", "enter")
+        assert it.session.model_name == "local:11434/qwen3"
+
+
 async def test_without_the_tables_the_picker_says_so_and_still_answers() -> None:
     async with running(manager=ManagerDouble()) as it:
         await open_picker(it)
