@@ -60,7 +60,9 @@ def answers(events: Sequence[Envelope]) -> dict[str, list[Any]]:
     """Of each call of a server's tool all observations that answer it."""
     calls = [envelope for envelope in events if isinstance(envelope.event, MCPAction)]
     return {
-        f"{index} {envelope.event.name}": [e.event for e in events if e.cause == envelope.id and e.id > envelope.id]
+        f"{index} {envelope.event.name}": [
+            e.event for e in events if e.cause == envelope.id and isinstance(e.event, MCPObservation | ErrorObservation)
+        ]
         for index, envelope in enumerate(calls)
         if isinstance(envelope.event, MCPAction)
     }

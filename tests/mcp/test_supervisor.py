@@ -124,6 +124,15 @@ async def test_a_server_gets_the_variables_that_are_named_and_no_other_secret(tm
         assert KEY.encode() not in host
 
 
+async def test_calls_share_one_process(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    async with supervised(tmp_path, {"s": good(env=["MARK"])}, {"MARK": str(mark)}) as it:
+        pid = mark.read_text()
+        for _ in range(3):
+            assert isinstance(await it.call("s__add", a=1, b=1), MCPObservation)
+        assert mark.read_text() == pid, "it was started once"
+
+
 async def test_a_slow_server_delays_the_first_answer_by_a_small_bound_and_no_other(tmp_path: Path) -> None:
     async with supervised(tmp_path) as it:
         await it.set({"fine": faulty("fine")})
