@@ -338,8 +338,8 @@ THREATS = (
     Threat(
         "M02",
         "A tool changes after it was approved, or takes the name of another one",
-        "The hash of each tool is kept with the approval; what changed is blocked until the user has seen it and says yes; "
-        "every name has that of its server in it",
+        "The hash of each tool is kept with the approval; what changed is blocked until the user has seen it and says "
+        "yes; every name has that of its server in it",
         (
             "tests/mcp/test_supervisor.py::test_a_tool_that_changed_is_blocked_until_it_is_approved",
             "tests/mcp/test_supervisor.py::test_a_change_while_it_runs_is_blocked_as_well",
@@ -351,8 +351,8 @@ THREATS = (
     Threat(
         "M03",
         "A file of the workspace has a server started",
-        "Nothing runs before a yes to the whole command, which is shown as it is; another command, variable or script asks "
-        "again; a program without a version is pointed out; a server gets no variable that was not named",
+        "Nothing runs before a yes to the whole command, which is shown as it is; another command, variable or script "
+        "asks again; a program without a version is pointed out; a server gets no variable that was not named",
         (
             "tests/mcp/test_supervisor.py::test_nothing_of_a_project_runs_before_the_user_said_yes_to_all_of_it",
             "tests/mcp/test_supervisor.py::test_another_command_asks_again",
@@ -364,9 +364,10 @@ THREATS = (
     ),
     Threat(
         "M04",
-        "A server asks for an answer of the model, for input of the user or for folders; a resource is a file or an address",
-        "All three are refused; resources are what the server has listed, never a file outside of the workspace; a key goes "
-        "to its own address alone",
+        "A server asks for an answer of the model, for input of the user or for folders; a resource is a file "
+        "or an address",
+        "All three are refused; resources are what the server has listed, never a file outside of the workspace; a key "
+        "goes to its own address alone",
         (
             "tests/mcp/test_faults.py::test_other_tools_work_and_an_error_comes_in_time",
             "tests/mcp/test_supervisor.py::test_what_a_server_has_not_listed_is_not_read",

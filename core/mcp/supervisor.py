@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +19,9 @@ from core.errors import ConfigurationError
 from core.llm.wire import Line
 from core.mcp.hosted import MCPHost, ServerError
 from core.mcp.pins import Pins
-from core.mcp.servers import ServerSpec, of_project, of_user
-from core.mcp.tidy import tool_name
+from core.mcp.servers import of_project, of_user
+from core.mcp.standing import Listener, Server, ServerState
 from core.mcp_settings import MCPSettings
-
-log = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 2.0
 """How long the first answer of a conversation waits for servers that are still connecting."""
@@ -34,52 +29,6 @@ BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Before each further try; after the last one a server waits for the user."""
 STEADY_S = 60.0
 """A server that was ready for so long has had no failure before."""
-
-
-class ServerState(StrEnum):
-    """How a server stands."""
-
-    CONNECTING = "connecting"
-    READY = "ready"
-    FAILED = "failed"
-    CONSENT = "consent"
-    """It stands in a project's file, and the user has not said yes to its command."""
-    OFF = "off"
-    """The settings have it not started."""
-
-
-@dataclass
-class Server:
-    """A server as it stands; the supervisor alone changes it."""
-
-    spec: ServerSpec
-    state: ServerState = ServerState.CONNECTING
-    reason: str = ""
-    """Why it failed; of one that waits for consent, that its command is another than the one agreed to."""
-    tools: list[Line] = field(default_factory=list)
-    """Approved and offered, by name."""
-    changed: list[tuple[Line, str]] = field(default_factory=list)
-    """Blocked until approved, each with its description as it was approved; empty for one that is new."""
-    left_out: list[str] = field(default_factory=list)
-    has_resources: bool = False
-    has_prompts: bool = False
-    failures: int = 0
-    told: str = ""
-    """What was announced of it last, as long as it holds."""
-    attempt: int = 0
-    """Which connection it is, among all that were ever begun: the last words of an earlier one do not count."""
-    since: float = 0.0
-    """When it last became ready, by the clock of the loop."""
-    again: asyncio.TimerHandle | None = None
-
-    @property
-    def key(self) -> str:
-        """What it is called among all."""
-        return self.spec.key
-
-
-Listener = Callable[[Server, str], None]
-"""Takes a server that has changed and what is to be announced of it; empty for what needs no words."""
 
 
 class Supervisor:
@@ -344,8 +293,3 @@ class Supervisor:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def name_of(server: Server, tool: Line) -> str:
-    """What models call a tool."""
-    return tool_name(server.spec.name, str(tool["name"]))

@@ -19,7 +19,8 @@ from core.agent.tools import InvalidCall, Tool
 from core.events import Action, ErrorObservation, MCPAction, MCPObservation, Observation, Status
 from core.llm.wire import Line
 from core.mcp.hosted import ServerError
-from core.mcp.supervisor import FIRST_WAIT_S, Server, ServerState, Supervisor, name_of
+from core.mcp.standing import Server, ServerState, name_of
+from core.mcp.supervisor import FIRST_WAIT_S, Supervisor
 from core.ports import Executor, FrameSink
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"

@@ -25,7 +25,7 @@ from core.events import (
 )
 from core.manager import ConversationManager
 from core.mcp.servers import FILE
-from core.mcp.supervisor import ServerState
+from core.mcp.standing import ServerState
 from core.session import AgentSession
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
@@ -69,7 +69,7 @@ def answers(events: Sequence[Envelope]) -> dict[str, list[Any]]:
 
 
 async def test_an_agent_uses_servers_and_the_sandbox_side_by_side(tmp_path: Path) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"tool_calls": [call("s__add", a=1, b=2), bash("echo in the sandbox"), call("s__fail")]},
         {"tool_calls": [call("s__picture")], "expect": "Error executing tool fail"},
         {"tool_calls": [call("s__add", a=1)]},
@@ -108,7 +108,7 @@ async def test_a_call_waits_for_the_users_yes_as_a_command_does(tmp_path: Path) 
 
 
 async def test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back(tmp_path: Path) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"tool_calls": [call("s__die")]},
         {"tool_calls": [call("other__echo")], "expect": "The MCP server s failed. It ended with status 3"},
         {"tool_calls": [bash("true")]},

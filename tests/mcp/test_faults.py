@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from core.events import ErrorObservation, MCPObservation
-from core.mcp.supervisor import ServerState
+from core.mcp.standing import ServerState
 from tests.mcp.faulty import ERROR, MODES, OK
 from tests.mcp.supervised import Supervised, faulty, supervised
 

@@ -20,7 +20,7 @@ from core.errors import ConfigurationError
 from core.events import ErrorObservation, MCPAction, MCPObservation
 from core.mcp.pins import NAME
 from core.mcp.servers import FILE, of_project
-from core.mcp.supervisor import ServerState
+from core.mcp.standing import ServerState
 from tests.mcp.supervised import GOOD, Supervised, faulty, good, supervised
 
 KEY = "canary-0123456789-value"

@@ -1,6 +1,7 @@
 """`python -m tests.peers`: OpenHands' published client, BrowserGym itself and MCP servers of others, with ours.
 
-With `openhands`, `browsergym` or `mcp` only that one; with `--keep` what BrowserGym told of the pages is kept for the tests.
+With `openhands`, `browsergym` or `mcp` only that one; with `--keep` what BrowserGym told of the pages is kept for the
+tests.
 Their packages go into environments of their own in the user's cache, made at the first run (some minutes). Exit status:
 0 all fits, 1 something does not, 2 a peer could not be installed.
 """
