@@ -194,6 +194,8 @@ class Supervisor:
         except ConfigurationError as error:
             self._set(server, ServerState.FAILED, str(error), announce=str(error))
             return
+        if server.attempt != line["attempt"]:
+            return  # it ended meanwhile
         if approved is None:
             approved = {tool["name"]: tool for tool in tools}
         same = {tool["name"] for tool in tools if approved.get(tool["name"], {}).get("hash") == tool["hash"]}
@@ -240,7 +242,7 @@ class Supervisor:
             state = f"is not connected: {server.reason}" if server.reason else f"is not ready ({server.state})"
             raise ServerError(f"The MCP server {server.spec.name} {state}".rstrip(".") + ". Go on without it.")
         try:
-            return await self._host.ask({**order, "key": server.key}, server.spec.timeout_s + server.spec.patience_s)
+            return await self._host.ask({**order, "key": server.key})
         except ServerError as error:
             raise ServerError(f"The MCP server {server.spec.name} failed. {error}") from error
 

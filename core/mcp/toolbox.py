@@ -26,6 +26,10 @@ from core.ports import Executor, FrameSink
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
 FAILED = "MCP$FAILED"
 """Id of the error of a call that no tool answered."""
+MAX_OFFERED = 100
+"""Tools of servers that a model is told of: providers take no more than 128 in all."""
+TOO_MANY = "STATUS$MCP_TOO_MANY"
+TOO_MANY_TEXT = "MCP servers: {count} tools are left out, by name, because a model takes {limit}. Have fewer servers."
 _SERVER = {"type": "string", "description": "The server's name."}
 
 
@@ -56,6 +60,7 @@ class Toolbox:
         self._supervisor = supervisor
         self._folder = folder
         self._has_waited = False
+        self._left_out = 0
         self._tell: Callable[[Status], None] = lambda status: None
 
     def watch(self, tell: Callable[[Status], None]) -> None:
@@ -87,7 +92,13 @@ class Toolbox:
         found = {name_of(server, tool): _tool(server, tool) for server in ready for tool in server.tools}
         if any(server.has_resources for server in ready):
             found |= {tool.name: tool for tool in _RESOURCE_TOOLS}
-        return [found[name] for name in sorted(found)]
+        offered = [found[name] for name in sorted(found)]
+        more = max(0, len(offered) - MAX_OFFERED)
+        if more != self._left_out:
+            self._left_out = more
+            text = TOO_MANY_TEXT.format(count=more, limit=MAX_OFFERED) if more else ""
+            self._tell(Status("error", TOO_MANY, text))
+        return offered[:MAX_OFFERED]
 
     async def call(self, action: MCPAction) -> Observation:
         """Carry out a call. Cancelling reaches the server."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigurationError
-from core.events import ErrorObservation, MCPAction, MCPObservation
+from core.events import ErrorObservation, MCPAction, MCPObservation, Status
 from core.mcp.pins import NAME
 from core.mcp.servers import FILE, of_project
 from core.mcp.standing import ServerState
@@ -183,6 +183,29 @@ async def test_the_host_is_started_again_with_all_servers(tmp_path: Path) -> Non
         await it.until_state("s", ServerState.READY)
         assert isinstance(await it.call("s__echo"), MCPObservation)
         assert it.supervisor._host.pid != pid
+
+
+async def test_a_host_that_hangs_is_ended_and_its_servers_come_back(tmp_path: Path) -> None:
+    async with supervised(tmp_path, {"s": faulty("fine")}) as it:
+        pid = it.supervisor._host.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        refused = await it.call("s__echo")
+        assert "does not answer and was ended" in refused.content
+        await it.until(lambda: it.server("s").state is ServerState.READY and it.supervisor._host.pid != pid)
+        assert isinstance(await it.call("s__echo"), MCPObservation)
+
+
+async def test_a_model_is_told_of_no_more_tools_than_it_takes(tmp_path: Path) -> None:
+    told: list[Status] = []
+    async with supervised(tmp_path, {"s": faulty("many_tools", start_s=30)}) as it:
+        it.box.watch(told.append)
+        names = await it.names()
+        assert len(it.server("s").tools) == 128
+        assert len(names) == 100
+        assert names == sorted(names)
+        assert any("28 tools are left out" in status.message for status in told)
+        assert "there are too many" in it.server("s").left_out[0]
 
 
 async def test_one_that_fails_again_and_again_waits_for_the_user(
