@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -84,7 +85,8 @@ def main() -> None:
     if mode == "child_keeps_pipes" and not os.fork():
         time.sleep(3600)
     if mode == "lingering_child" and not os.fork():
-        os.close(1)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.closerange(0, 3)
         time.sleep(3600)
     for line in sys.stdin:
         try:

@@ -405,6 +405,7 @@ async def test_what_a_server_has_not_listed_is_not_read(tmp_path: Path) -> None:
         for uri in REFUSED:
             refused = await it.call("mcp_read_resource", server="s", uri=uri.format(at=it.workspace))
             assert isinstance(refused, ErrorObservation), uri
+            assert ("outside of the workspace" in refused.content) is uri.lower().startswith("file:"), refused.content
 
 
 async def test_a_key_goes_in_its_header_to_its_address_alone(tmp_path: Path) -> None:
