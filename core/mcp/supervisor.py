@@ -29,6 +29,8 @@ BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Before each further try; after the last one a server waits for the user."""
 STEADY_S = 60.0
 """A server that was ready for so long has had no failure before."""
+CONSENT = "needs your consent before it starts (ctrl+x M)"
+CONSENT_AGAIN = "; its command, or a file that it names, has changed"
 
 
 class Supervisor:
@@ -103,7 +105,7 @@ class Supervisor:
         try:
             if not await asyncio.to_thread(self._pins.agreed, server.spec):
                 again = await asyncio.to_thread(self._pins.was_agreed, server.spec)
-                said = "needs your consent" + (" again: its command or its files have changed" if again else "")
+                said = CONSENT + (CONSENT_AGAIN if again else "")
                 self._set(server, ServerState.CONSENT, "changed" if again else "", announce=said)
                 return
         except ConfigurationError as error:
@@ -119,6 +121,16 @@ class Supervisor:
             await self._host.tell({**server.spec.order(self._environ), "attempt": server.attempt})
         except (ServerError, ValueError) as error:
             self._set(server, ServerState.FAILED, str(error), announce=f"cannot be started: {error}")
+
+    async def _try_again(self, server: Server) -> None:
+        """Connect it; one of a project only while its file, and the scripts that this names, are what was agreed to."""
+        if server.spec.folder:
+            found, _ = await asyncio.to_thread(of_project, server.spec.folder)
+            if server.spec.fingerprint not in {spec.fingerprint for spec in found}:
+                self._cancel_timer(server)
+                await self.open(server.spec.folder)
+                return
+        await self._connect(server)
 
     async def _stop(self, server: Server) -> None:
         self._cancel_timer(server)
@@ -156,7 +168,7 @@ class Supervisor:
         if server is None or server.state is not ServerState.CONSENT or server.spec.fingerprint != fingerprint:
             return
         await asyncio.to_thread(self._pins.agree, server.spec)
-        await self._connect(server)
+        await self._try_again(server)
 
     async def approve(self, key: str, hashes: Sequence[str]) -> None:
         """Say yes to the changed tools that were shown, which have these hashes. Raises ConfigurationError."""
@@ -208,7 +220,7 @@ class Supervisor:
         server.since = time.monotonic() if server.state is not ServerState.READY else server.since
         words = "is back" if came_back else ""
         if fresh or (server.changed and came_back):
-            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them"
+            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them (ctrl+x M)"
         self._set(server, ServerState.READY, announce=words)
 
     def _failed(self, server: Server, reason: str) -> None:
@@ -223,7 +235,7 @@ class Supervisor:
             return
         delay_s = BACK_OFF_S[number]
         loop = asyncio.get_running_loop()
-        server.again = loop.call_later(delay_s, lambda: self._spawn(self._connect(server)))
+        server.again = loop.call_later(delay_s, lambda: self._spawn(self._try_again(server)))
         server.attempt = 0
         self._set(server, ServerState.FAILED, reason, announce=f"{reason} It is tried again in {delay_s:g} s.")
 

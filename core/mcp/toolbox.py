@@ -66,10 +66,13 @@ class Toolbox:
     def watch(self, tell: Callable[[Status], None]) -> None:
         """Tell what becomes of the servers from now on, and what still holds of what was told before."""
         self._tell = tell
+        self._tell_all()
+        self._supervisor.listeners.add(self._on_server)
+
+    def _tell_all(self) -> None:
         for server in self._supervisor.at(self._folder):
             if server.told:
-                tell(Status("error", _status_id(server), server.told))
-        self._supervisor.listeners.add(self._on_server)
+                self._tell(Status("error", _status_id(server), server.told))
 
     def unwatch(self) -> None:
         """Tell nothing any more. May be called twice."""
@@ -88,6 +91,7 @@ class Toolbox:
         if not self._has_waited:
             self._has_waited = True
             await self._supervisor.settled(self._folder, FIRST_WAIT_S)
+            self._tell_all()  # whoever shows the conversation may not have been there before
         ready = self._ready()
         found = {name_of(server, tool): _tool(server, tool) for server in ready for tool in server.tools}
         if any(server.has_resources for server in ready):

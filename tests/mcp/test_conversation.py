@@ -26,6 +26,7 @@ from core.events import (
 from core.manager import ConversationManager
 from core.mcp.servers import FILE
 from core.mcp.standing import ServerState
+from core.mcp.supervisor import CONSENT
 from core.session import AgentSession
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
@@ -162,7 +163,9 @@ async def test_a_conversation_tells_of_a_project_that_wants_consent(tmp_path: Pa
         assert session.state.agent_state is AgentState.FINISHED, session.state.reason
         assert manager.mcp._host.pid is None
         (server,) = manager.mcp.at(session.info.workspace)
-        assert server.told == "MCP server p: needs your consent"
+        told = [frame for frame in frames if isinstance(frame, Status) and frame.id == "STATUS$MCP_P"]
+        assert told == [Status("error", "STATUS$MCP_P", f"MCP server p: {CONSENT}")]
+        assert server.state is ServerState.CONSENT
 
 
 async def test_without_any_server_nothing_is_started(tmp_path: Path) -> None:

@@ -324,8 +324,23 @@ async def test_another_command_asks_again(change: str, tmp_path: Path) -> None:
                 (workspace / "own.py").write_text("print('worse')")
         await it.supervisor.restart(it.server("p").key)
         assert (it.server("p").state, it.server("p").reason) == (ServerState.CONSENT, "changed")
-        assert any("needs your consent again" in text for text in it.told)
+        assert any("has changed" in text for text in it.told)
         assert isinstance(await it.call("p__echo"), ErrorObservation)
+
+
+async def test_a_script_that_was_changed_is_not_what_comes_back(tmp_path: Path) -> None:
+    """An agent may write the script in its sandbox, and have the server end: what it wrote must not run outside."""
+    workspace, ran = tmp_path / "workspace", tmp_path / "ran"
+    workspace.mkdir()
+    (workspace / "own.py").write_text(Path(faulty("fine")["args"][2]).read_text())
+    project(workspace, command=sys.executable, args=["-S", "own.py", "crash_at_call"])
+    async with supervised(tmp_path) as it:
+        await it.supervisor.allow(it.server("p").key, it.server("p").spec.fingerprint)
+        await it.until_state("p", ServerState.READY)
+        (workspace / "own.py").write_text(f"open({str(ran)!r}, 'w')")
+        assert isinstance(await it.call("p__echo"), ErrorObservation)
+        await it.until_state("p", ServerState.CONSENT)
+    assert not ran.exists()
 
 
 async def test_a_project_cannot_take_the_name_of_a_users_server(tmp_path: Path) -> None:
