@@ -52,7 +52,7 @@ bench: setup ## every figure beside its limit and its target (BENCH_JSON=FILE ke
 campaign: setup ## the full counts of kills, faults and fuzzed inputs that the tests run in short form
 	@$(BIN)/python -m tests.campaign
 
-peers: setup ## OpenHands' published client and BrowserGym itself beside ours; installs them at the first run, some minutes
+peers: setup ## OpenHands' published client, BrowserGym itself and MCP servers of others, with ours; installs them at the first run, some minutes
 	@$(BIN)/python -m tests.peers
 
 pictures: setup ## the pictures in docs/, made from the running program

@@ -28,6 +28,7 @@ TITLES = {
     "I01": "Conversations from elsewhere",
     "I10": "Files and repositories",
     "L01": "Models and the way to them",
+    "M01": "MCP servers",
     "R01": "The terminal and what is drawn on it",
     "S01": "The action server and the sandbox",
 }
@@ -450,6 +451,61 @@ THREATS = (
             "tests/llm/test_hosted.py::test_a_text_that_repeats_any_key_is_scrubbed",
             "tests/llm/test_cassettes.py::test_no_secret_no_picture_and_no_place_is_in_the_file",
             "tests/llm/test_named_models.py::test_a_wrong_section_is_told_and_no_key_with_it",
+        ),
+    ),
+    Threat(
+        "M01",
+        "An MCP server crashes, hangs, floods, answers a gigabyte or garbage, or colours the names of its tools",
+        "All servers are in a child process with bounds on memory, lines, listings and time; what they say is cleaned; "
+        "other tools work on, and whoever asked gets an error within 5 s",
+        (
+            "tests/mcp/test_faults.py::test_other_tools_work_and_an_error_comes_in_time",
+            "tests/mcp/test_faults.py::test_a_flood_of_changes_is_listed_once_a_second",
+            "tests/mcp/test_faults.py::test_what_a_server_started_ends_with_it",
+            "tests/mcp/test_supervisor.py::test_a_cancelled_call_returns_at_once_and_the_server_hears_of_it",
+            "tests/mcp/test_supervisor.py::test_the_host_is_started_again_with_all_servers",
+            "tests/mcp/test_conversation.py::test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "M02",
+        "A tool changes after it was approved, or takes the name of another one",
+        "The hash of each tool is kept with the approval; what changed is blocked until the user has seen it and says "
+        "yes; every name has that of its server in it",
+        (
+            "tests/mcp/test_supervisor.py::test_a_tool_that_changed_is_blocked_until_it_is_approved",
+            "tests/mcp/test_supervisor.py::test_a_change_while_it_runs_is_blocked_as_well",
+            "tests/mcp/test_supervisor.py::test_a_project_cannot_take_the_name_of_a_users_server",
+            "tests/tui/panels/test_mcp.py::test_what_changed_is_shown_and_a_approves_just_that",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "M03",
+        "A file of the workspace has a server started",
+        "Nothing runs before a yes to the whole command, which is shown as it is; another command, variable or script "
+        "asks again; a program without a version is pointed out; a server gets no variable that was not named",
+        (
+            "tests/mcp/test_supervisor.py::test_nothing_of_a_project_runs_before_the_user_said_yes_to_all_of_it",
+            "tests/mcp/test_supervisor.py::test_another_command_asks_again",
+            "tests/mcp/test_supervisor.py::test_a_script_that_was_changed_is_not_what_comes_back",
+            "tests/mcp/test_supervisor.py::test_a_program_without_a_version_is_told",
+            "tests/mcp/test_supervisor.py::test_a_server_gets_the_variables_that_are_named_and_no_other_secret",
+            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_y_says_yes_to_just_that",
+            "tests/mcp/test_conversation.py::test_a_conversation_tells_of_a_project_that_wants_consent",
+        ),
+    ),
+    Threat(
+        "M04",
+        "A server asks for an answer of the model, for input of the user or for folders; a resource is a file "
+        "or an address",
+        "All three are refused; resources are what the server has listed, never a file outside of the workspace; a key "
+        "goes to its own address alone",
+        (
+            "tests/mcp/test_faults.py::test_other_tools_work_and_an_error_comes_in_time",
+            "tests/mcp/test_supervisor.py::test_what_a_server_has_not_listed_is_not_read",
+            "tests/mcp/test_supervisor.py::test_a_key_goes_in_its_header_to_its_address_alone",
         ),
     ),
     Threat(

@@ -333,6 +333,15 @@ WEAKNESSES = (
         ),
     ),
     Weakness(
+        39,
+        "The clients of MCP servers are made anew for every call; servers are connected one after the other, 30 s each",
+        "A server is connected once, beside the others, and kept; the first answer waits two seconds for a slow one",
+        (
+            "tests/mcp/test_supervisor.py::test_a_slow_server_delays_the_first_answer_by_a_small_bound_and_no_other",
+            "tests/mcp/test_supervisor.py::test_calls_share_one_process",
+        ),
+    ),
+    Weakness(
         42,
         "What an edit stores is the text that was asked for: what undo, insert and create changed is lost",
         "Every edit carries the file before and after it, and the diff",

@@ -13,7 +13,7 @@ from tui.i18n import _, counted
 from tui.text import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from core.mcp.supervisor import Server
+    from core.mcp.standing import Server
 
 STATES = {
     "connecting": (_("connecting …"), "$text-muted"),

@@ -240,6 +240,7 @@ class Panels(_App):
         supervisor = self.manager.mcp
         servers, problems = await asyncio.to_thread(named_in, tab.folder)
         if tab is self.living:
+            await self.manager.read_settings()
             await supervisor.open(tab.folder)
         problems = [sanitize(text) for text in supervisor.problems.get(tab.folder, ())] + problems
         tools = list(tab.mcp_tools.tools.values())

@@ -67,6 +67,8 @@ class Connection:
             except (MCPError, BaseExceptionGroup) as error:
                 if self._client is not None or not _asks_for_newer(error):
                     raise
+                self._ended, self._reason = False, ""
+                self._stir.clear()
                 await self._attempt("auto")
         except TimeoutError:
             self._tell(f"It was not ready within {self._order['start_s']:g} s.")

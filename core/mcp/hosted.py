@@ -18,8 +18,10 @@ from core.mcp.servers import INHERITED
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """As the host has it."""
-GRACE_S = 10.0
-"""How long beyond its own limit until a silent host is taken for hung."""
+PULSE_S = 2.0
+"""Between two looks at whether the host still answers anything, while something is asked."""
+HUNG_S = 5.0
+"""A host that is silent for so long is hung, on a busy machine, too."""
 END_S = 4.0
 """How long it may take to end with its servers."""
 
@@ -55,18 +57,23 @@ class MCPHost:
         with suppress(ConnectionError):  # its end is noticed where it is read
             await process.stdin.drain()
 
-    async def ask(self, order: Line, limit_s: float) -> Line:
-        """What comes of an order. Raises ServerError. Cancelling ends it in the host and the server, at once here."""
+    async def ask(self, order: Line) -> Line:
+        """What comes of an order; the host knows how long that may take. Raises ServerError.
+
+        Cancelling returns at once, and ends it in the host and in the server.
+        """
         number = next(self._numbers)
         answer: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
         try:
-            async with asyncio.timeout(limit_s + GRACE_S):
-                await self.tell({**order, "id": number})
-                line = await answer
-        except TimeoutError:
-            self._kill()
-            raise ServerError("The MCP host does not answer and was ended; it starts anew.") from None
+            await self.tell({**order, "id": number})
+            is_pulse = order["type"] == "ping"
+            while not (await asyncio.wait({answer}, timeout=HUNG_S if is_pulse else PULSE_S))[0]:
+                if is_pulse:
+                    self._kill()
+                    raise ServerError("The MCP host does not answer and was ended; it starts anew.")
+                await self.ask({"type": "ping"})
+            line = answer.result()
         except asyncio.CancelledError:
             if self.pid is not None and self._process and self._process.stdin:
                 self._process.stdin.write(encode({"type": "cancel", "id": number}))

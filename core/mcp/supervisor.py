@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +19,9 @@ from core.errors import ConfigurationError
 from core.llm.wire import Line
 from core.mcp.hosted import MCPHost, ServerError
 from core.mcp.pins import Pins
-from core.mcp.servers import ServerSpec, of_project, of_user
-from core.mcp.tidy import tool_name
+from core.mcp.servers import of_project, of_user
+from core.mcp.standing import Listener, Server, ServerState
 from core.mcp_settings import MCPSettings
-
-log = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 2.0
 """How long the first answer of a conversation waits for servers that are still connecting."""
@@ -34,52 +29,8 @@ BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Before each further try; after the last one a server waits for the user."""
 STEADY_S = 60.0
 """A server that was ready for so long has had no failure before."""
-
-
-class ServerState(StrEnum):
-    """How a server stands."""
-
-    CONNECTING = "connecting"
-    READY = "ready"
-    FAILED = "failed"
-    CONSENT = "consent"
-    """It stands in a project's file, and the user has not said yes to its command."""
-    OFF = "off"
-    """The settings have it not started."""
-
-
-@dataclass
-class Server:
-    """A server as it stands; the supervisor alone changes it."""
-
-    spec: ServerSpec
-    state: ServerState = ServerState.CONNECTING
-    reason: str = ""
-    """Why it failed; of one that waits for consent, that its command is another than the one agreed to."""
-    tools: list[Line] = field(default_factory=list)
-    """Approved and offered, by name."""
-    changed: list[tuple[Line, str]] = field(default_factory=list)
-    """Blocked until approved, each with its description as it was approved; empty for one that is new."""
-    left_out: list[str] = field(default_factory=list)
-    has_resources: bool = False
-    has_prompts: bool = False
-    failures: int = 0
-    told: str = ""
-    """What was announced of it last, as long as it holds."""
-    attempt: int = 0
-    """Which connection it is, among all that were ever begun: the last words of an earlier one do not count."""
-    since: float = 0.0
-    """When it last became ready, by the clock of the loop."""
-    again: asyncio.TimerHandle | None = None
-
-    @property
-    def key(self) -> str:
-        """What it is called among all."""
-        return self.spec.key
-
-
-Listener = Callable[[Server, str], None]
-"""Takes a server that has changed and what is to be announced of it; empty for what needs no words."""
+CONSENT = "needs your consent before it starts (ctrl+x M)"
+CONSENT_AGAIN = "; its command, or a file that it names, has changed"
 
 
 class Supervisor:
@@ -154,7 +105,7 @@ class Supervisor:
         try:
             if not await asyncio.to_thread(self._pins.agreed, server.spec):
                 again = await asyncio.to_thread(self._pins.was_agreed, server.spec)
-                said = "needs your consent" + (" again: its command or its files have changed" if again else "")
+                said = CONSENT + (CONSENT_AGAIN if again else "")
                 self._set(server, ServerState.CONSENT, "changed" if again else "", announce=said)
                 return
         except ConfigurationError as error:
@@ -170,6 +121,16 @@ class Supervisor:
             await self._host.tell({**server.spec.order(self._environ), "attempt": server.attempt})
         except (ServerError, ValueError) as error:
             self._set(server, ServerState.FAILED, str(error), announce=f"cannot be started: {error}")
+
+    async def _try_again(self, server: Server) -> None:
+        """Connect it; one of a project only while its file, and the scripts that this names, are what was agreed to."""
+        if server.spec.folder:
+            found, _ = await asyncio.to_thread(of_project, server.spec.folder)
+            if server.spec.fingerprint not in {spec.fingerprint for spec in found}:
+                self._cancel_timer(server)
+                await self.open(server.spec.folder)
+                return
+        await self._connect(server)
 
     async def _stop(self, server: Server) -> None:
         self._cancel_timer(server)
@@ -207,7 +168,7 @@ class Supervisor:
         if server is None or server.state is not ServerState.CONSENT or server.spec.fingerprint != fingerprint:
             return
         await asyncio.to_thread(self._pins.agree, server.spec)
-        await self._connect(server)
+        await self._try_again(server)
 
     async def approve(self, key: str, hashes: Sequence[str]) -> None:
         """Say yes to the changed tools that were shown, which have these hashes. Raises ConfigurationError."""
@@ -245,6 +206,8 @@ class Supervisor:
         except ConfigurationError as error:
             self._set(server, ServerState.FAILED, str(error), announce=str(error))
             return
+        if server.attempt != line["attempt"]:
+            return  # it ended meanwhile
         if approved is None:
             approved = {tool["name"]: tool for tool in tools}
         same = {tool["name"] for tool in tools if approved.get(tool["name"], {}).get("hash") == tool["hash"]}
@@ -257,7 +220,7 @@ class Supervisor:
         server.since = time.monotonic() if server.state is not ServerState.READY else server.since
         words = "is back" if came_back else ""
         if fresh or (server.changed and came_back):
-            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them"
+            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them (ctrl+x M)"
         self._set(server, ServerState.READY, announce=words)
 
     def _failed(self, server: Server, reason: str) -> None:
@@ -272,7 +235,7 @@ class Supervisor:
             return
         delay_s = BACK_OFF_S[number]
         loop = asyncio.get_running_loop()
-        server.again = loop.call_later(delay_s, lambda: self._spawn(self._connect(server)))
+        server.again = loop.call_later(delay_s, lambda: self._spawn(self._try_again(server)))
         server.attempt = 0
         self._set(server, ServerState.FAILED, reason, announce=f"{reason} It is tried again in {delay_s:g} s.")
 
@@ -291,7 +254,7 @@ class Supervisor:
             state = f"is not connected: {server.reason}" if server.reason else f"is not ready ({server.state})"
             raise ServerError(f"The MCP server {server.spec.name} {state}".rstrip(".") + ". Go on without it.")
         try:
-            return await self._host.ask({**order, "key": server.key}, server.spec.timeout_s + server.spec.patience_s)
+            return await self._host.ask({**order, "key": server.key})
         except ServerError as error:
             raise ServerError(f"The MCP server {server.spec.name} failed. {error}") from error
 
@@ -344,8 +307,3 @@ class Supervisor:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def name_of(server: Server, tool: Line) -> str:
-    """What models call a tool."""
-    return tool_name(server.spec.name, str(tool["name"]))

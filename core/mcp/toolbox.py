@@ -19,12 +19,17 @@ from core.agent.tools import InvalidCall, Tool
 from core.events import Action, ErrorObservation, MCPAction, MCPObservation, Observation, Status
 from core.llm.wire import Line
 from core.mcp.hosted import ServerError
-from core.mcp.supervisor import FIRST_WAIT_S, Server, ServerState, Supervisor, name_of
+from core.mcp.standing import Server, ServerState, name_of
+from core.mcp.supervisor import FIRST_WAIT_S, Supervisor
 from core.ports import Executor, FrameSink
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
 FAILED = "MCP$FAILED"
 """Id of the error of a call that no tool answered."""
+MAX_OFFERED = 100
+"""Tools of servers that a model is told of: providers take no more than 128 in all."""
+TOO_MANY = "STATUS$MCP_TOO_MANY"
+TOO_MANY_TEXT = "MCP servers: {count} tools are left out, by name, because a model takes {limit}. Have fewer servers."
 _SERVER = {"type": "string", "description": "The server's name."}
 
 
@@ -55,15 +60,19 @@ class Toolbox:
         self._supervisor = supervisor
         self._folder = folder
         self._has_waited = False
+        self._left_out = 0
         self._tell: Callable[[Status], None] = lambda status: None
 
     def watch(self, tell: Callable[[Status], None]) -> None:
         """Tell what becomes of the servers from now on, and what still holds of what was told before."""
         self._tell = tell
+        self._tell_all()
+        self._supervisor.listeners.add(self._on_server)
+
+    def _tell_all(self) -> None:
         for server in self._supervisor.at(self._folder):
             if server.told:
-                tell(Status("error", _status_id(server), server.told))
-        self._supervisor.listeners.add(self._on_server)
+                self._tell(Status("error", _status_id(server), server.told))
 
     def unwatch(self) -> None:
         """Tell nothing any more. May be called twice."""
@@ -82,11 +91,18 @@ class Toolbox:
         if not self._has_waited:
             self._has_waited = True
             await self._supervisor.settled(self._folder, FIRST_WAIT_S)
+            self._tell_all()  # whoever shows the conversation may not have been there before
         ready = self._ready()
         found = {name_of(server, tool): _tool(server, tool) for server in ready for tool in server.tools}
         if any(server.has_resources for server in ready):
             found |= {tool.name: tool for tool in _RESOURCE_TOOLS}
-        return [found[name] for name in sorted(found)]
+        offered = [found[name] for name in sorted(found)]
+        more = max(0, len(offered) - MAX_OFFERED)
+        if more != self._left_out:
+            self._left_out = more
+            text = TOO_MANY_TEXT.format(count=more, limit=MAX_OFFERED) if more else ""
+            self._tell(Status("error", TOO_MANY, text))
+        return offered[:MAX_OFFERED]
 
     async def call(self, action: MCPAction) -> Observation:
         """Carry out a call. Cancelling reaches the server."""

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any
 
 ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": {"type": "object", "properties": {}}}
+MODERN = ["2026-07-28"]
+"""Versions of a server that speaks no older one, and what its listings have to say of how long they hold."""
+CACHED = {"ttlMs": 0, "cacheScope": "private"}
 OK = "ok"
 """The tool answers."""
 ERROR = "error"
@@ -25,11 +29,15 @@ MODES = {
         ("deep_schema", "escape_in_name", "long_name", "twice_answered", "asks_sampling", "asks_roots"), OK
     ),
     **dict.fromkeys(("asks_elicitation", "asks_unknown", "request_flood", "null_id_first", "stderr_flood", "slow"), OK),
-    **dict.fromkeys(("child_keeps_pipes", "lingering_child", "huge_number"), OK),
+    **dict.fromkeys(("child_keeps_pipes", "modern", "lingering_child", "huge_number"), OK),
     **dict.fromkeys(("crash_at_start", "crash_at_initialize", "crash_after_initialize", "crash_at_list"), ERROR),
     **dict.fromkeys(("crash_at_call", "hang_at_start", "hang_at_list", "hang_at_call", "unread_input"), ERROR),
-    **dict.fromkeys(("gigabyte_line", "two_megabytes", "half_line_and_end", "half_line_and_hang"), ERROR),
-    **dict.fromkeys(("closes_output", "wrong_id", "text_id", "no_id", "wrong_version", "initialize_error"), ERROR),
+    **dict.fromkeys(
+        ("gigabyte_line", "two_megabytes", "half_line_and_end", "half_line_and_hang", "no_initialize"), ERROR
+    ),
+    **dict.fromkeys(
+        ("closes_output", "wrong_id", "text_id", "no_id", "wrong_version", "initialize_error", "no_initialize"), ERROR
+    ),
     **dict.fromkeys(("no_jsonrpc", "content_is_text", "error_is_text", "result_is_list", "schema_is_list"), ERROR),
     **dict.fromkeys(
         (
@@ -84,7 +92,8 @@ def main() -> None:
     if mode == "child_keeps_pipes" and not os.fork():
         time.sleep(3600)
     if mode == "lingering_child" and not os.fork():
-        os.close(1)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.closerange(0, 3)
         time.sleep(3600)
     for line in sys.stdin:
         try:
@@ -109,6 +118,11 @@ def answer(mode: str, order: Any, say: Any, raw: Any, notice: Any) -> None:
             if mode == "crash_at_initialize":
                 os._exit(9)
             version = "1999-01-01" if mode == "wrong_version" else order["params"]["protocolVersion"]
+            if mode in ("modern", "no_initialize"):
+                code, data = (-32022, {"supported": MODERN}) if mode == "modern" else (-32601, None)
+                error = {"code": code, "message": "another version", "data": data and {**data, "requested": version}}
+                say({"jsonrpc": "2.0", "id": id, "error": error})
+                return
             if mode == "initialize_error":
                 say({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "not today \x1b[2J"}})
                 return
@@ -116,6 +130,8 @@ def answer(mode: str, order: Any, say: Any, raw: Any, notice: Any) -> None:
             result({**said, "serverInfo": {"name": "faulty", "version": "1"}})
             if mode == "crash_after_initialize":
                 os._exit(9)
+        case "server/discover" if mode == "modern":
+            result({"supportedVersions": MODERN, "capabilities": {"tools": {}}, "resultType": "complete", **CACHED})
         case "ping":
             if mode not in ("wrong_id", "text_id", "no_id"):
                 result({})
@@ -130,6 +146,8 @@ def answer(mode: str, order: Any, say: Any, raw: Any, notice: Any) -> None:
 def tools(mode: str, order: Any, result: Any, notice: Any) -> None:
     """Answer a listing."""
     listed: dict[str, Any] = {"tools": [ECHO]}
+    if mode == "modern":
+        listed |= {"resultType": "complete", **CACHED}
     large: dict[str, Any] = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(3_000)}}
     deep: dict[str, Any] = {"type": "object"}
     for _ in range(60):
@@ -227,7 +245,7 @@ def called(mode: str, id: Any, result: Any, say: Any, raw: Any, notice: Any) -> 
                     notice("notifications/progress", progressToken=n, progress=n)
         case "slow":
             time.sleep(1.0)
-    result({"content": content})
+    result({"content": content, **({"resultType": "complete"} if mode == "modern" else {})})
     if mode == "twice_answered":
         result({"content": content})
 

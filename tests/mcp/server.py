@@ -74,6 +74,12 @@ def whole(name: str) -> str:
     return f"the note {name}"
 
 
+@server.resource("file:///{path}")
+def file(path: str) -> str:
+    """Any file of the machine, as a careless server offers it."""
+    return f"the file {path}"
+
+
 @server.prompt()
 def review(code: str) -> str:
     """Ask for a review."""

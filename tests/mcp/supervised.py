@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from core.events import MCPAction, Observation
-from core.mcp.supervisor import Server, ServerState, Supervisor
+from core.mcp.standing import Server, ServerState
+from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
 from core.mcp_settings import MCPSettings
 

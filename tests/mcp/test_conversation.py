@@ -25,7 +25,8 @@ from core.events import (
 )
 from core.manager import ConversationManager
 from core.mcp.servers import FILE
-from core.mcp.supervisor import ServerState
+from core.mcp.standing import ServerState
+from core.mcp.supervisor import CONSENT
 from core.session import AgentSession
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
@@ -60,14 +61,16 @@ def answers(events: Sequence[Envelope]) -> dict[str, list[Any]]:
     """Of each call of a server's tool all observations that answer it."""
     calls = [envelope for envelope in events if isinstance(envelope.event, MCPAction)]
     return {
-        f"{index} {envelope.event.name}": [e.event for e in events if e.cause == envelope.id and e.id > envelope.id]
+        f"{index} {envelope.event.name}": [
+            e.event for e in events if e.cause == envelope.id and isinstance(e.event, MCPObservation | ErrorObservation)
+        ]
         for index, envelope in enumerate(calls)
         if isinstance(envelope.event, MCPAction)
     }
 
 
 async def test_an_agent_uses_servers_and_the_sandbox_side_by_side(tmp_path: Path) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"tool_calls": [call("s__add", a=1, b=2), bash("echo in the sandbox"), call("s__fail")]},
         {"tool_calls": [call("s__picture")], "expect": "Error executing tool fail"},
         {"tool_calls": [call("s__add", a=1)]},
@@ -106,7 +109,7 @@ async def test_a_call_waits_for_the_users_yes_as_a_command_does(tmp_path: Path) 
 
 
 async def test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back(tmp_path: Path) -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"tool_calls": [call("s__die")]},
         {"tool_calls": [call("other__echo")], "expect": "The MCP server s failed. It ended with status 3"},
         {"tool_calls": [bash("true")]},
@@ -160,7 +163,9 @@ async def test_a_conversation_tells_of_a_project_that_wants_consent(tmp_path: Pa
         assert session.state.agent_state is AgentState.FINISHED, session.state.reason
         assert manager.mcp._host.pid is None
         (server,) = manager.mcp.at(session.info.workspace)
-        assert server.told == "MCP server p: needs your consent"
+        told = [frame for frame in frames if isinstance(frame, Status) and frame.id == "STATUS$MCP_P"]
+        assert told == [Status("error", "STATUS$MCP_P", f"MCP server p: {CONSENT}")]
+        assert server.state is ServerState.CONSENT
 
 
 async def test_without_any_server_nothing_is_started(tmp_path: Path) -> None:

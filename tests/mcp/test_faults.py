@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from core.events import ErrorObservation, MCPObservation
-from core.mcp.supervisor import ServerState
+from core.mcp.standing import ServerState
 from tests.mcp.faulty import ERROR, MODES, OK
 from tests.mcp.supervised import Supervised, faulty, supervised
 
@@ -69,23 +69,26 @@ async def test_a_flood_of_changes_is_listed_once_a_second(it: Supervised) -> Non
         assert isinstance(await it.call("fine__echo"), MCPObservation)
 
 
-async def test_what_a_server_started_ends_with_it(it: Supervised, tmp_path: Path) -> None:
+async def test_what_a_server_started_ends_with_it(it: Supervised) -> None:
+    await it.set({"fine": faulty("fine")})
+    others = lingering()
     await it.set({"fine": faulty("fine"), "bad": faulty("lingering_child")})
     assert isinstance(await it.call("bad__echo"), MCPObservation)
-    before = descendants()
+    started = lingering() - others
+    assert len(started) == 2, "the server and what it started"
     await it.set({"fine": faulty("fine")})
-    async with asyncio.timeout(10):
-        while any("lingering_child" in command for command in descendants()):
+    async with asyncio.timeout(20):
+        while started & lingering():
             await asyncio.sleep(0.05)
-    assert any("lingering_child" in command for command in before)
 
 
-def descendants() -> list[str]:
-    """The command lines of all processes that can be seen."""
-    found = []
+def lingering() -> set[int]:
+    """The processes of the server that starts another one, and of that one."""
+    found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+            if b"lingering_child" in path.read_bytes():
+                found.add(int(path.parent.name))
         except OSError:
             continue
     return found

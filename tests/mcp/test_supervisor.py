@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigurationError
-from core.events import ErrorObservation, MCPAction, MCPObservation
+from core.events import ErrorObservation, MCPAction, MCPObservation, Status
 from core.mcp.pins import NAME
 from core.mcp.servers import FILE, of_project
-from core.mcp.supervisor import ServerState
+from core.mcp.standing import ServerState
 from tests.mcp.supervised import GOOD, Supervised, faulty, good, supervised
 
 KEY = "canary-0123456789-value"
@@ -124,6 +124,15 @@ async def test_a_server_gets_the_variables_that_are_named_and_no_other_secret(tm
         assert KEY.encode() not in host
 
 
+async def test_calls_share_one_process(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    async with supervised(tmp_path, {"s": good(env=["MARK"])}, {"MARK": str(mark)}) as it:
+        pid = mark.read_text()
+        for _ in range(3):
+            assert isinstance(await it.call("s__add", a=1, b=1), MCPObservation)
+        assert mark.read_text() == pid, "it was started once"
+
+
 async def test_a_slow_server_delays_the_first_answer_by_a_small_bound_and_no_other(tmp_path: Path) -> None:
     async with supervised(tmp_path) as it:
         await it.set({"fine": faulty("fine")})
@@ -174,6 +183,29 @@ async def test_the_host_is_started_again_with_all_servers(tmp_path: Path) -> Non
         await it.until_state("s", ServerState.READY)
         assert isinstance(await it.call("s__echo"), MCPObservation)
         assert it.supervisor._host.pid != pid
+
+
+async def test_a_host_that_hangs_is_ended_and_its_servers_come_back(tmp_path: Path) -> None:
+    async with supervised(tmp_path, {"s": faulty("fine")}) as it:
+        pid = it.supervisor._host.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        refused = await it.call("s__echo")
+        assert "does not answer and was ended" in refused.content
+        await it.until(lambda: it.server("s").state is ServerState.READY and it.supervisor._host.pid != pid)
+        assert isinstance(await it.call("s__echo"), MCPObservation)
+
+
+async def test_a_model_is_told_of_no_more_tools_than_it_takes(tmp_path: Path) -> None:
+    told: list[Status] = []
+    async with supervised(tmp_path, {"s": faulty("many_tools", start_s=30)}) as it:
+        it.box.watch(told.append)
+        names = await it.names()
+        assert len(it.server("s").tools) == 128
+        assert len(names) == 100
+        assert names == sorted(names)
+        assert any("28 tools are left out" in status.message for status in told)
+        assert "there are too many" in it.server("s").left_out[0]
 
 
 async def test_one_that_fails_again_and_again_waits_for_the_user(
@@ -292,8 +324,23 @@ async def test_another_command_asks_again(change: str, tmp_path: Path) -> None:
                 (workspace / "own.py").write_text("print('worse')")
         await it.supervisor.restart(it.server("p").key)
         assert (it.server("p").state, it.server("p").reason) == (ServerState.CONSENT, "changed")
-        assert any("needs your consent again" in text for text in it.told)
+        assert any("has changed" in text for text in it.told)
         assert isinstance(await it.call("p__echo"), ErrorObservation)
+
+
+async def test_a_script_that_was_changed_is_not_what_comes_back(tmp_path: Path) -> None:
+    """An agent may write the script in its sandbox, and have the server end: what it wrote must not run outside."""
+    workspace, ran = tmp_path / "workspace", tmp_path / "ran"
+    workspace.mkdir()
+    (workspace / "own.py").write_text(Path(faulty("fine")["args"][2]).read_text())
+    project(workspace, command=sys.executable, args=["-S", "own.py", "crash_at_call"])
+    async with supervised(tmp_path) as it:
+        await it.supervisor.allow(it.server("p").key, it.server("p").spec.fingerprint)
+        await it.until_state("p", ServerState.READY)
+        (workspace / "own.py").write_text(f"open({str(ran)!r}, 'w')")
+        assert isinstance(await it.call("p__echo"), ErrorObservation)
+        await it.until_state("p", ServerState.CONSENT)
+    assert not ran.exists()
 
 
 async def test_a_project_cannot_take_the_name_of_a_users_server(tmp_path: Path) -> None:
@@ -373,6 +420,7 @@ async def test_what_a_server_has_not_listed_is_not_read(tmp_path: Path) -> None:
         for uri in REFUSED:
             refused = await it.call("mcp_read_resource", server="s", uri=uri.format(at=it.workspace))
             assert isinstance(refused, ErrorObservation), uri
+            assert ("outside of the workspace" in refused.content) is uri.lower().startswith("file:"), refused.content
 
 
 async def test_a_key_goes_in_its_header_to_its_address_alone(tmp_path: Path) -> None:

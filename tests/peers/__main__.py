@@ -1,6 +1,7 @@
-"""`python -m tests.peers`: OpenHands' published client and BrowserGym itself, beside ours, and every answer compared.
+"""`python -m tests.peers`: OpenHands' published client, BrowserGym itself and MCP servers of others, with ours.
 
-With `openhands` or `browsergym` only that one; with `--keep` what BrowserGym told of the pages is kept for the tests.
+With `openhands`, `browsergym` or `mcp` only that one; with `--keep` what BrowserGym told of the pages is kept for the
+tests.
 Their packages go into environments of their own in the user's cache, made at the first run (some minutes). Exit status:
 0 all fits, 1 something does not, 2 a peer could not be installed.
 """
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.peers import browsergym_side
+from tests.peers import browsergym_side, mcp_side
 from tests.peers.installing import OPENHANDS, install
 
 SCRIPT = Path(__file__).with_name("openhands_client.py")
@@ -28,14 +29,16 @@ PLUGINS = "agent_skills,browser,jupyter"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.peers")
-    parser.add_argument("peer", nargs="?", choices=("openhands", "browsergym"))
+    parser.add_argument("peer", nargs="?", choices=("openhands", "browsergym", "mcp"))
     parser.add_argument("--keep", action="store_true", help="keep what BrowserGym told in tests/pages")
     options = parser.parse_args()
     statuses = []
-    if options.peer != "browsergym":
+    if options.peer in (None, "openhands"):
         statuses.append(openhands())
-    if options.peer != "openhands":
+    if options.peer in (None, "browsergym"):
         statuses.append(browsergym_side.main(keep=options.keep))
+    if options.peer in (None, "mcp"):
+        statuses.append(mcp_side.main())
     return max(statuses)
 
 

@@ -42,7 +42,7 @@ from core.listing import ConversationFilter, ConversationInfo
 from core.live import Frames
 from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
-from core.mcp.supervisor import Server
+from core.mcp.standing import Server
 from core.reader import EventFilter
 from core.settings_book import Setting, SettingsBook
 from core.stream import EventStreamSubscriber

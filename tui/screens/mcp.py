@@ -24,7 +24,8 @@ from tui.mcp_lines import about, line_of
 from tui.text import sanitize
 
 if TYPE_CHECKING:
-    from core.mcp.supervisor import Server, Supervisor
+    from core.mcp.standing import Server
+    from core.mcp.supervisor import Supervisor
 
 
 class MCPScreen(ModalScreen[str | None]):

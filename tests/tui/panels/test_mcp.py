@@ -11,8 +11,8 @@ import pytest
 
 from core.events import EventSource, MCPAction, MCPObservation
 from core.mcp.servers import ServerSpec
-from core.mcp.supervisor import Server as OurServer
-from core.mcp.supervisor import ServerState
+from core.mcp.standing import Server as OurServer
+from core.mcp.standing import ServerState
 from tests.tui.doubles import ManagerDouble, ServersDouble, StreamDouble
 from tests.tui.frame.running import Running, running, until
 from tui.mcp import FILES, MAX_BYTES, Server, Tool, ToolsModel, mcp_text, named_in

@@ -1,0 +1,101 @@
+"""MCP servers that others published, used by a scripted agent of ours in one conversation.
+
+One of PyPI, two of npm, each in the version named here and in a folder of the user's cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_cache_path
+
+from core.config import Settings
+from core.events import Envelope, MCPAction, MCPObservation, Observation
+from core.manager import ConversationManager
+from runtime.local import LocalRuntime
+from tests.doubles import FINISH, call, write_script
+from tests.peers.installing import Peer, install
+
+TIME = Peer(("mcp-server-time==2026.10.19",))
+NPM = ("@modelcontextprotocol/server-everything@2026.8.31", "@modelcontextprotocol/server-filesystem@2026.8.31")
+START_S = 60.0
+RUN_S = 120.0
+
+
+def main() -> int:
+    """0 where every call was answered as it should be, 1 where one was not, 2 where something is not to be had."""
+    python, programs = install(TIME), installed_by_npm()
+    if python is None or programs is None:
+        return 2
+    with tempfile.TemporaryDirectory(prefix="handloom-peers-") as folder:
+        return asyncio.run(conversation(Path(folder), python.parent, programs))
+
+
+def installed_by_npm() -> Path | None:
+    """The folder of the programs, installed where they are missing; None where they cannot be, which is said."""
+    folder = user_cache_path("handloom") / "peers" / "npm"
+    if not (folder / ".installed").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", *NPM], cwd=folder, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"The servers of npm could not be installed: {error}", file=sys.stderr)
+            return None
+        (folder / ".installed").touch()
+    return folder / "node_modules" / ".bin"
+
+
+async def conversation(folder: Path, python_programs: Path, npm_programs: Path) -> int:
+    """Have an agent use all three, and say of each call what came of it."""
+    home, workspace = folder / "home", folder / "workspace"
+    workspace.mkdir()
+    note = str(workspace / "note.txt")
+    servers: dict[str, Any] = {
+        "time": {"command": str(python_programs / "mcp-server-time")},
+        "everything": {"command": str(npm_programs / "mcp-server-everything")},
+        "files": {"command": str(npm_programs / "mcp-server-filesystem"), "args": [str(workspace)]},
+    }
+    asked = [
+        (call("time__convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"), "21:00"),
+        (call("everything__get-sum", a=1, b=2), "is 3"),
+        (call("everything__get-tiny-image"), "image"),
+        (call("files__write_file", path=note, content="by a server"), "Successfully wrote"),
+        (call("files__read_text_file", path=note), "by a server"),
+        (call("files__read_text_file", path="/etc/passwd"), "Access denied"),
+        (call("mcp_list_resources", server="everything"), "demo://"),
+    ]
+    script = write_script(folder, [*({"tool_calls": [one]} for one, _ in asked), FINISH])
+    settings = Settings.model_validate({"agent": {"confirm": "never"}, "mcp": {"servers": servers}})
+    async with ConversationManager(home, settings, make_runtime=LocalRuntime, environ=os.environ) as manager:
+        session = await manager.create(workspace=str(workspace), model=script)
+        await manager.mcp.settled(str(workspace), START_S)
+        async with asyncio.timeout(RUN_S):
+            await session.send("Use all of your tools.")
+            await session.settled()
+        events = list(await session.stream.read(limit=500))
+        states = ", ".join(f"{server.spec.name} {server.state}" for server in manager.mcp.at(str(workspace)))
+    told = [answer_to(envelope, events) for envelope in events if isinstance(envelope.event, MCPAction)]
+    bad = len(asked) - len(told)
+    for (one, words), answer in zip(asked, told, strict=False):
+        fits = answer is not None and words in answer.content
+        bad += not fits
+        print(
+            f"{'ok ' if fits else 'BAD'}  {one['name']:<32} {answer.content[:60]!r}"
+            if answer
+            else f"BAD  {one['name']}"
+        )
+    print(f"{len(asked)} calls of tools of {states}; {bad} answered otherwise than they should be")
+    return int(bool(bad))
+
+
+def answer_to(call: Envelope, events: list[Envelope]) -> Observation | None:
+    """The one observation that answers a call; None where there is none, or not one alone."""
+    found = [e.event for e in events if e.cause == call.id and isinstance(e.event, Observation)]
+    kinds = [event for event in found if event.kind in (MCPObservation.kind, "error")]
+    return kinds[0] if len(kinds) == 1 else None
