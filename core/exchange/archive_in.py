@@ -112,14 +112,15 @@ def _lines(tree: Tree, name: str, digests: JsonObject, numbering: Numbering) -> 
     if name not in digests:
         return
     digest = hashlib.sha256()
-    size = 0
+    size, most = 0, 2 * MAX_EVENTS_BYTES  # the whole form is longer than the one that came in, and has to come back
     for number, line in enumerate(tree.lines(name, MAX_VALUE_BYTES), 1):
         numbering.check()
         digest.update(line)
         size += len(line)
         try:
-            if name == EVENTS and size > MAX_EVENTS_BYTES:
-                raise Fault(f"its events are more than {MAX_EVENTS_BYTES / 1e6:.0f} MB, and more is not read")
+            if name == EVENTS and size > most:
+                why = f"its events are more than {most / 1e6:.0f} MB, and more is not read"
+                raise Fault(why, hint="import a shorter conversation")
             if number > bounded_json.MAX_VALUES:
                 raise Fault(f"there are more than {bounded_json.MAX_VALUES:,} lines")
             yield number, bounded_json.parse(line)

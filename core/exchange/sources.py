@@ -23,7 +23,7 @@ from typing import BinaryIO
 from core.exchange.bounded_json import Fault
 
 MAX_EVENTS_BYTES = 100_000_000
-"""All events of a conversation: 100,000 with long outputs. They take ten times as much while they are read."""
+"""All events of a conversation: 100,000 with long outputs. They take six times as much while they are read."""
 MAX_TOTAL_BYTES = 500_000_000
 """All that a folder or an archive holds, unpacked."""
 MAX_ENTRIES = 10_000
