@@ -20,17 +20,13 @@ from core.llm.wire import Line
 from core.mcp.hosted import MCPHost, ServerError
 from core.mcp.pins import Pins
 from core.mcp.servers import of_project, of_user
-from core.mcp.standing import Listener, Server, ServerState
+from core.mcp.standing import CONSENT, CONSENT_AGAIN, Listener, Server, ServerState
 from core.mcp_settings import MCPSettings
 
-FIRST_WAIT_S = 2.0
-"""How long the first answer of a conversation waits for servers that are still connecting."""
 BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Before each further try; after the last one a server waits for the user."""
 STEADY_S = 60.0
 """A server that was ready for so long has had no failure before."""
-CONSENT = "needs your consent before it starts (ctrl+x M)"
-CONSENT_AGAIN = "; its command, or a file that it names, has changed"
 
 
 class Supervisor:

@@ -20,12 +20,14 @@ from core.events import Action, ErrorObservation, MCPAction, MCPObservation, Obs
 from core.llm.wire import Line
 from core.mcp.hosted import ServerError
 from core.mcp.standing import Server, ServerState, name_of
-from core.mcp.supervisor import FIRST_WAIT_S, Supervisor
+from core.mcp.supervisor import Supervisor
 from core.ports import Executor, FrameSink
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
 FAILED = "MCP$FAILED"
 """Id of the error of a call that no tool answered."""
+FIRST_WAIT_S = 2.0
+"""How long the first answer of a conversation waits for servers that are still connecting."""
 MAX_OFFERED = 100
 """Tools of servers that a model is told of: providers take no more than 128 in all."""
 TOO_MANY = "STATUS$MCP_TOO_MANY"

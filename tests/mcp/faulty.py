@@ -119,8 +119,8 @@ def answer(mode: str, order: Any, say: Any, raw: Any, notice: Any) -> None:
                 os._exit(9)
             version = "1999-01-01" if mode == "wrong_version" else order["params"]["protocolVersion"]
             if mode in ("modern", "no_initialize"):
-                code, data = (-32022, {"supported": MODERN}) if mode == "modern" else (-32601, None)
-                error = {"code": code, "message": "another version", "data": data and {**data, "requested": version}}
+                code = -32022 if mode == "modern" else -32601
+                error = {"code": code, "message": "no", "data": {"supported": MODERN, "requested": version}}
                 say({"jsonrpc": "2.0", "id": id, "error": error})
                 return
             if mode == "initialize_error":

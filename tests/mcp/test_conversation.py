@@ -25,8 +25,7 @@ from core.events import (
 )
 from core.manager import ConversationManager
 from core.mcp.servers import FILE
-from core.mcp.standing import ServerState
-from core.mcp.supervisor import CONSENT
+from core.mcp.standing import CONSENT, ServerState
 from core.session import AgentSession
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script

@@ -1,0 +1,82 @@
+"""What a user may write of servers, and what is refused by name before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.config import load
+from core.errors import ConfigurationError
+from core.mcp.servers import of_user
+from core.mcp_settings import MCPSettings
+from core.settings_book import SettingsBook
+
+WHOLE = """
+[mcp]
+project_servers = "never"
+[mcp.servers.time]
+command = "uvx"
+args = ["mcp-server-time==1.0", "--utc"]
+env = ["TZ_NAME"]
+[mcp.servers.far]
+url = "https://example.org/mcp"
+key_env = "FAR_KEY"
+[mcp.servers.old]
+url = "http://127.0.0.1:8000/sse"
+transport = "sse"
+key_env = "OLD_KEY"
+key_header = "X-Api-Key"
+[mcp.servers.off]
+command = "anything"
+enabled = false
+"""
+
+
+def test_a_users_servers_are_read_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(WHOLE)
+    settings = load(tmp_path, {}).mcp
+    assert settings.project_servers == "never"
+    time, far, old = of_user(settings)
+    assert (time.key, time.command, time.transport) == ("time", ("uvx", "mcp-server-time==1.0", "--utc"), "stdio")
+    assert time.environ == {"TZ_NAME": "${TZ_NAME}"}
+    assert time.order({"TZ_NAME": "Asia/Tokyo", "SECRET_KEY": "x"})["environ"] == {"TZ_NAME": "Asia/Tokyo"}
+    assert far.order({"FAR_KEY": "k"})["headers"] == {"Authorization": "Bearer k"}
+    assert (far.transport, old.transport) == ("http", "sse")
+    assert old.order({"OLD_KEY": "k"})["headers"] == {"X-Api-Key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "why"),
+    [
+        ("a", {}, "either a command or a url"),
+        ("a", {"command": "x", "url": "https://y"}, "either a command or a url"),
+        ("a", {"command": "x", "transport": "sse"}, "stdio goes with a command"),
+        ("a", {"url": "https://y", "transport": "stdio"}, "stdio goes with a command"),
+        ("a", {"url": "http://example.org"}, "http is for this machine alone"),
+        ("a", {"url": "https://me:pw@example.org"}, "key_env"),
+        ("a", {"command": "x", "key": "sk-12345678"}, "Extra inputs"),
+        ("a", {"command": "x", "patience_s": 0}, "greater than 0"),
+        ("a__b", {"command": "x"}, "pattern"),
+        ("../a", {"command": "x"}, "pattern"),
+        ("a" * 33, {"command": "x"}, "at most 32"),
+    ],
+)
+def test_what_cannot_be_is_refused(name: str, server: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        MCPSettings.model_validate({"servers": {name: server}})
+
+
+def test_the_file_and_the_field_are_named(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[mcp.servers.a]\ncommand = "x"\nargs = 5\n')
+    with pytest.raises(ConfigurationError, match=r"mcp\.servers\.a\.args"):
+        load(tmp_path, {})
+
+
+def test_the_screen_of_settings_leaves_the_tables_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(WHOLE)
+    book = SettingsBook(tmp_path, {}, {})
+    _, listed = book.change("mcp.project_servers", "ask")
+    assert [setting.name for setting in listed if setting.name.startswith("mcp")] == ["mcp.project_servers"]
+    assert len(load(tmp_path, {}).mcp.servers) == 4
