@@ -27,8 +27,9 @@ from weakref import WeakValueDictionary
 
 from core import collector, deletion
 from core.agent.absent import AbsentAgent
+from core.agent.codeact import no_more_tools
 from core.agent.registry import AgentKind, Agents, Found
-from core.agent.tools import OUR_TOOLS
+from core.agent.tools import OUR_TOOLS, Tool
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.delegation import MAX_LEVEL
@@ -396,8 +397,8 @@ class ConversationManager:
                     return lambda llm: absent
                 kind = await asyncio.to_thread(self.agents.find, self.settings.agent.name, info.workspace)
         make = kind.make
-        more = [OUR_TOOLS["request_condensation"]] if self.settings.agent.request_condensation else []
-        return lambda llm: make(llm, self.plugins, more)
+        more_tools = _condensing if self.settings.agent.request_condensation else no_more_tools
+        return lambda llm: make(llm, self.plugins, more_tools)
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""
@@ -516,6 +517,11 @@ class ConversationManager:
         if not delay_s or detached_at is None or session is None or not session.rests:
             return False
         return self._clock() - max(detached_at, session.rests_since) >= delay_s
+
+
+async def _condensing() -> Sequence[Tool]:
+    """The tool that no agent has by default."""
+    return (OUR_TOOLS["request_condensation"],)
 
 
 def _plugins(names: Iterable[str]) -> list[PluginRequirement]:

@@ -18,8 +18,7 @@ from core.agent.codeact import CodeActAgent
 from core.agent.files import AgentFile, FileAgent, read_folder, read_project
 from core.agent.planner import Planner
 from core.agent.readonly import ReadOnlyAgent
-from core.agent.tool_agent import ToolAgent
-from core.agent.tools import Tool
+from core.agent.tool_agent import MoreTools, ToolAgent
 from core.errors import ConfigurationError, ConsentError
 from core.plugins import PluginRequirement
 from core.ports import LLM, Agent
@@ -28,8 +27,8 @@ ENTRY_POINTS = "handloom.agents"
 FOLDER = "agents"
 """In the user's home and in the project's `.handloom`: one file an agent."""
 
-MakeAgent = Callable[[LLM, Sequence[PluginRequirement], Sequence[Tool]], Agent]
-"""Makes the agent for a model, the plugins of the sandbox, and tools from elsewhere."""
+MakeAgent = Callable[[LLM, Sequence[PluginRequirement], MoreTools], Agent]
+"""Makes the agent for a model, the plugins of the sandbox, and tools of others."""
 
 
 @dataclass(frozen=True, slots=True)
