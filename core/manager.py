@@ -29,8 +29,7 @@ from core import collector, deletion
 from core.acp.choice import OTHER, linked
 from core.agent.absent import AbsentAgent
 from core.agent.registry import AgentKind, Agents, Found
-from core.agent.tool_agent import no_others
-from core.agent.tools import OUR_TOOLS
+from core.agent.tools import OUR_TOOLS, Tool
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.copies import Copies
@@ -434,9 +433,13 @@ class ConversationManager:
         if kind.name == OTHER:
             other = await asyncio.to_thread(linked, self.settings.agent.acp_command, info.workspace, runtime)
             return other.make, other.runtime
-        make, others = kind.make, toolbox.tools if toolbox else no_others
-        more = [OUR_TOOLS["request_condensation"]] if self.settings.agent.request_condensation else []
-        return lambda llm: make(llm, self.plugins, more, others), runtime
+        make, condenses = kind.make, self.settings.agent.request_condensation
+
+        async def more_tools() -> Sequence[Tool]:
+            own = (OUR_TOOLS["request_condensation"],) if condenses else ()
+            return (*own, *(await toolbox.tools() if toolbox else ()))
+
+        return lambda llm: make(llm, self.plugins, more_tools), runtime
 
     async def _agent_name(self, info: ConversationInfo) -> str:
         """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""

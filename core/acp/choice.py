@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 OTHER = "ACPAgent"
 
 
-def unlinked(
-    llm: LLM, plugins: Sequence[PluginRequirement] = (), more: Sequence[object] = (), others: object = None
-) -> Agent:
+def unlinked(llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: object = None) -> Agent:
     """For the registry: the agent without a command. Its first step raises ConfigurationError."""
     from core.acp.agent import ACPAgent
     from core.acp.link import Link

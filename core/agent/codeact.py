@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from core.agent.tool_agent import ToolAgent, read_prompt
+from core.agent.tool_agent import MoreTools, ToolAgent, no_more_tools, read_prompt
 from core.agent.tools import CODEACT_TOOLS
+
+__all__ = ["CodeActAgent", "MoreTools", "no_more_tools"]
 
 
 class CodeActAgent(ToolAgent):

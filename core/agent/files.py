@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.agent.tool_agent import OtherTools, ToolAgent, no_others
+from core.agent.tool_agent import MoreTools, ToolAgent, no_more_tools
 from core.agent.tools import CODEACT_TOOLS, OUR_TOOLS, Tool
 from core.plugins import PluginRequirement
 from core.ports import LLM
@@ -66,13 +66,12 @@ class FileAgent(ToolAgent):
         file: AgentFile,
         llm: LLM,
         plugins: Sequence[PluginRequirement] = (),
-        more: Sequence[Tool] = (),
-        others: OtherTools = no_others,
+        more_tools: MoreTools = no_more_tools,
     ) -> None:
         self.name, self.prompt = file.name, file.prompt
         self.tools = CODEACT_TOOLS if file.tools is None else file.tools
         self.takes_more = file.tools is None
-        super().__init__(llm, plugins, more, others)
+        super().__init__(llm, plugins, more_tools)
 
 
 class _Broken(ValueError):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.agent.codeact import CodeActAgent
-from core.agent.tool_agent import OtherTools, ToolAgent, no_others, read_prompt
-from core.agent.tools import PLANNING_TOOLS, Tool
+from core.agent.tool_agent import MoreTools, ToolAgent, no_more_tools, read_prompt
+from core.agent.tools import PLANNING_TOOLS
 from core.events import PLANNER, Envelope, Event, LLMMetrics, PlanAction
 from core.plugins import PluginRequirement
 from core.ports import LLM, FrameSink
@@ -27,14 +27,10 @@ class Planner(ToolAgent):
     takes_more = False
 
     def __init__(
-        self,
-        llm: LLM,
-        plugins: Sequence[PluginRequirement] = (),
-        more: Sequence[Tool] = (),
-        others: OtherTools = no_others,
+        self, llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: MoreTools = no_more_tools
     ) -> None:
         super().__init__(llm, plugins)
-        self._worker = _Worker(llm, plugins, more, others)
+        self._worker = _Worker(llm, plugins, more_tools)
 
     async def step(self, history: Sequence[Envelope], metrics: LLMMetrics, on_frame: FrameSink) -> Sequence[Event]:
         """As every agent's step: one of planning until the plan is approved, one of working from then on."""

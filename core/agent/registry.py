@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from core.acp.choice import OTHER, unlinked
 from core.agent.allowed import Allowed
@@ -20,8 +19,7 @@ from core.agent.codeact import CodeActAgent
 from core.agent.files import AgentFile, FileAgent, read_folder, read_project
 from core.agent.planner import Planner
 from core.agent.readonly import ReadOnlyAgent
-from core.agent.tool_agent import OtherTools, ToolAgent, no_others
-from core.agent.tools import Tool
+from core.agent.tool_agent import MoreTools, ToolAgent
 from core.errors import ConfigurationError, ConsentError
 from core.plugins import PluginRequirement
 from core.ports import LLM, Agent
@@ -30,18 +28,8 @@ ENTRY_POINTS = "handloom.agents"
 FOLDER = "agents"
 """In the user's home and in the project's `.handloom`: one file an agent."""
 
-
-class MakeAgent(Protocol):
-    """Makes the agent for a model, the plugins of the sandbox, tools besides, and those of others that come and go."""
-
-    def __call__(
-        self,
-        llm: LLM,
-        plugins: Sequence[PluginRequirement] = (),
-        more: Sequence[Tool] = (),
-        others: OtherTools = no_others,
-        /,
-    ) -> Agent: ...
+MakeAgent = Callable[[LLM, Sequence[PluginRequirement], MoreTools], Agent]
+"""Makes the agent for a model, the plugins of the sandbox, and tools of others."""
 
 
 @dataclass(frozen=True, slots=True)

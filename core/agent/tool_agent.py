@@ -24,11 +24,11 @@ from core.plugins import PluginRequirement, load
 from core.ports import LLM, FrameSink, LLMRequest
 from core.undone import without_undone
 
-OtherTools = Callable[[], Awaitable[Sequence[Tool]]]
+MoreTools = Callable[[], Awaitable[Sequence[Tool]]]
 """The tools of others as they are at this moment, sorted by name."""
 
 
-async def no_others() -> Sequence[Tool]:
+async def no_more_tools() -> Sequence[Tool]:
     """For whoever has none."""
     return ()
 
@@ -39,10 +39,10 @@ def read_prompt(name: str, package: str = "core.agent") -> str:
 
 
 class ToolAgent:
-    """What all agents with tools do.
+    """What all agents with tools do. `plugins` are those of the sandbox, `more_tools` are tools of others.
 
-    `plugins` are those of the sandbox, `more` are tools besides, `others` those that come and go: they stand behind its
-    own, so that what a provider has cached of the request lasts as far as it can; none takes the name of one of them.
+    The others' stand behind its own, so that what a provider has cached of the request lasts as far as it can; none
+    takes the name of one of its own.
     """
 
     name: str
@@ -57,21 +57,16 @@ class ToolAgent:
     """Whether it gets the tools of plugins and from elsewhere besides its own."""
 
     def __init__(
-        self,
-        llm: LLM,
-        plugins: Sequence[PluginRequirement] = (),
-        more: Sequence[Tool] = (),
-        others: OtherTools = no_others,
+        self, llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: MoreTools = no_more_tools
     ) -> None:
         names = {plugin.name for plugin in plugins}
         tools = [tool.with_plugins(names) for tool in self.tools if not tool.plugin or tool.plugin in names]
         if self.takes_more:
             tools += [tool for plugin in plugins if plugin.tools for tool in load(plugin, plugin.tools)]
-            tools += more
         self._llm = llm
+        self._more_tools = more_tools if self.takes_more else no_more_tools
         self._tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema() for tool in self._tools.values()]
-        self._others = others if self.takes_more else no_others
 
     def system_message(self) -> SystemMessageAction:
         """What a conversation begins with: instructions, and the tools as the model is told of them."""
@@ -92,15 +87,15 @@ class ToolAgent:
             messages[0] = self._instructed(messages[0], instructions)
         else:  # a trajectory from elsewhere may begin without instructions; the model cannot
             messages.insert(0, instructions)
-        others = {tool.name: tool for tool in await self._others() if tool.name not in self._tools}
-        schemas = [*self._schemas, *(tool.schema() for tool in others.values())]
+        more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}
+        schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
         request = LLMRequest(
             messages, schemas, last_observation_text(without_undone(history)), _forgotten(history, view)
         )
         cause = history[-1].id if history else 0
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)
-        return events_of(response, {**others, **self._tools}, used_ids(history), step=cause, metrics=spent)
+        return events_of(response, {**more, **self._tools}, used_ids(history), step=cause, metrics=spent)
 
     def _instructed(self, told: dict[str, str], own: dict[str, str]) -> dict[str, str]:
         """The instructions that the model gets: those that the conversation began with, of whichever version."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.agent.codeact import CodeActAgent
+from core.agent.codeact import CodeActAgent, no_more_tools
 from core.agent.registry import AGENTS, Agents
 from core.errors import ConfigurationError, ModelError
 from core.events import (
@@ -42,7 +42,7 @@ turns:
 
 
 def create_agent(name: str, llm: LLM, plugins: Sequence[PluginRequirement] = ()) -> Agent:
-    return AGENTS[name].make(llm, plugins, ())
+    return AGENTS[name].make(llm, plugins, no_more_tools)
 
 
 class RecordingLLM:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from core.agent.codeact import no_more_tools
 from core.agent.files import MAX_BYTES
 from core.agent.registry import AGENTS, Agents
-from core.errors import ConfigurationError, ConsentError
+from core.agent.tools import OUR_TOOLS, Tool
+from core.errors import ConfigurationError, ConsentError, ModelError
+from core.events import LLMMetrics
 from core.llm.absent import NoModel
 from core.plugins import PluginRequirement
 
@@ -34,7 +37,9 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
 
 
 def tools_of(agents: Agents, name: str, workspace: str = "", *plugins: str) -> set[str]:
-    made = agents.find(name, workspace).make(NoModel(), [PluginRequirement(plugin, "m:f") for plugin in plugins], ())
+    made = agents.find(name, workspace).make(
+        NoModel(), [PluginRequirement(plugin, "m:f") for plugin in plugins], no_more_tools
+    )
     tools: Any = getattr(made.system_message(), "tools", None)
     return {tool["function"]["name"] for tool in tools}
 
@@ -50,7 +55,7 @@ def tools_of(agents: Agents, name: str, workspace: str = "", *plugins: str) -> s
 def test_an_agent_has_its_tools_and_no_others(tmp_path: Path, name: str, tools: set[str]) -> None:
     assert tools_of(Agents(tmp_path), name, "", "browser", "jupyter") == tools
     assert AGENTS[name].description
-    made = AGENTS[name].make(NoModel(), (), ())
+    made = AGENTS[name].make(NoModel(), (), no_more_tools)
     assert getattr(made.system_message(), "agent_class", "") == name
 
 
@@ -60,7 +65,7 @@ class TestFilesOfTheUser:
         agents = Agents(tmp_path)
         kind = agents.find("Reviewer")
         assert (kind.description, kind.model, kind.origin) == ("Reads a change.", "anthropic/x", "yours")
-        message = kind.make(NoModel(), (), ()).system_message()
+        message = kind.make(NoModel(), (), no_more_tools).system_message()
         assert getattr(message, "content", "") == "You review.\n\nBe kind."
         assert getattr(message, "agent_class", "") == "Reviewer"
         assert tools_of(agents, "Reviewer") == {"grep", "view", "finish"}
@@ -170,3 +175,17 @@ class TestFilesOfTheProject:
         (home / "allowed-agents.json").write_text("[[[")
         with pytest.raises(ConsentError):
             agents.find("Reviewer", str(project))
+
+
+async def test_tools_of_others_are_not_for_an_agent_that_only_reads() -> None:
+    asked: list[str] = []
+
+    async def more() -> list[Tool]:
+        asked.append("more")
+        return [OUR_TOOLS["request_condensation"]]
+
+    for name in ("CodeActAgent", "ReadOnlyAgent"):
+        made = AGENTS[name].make(NoModel(), (), more)
+        with pytest.raises(ModelError):
+            await made.step([], LLMMetrics(), lambda frame: None)
+        assert asked == ["more"]
