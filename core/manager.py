@@ -102,7 +102,8 @@ class ConversationManager:
         self._make_checkpoints = make_checkpoints
         self._forget = forget
         self._environ = environ
-        self._masker = Masker(from_environment(environ))
+        keys = [environ[server.key_env] for server in settings.mcp.servers.values() if server.key_env in environ]
+        self._masker = Masker([*from_environment(environ), *keys])
         self._clock = clock
         self._sessions: dict[str, AgentSession] = {}
         self._viewers: Counter[str] = Counter()

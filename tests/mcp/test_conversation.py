@@ -167,6 +167,17 @@ async def test_a_conversation_tells_of_a_project_that_wants_consent(tmp_path: Pa
         assert server.state is ServerState.CONSENT
 
 
+async def test_the_key_of_a_server_is_masked_whatever_its_variable_is_called(tmp_path: Path) -> None:
+    key, script = "canary-0123456789-value", write_script(tmp_path, [FINISH])
+    chosen = settings({"s": {"url": "https://tickets.example/mcp", "key_env": "ODDLY_NAMED", "enabled": False}})
+    environ = {"ODDLY_NAMED": key}
+    async with ConversationManager(tmp_path / "home", chosen, make_runtime=LocalRuntime, environ=environ) as manager:
+        session = await manager.create(workspace=str(tmp_path), model=script)
+        said = await session.send(f"the key is {key}")
+        await session.settled()
+    assert key not in str(said.event)
+
+
 async def test_without_any_server_nothing_is_started(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], settings({})) as (manager, session):
         await work(session)
