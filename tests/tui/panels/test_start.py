@@ -6,6 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from core.errors import ConfigurationError
+from core.llm.catalogue import KnownModel
 from tests.tui.doubles import ManagerDouble, OfferDouble
 from tests.tui.frame.running import running, until
 from tui.screens.models import ModelPicker
@@ -24,6 +25,17 @@ async def test_without_any_key_enter_twice_leads_to_the_demos_first_message() ->
         assert it.app.workspace.prompt.text
         await it.press("enter")
         assert it.session.wishes == [("send", "Show me what you can do.")]
+
+
+async def test_a_model_of_this_machine_is_offered_before_the_demo_and_answers() -> None:
+    near = [KnownModel(f"local:11434/m{n}", "Ollama :11434", True, why="served") for n in range(9)]
+    async with running(manager=ManagerDouble(models=DEMO, near=near), model=None) as it:
+        text = it.screen_text()
+        assert "local:11434/m0 runs on this machine, and needs no key." in text
+        assert ("m2 runs" in text, "m3 runs" in text) == (True, False), "the picker has the rest"
+        await it.press("enter")
+        await until(it.pilot, lambda: it.app.current is not None)
+        assert it.session.model_name == "local:11434/m0"
 
 
 async def test_with_a_key_the_provider_is_marked_first_and_nothing_is_said_of_missing_keys() -> None:
