@@ -161,12 +161,13 @@ class TestEnds:
             {"tool_calls": [bash("echo x")], "fault": "unknown_tool"},
             {"tool_calls": [{"name": "execute_bash", "arguments": {"command": ["no", "text"]}}]},
             {"tool_calls": [{"name": "execute_bash", "arguments": {}}]},
-            FINISH,
         ]
-        done = handloom("run", "x", "--model", write_script(tmp_path, nonsense), "--json")
+        done = handloom("run", "x", "--model", write_script(tmp_path, [*nonsense[:3], FINISH]), "--json")
         assert done.status == 0, done.err
-        assert len([event for event in done.events if event.get("observation") == "error"]) == 4
+        assert len([event for event in done.events if event.get("observation") == "error"]) == 3
         assert not [event for event in done.events if event.get("action") == "run"]
+        done = handloom("run", "x", "--model", write_script(tmp_path, [*nonsense, FINISH]), "--json")
+        assert done.status == 3, "after three repairs the user is asked"
 
     def test_a_model_without_an_answer_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "empty"}]))
