@@ -26,20 +26,19 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from core import collector, deletion
-from core.acp.choice import OTHER, linked
-from core.agent.absent import AbsentAgent
-from core.agent.registry import AgentKind, Agents, Found
-from core.agent.tools import OUR_TOOLS, Tool
+from core.acp.choice import OTHER
+from core.agent.registry import AgentKind, Found
+from core.agent_factory import AgentFactory
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.copies import Copies
 from core.delegation import MAX_LEVEL
 from core.deletion import Forget, forget_nothing
-from core.errors import ConfigurationError, ConsentError, UsageError
-from core.events import AgentDelegateAction, AgentState, EventSource, SystemMessageAction
+from core.errors import ConfigurationError, UsageError
+from core.events import AgentDelegateAction, AgentState, EventSource
 from core.forks import fork_title, moved, still_to_ask, unpacked
 from core.lent import LentRuntime
-from core.listing import FORK, IMPORT, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
+from core.listing import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel
 from core.llm.models import LLMRegistry, model_for, model_of_agent
@@ -92,8 +91,8 @@ class ConversationManager:
     ) -> None:
         self.settings = settings
         self._book = SettingsBook(home, environ, options)
-        self.agents = Agents(home)
         self.store = EventStore(home)
+        self._agents = AgentFactory(home, self.store, lambda: self.settings.agent)
         self._llms = LLMRegistry(environ)
         self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
         """The MCP servers that all conversations share."""
@@ -211,7 +210,7 @@ class ConversationManager:
         Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work, or a project's agent
         was not read by the user.
         """
-        kind = await asyncio.to_thread(self.agents.find, agent or self.settings.agent.name, workspace)
+        kind = await asyncio.to_thread(self._agents.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = self._repository(repository)
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
@@ -228,11 +227,11 @@ class ConversationManager:
 
     async def agents_for(self, workspace: str) -> Found:
         """The agents that can be chosen for work in a folder, and what is wrong with others."""
-        return await asyncio.to_thread(self.agents.all, workspace)
+        return await asyncio.to_thread(self._agents.agents.all, workspace)
 
     async def allow_agent(self, kind: AgentKind) -> None:
         """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
-        await asyncio.to_thread(self.agents.allow, kind)
+        await asyncio.to_thread(self._agents.agents.allow, kind)
 
     @asynccontextmanager
     async def _place(self, conversation_id: str) -> AsyncIterator[str]:
@@ -324,7 +323,7 @@ class ConversationManager:
             raise UsageError(
                 f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
             )
-        kind = await asyncio.to_thread(self.agents.find, action.agent, by.info.workspace)
+        kind = await asyncio.to_thread(self._agents.agents.find, action.agent, by.info.workspace)
         own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
         model = own_model or self.settings.agent.delegate_model or by.info.model
         llm = await self._make_llm(model, by.info.workspace)
@@ -383,7 +382,9 @@ class ConversationManager:
             await self.mcp.open(info.workspace)
         is_given = make_agent is not None
         if make_agent is None:
-            make_agent, runtime = await self._agent_of(info, kind, toolbox, runtime)
+            make_agent, runtime = await self._agents.of(
+                info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime
+            )
         session = AgentSession(
             store=self.store,
             lease=lease,
@@ -414,41 +415,6 @@ class ConversationManager:
         self._sessions[lease.conversation_id] = session
         await self._llms.warm(llm)
         return session
-
-    async def _agent_of(
-        self, info: ConversationInfo, kind: AgentKind | None, toolbox: Toolbox | None, runtime: Runtime
-    ) -> tuple[Callable[[LLM], Agent], Runtime]:
-        """What makes the agent of a conversation, the one that it is begun with or that began it; and its runtime.
-
-        Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
-        """
-        if kind is None:
-            name = await self._agent_name(info)
-            try:
-                kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
-            except (ConfigurationError, ConsentError) as error:
-                if info.origin not in (IMPORT, AGAIN):
-                    absent = AbsentAgent(name, str(error))
-                    return lambda llm: absent, runtime
-                kind = await asyncio.to_thread(self.agents.find, self.settings.agent.name, info.workspace)
-        if kind.name == OTHER:
-            other = await asyncio.to_thread(linked, self.settings.agent.acp_command, info.workspace, runtime)
-            return other.make, other.runtime
-        make, condenses = kind.make, self.settings.agent.request_condensation
-
-        async def more_tools() -> Sequence[Tool]:
-            own = (OUR_TOOLS["request_condensation"],) if condenses else ()
-            return (*own, *(await toolbox.tools() if toolbox else ()))
-
-        return lambda llm: make(llm, self.plugins, more_tools), runtime
-
-    async def _agent_name(self, info: ConversationInfo) -> str:
-        """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""
-        begun = next(iter(await self.store.read(info.id, limit=1)), None)
-        name = begun.event.agent_class if begun and isinstance(begun.event, SystemMessageAction) else None
-        if info.origin == IMPORT and name == OTHER:  # it works outside of the sandbox: the user's choice, not a file's
-            name = None
-        return name or self.settings.agent.name
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""
