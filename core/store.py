@@ -253,15 +253,7 @@ class EventStore(EventReader):
                 )
             now = self._clock()
             for id, draft in enumerate(then, upto + 1):
-                envelope = Envelope(
-                    conversation_id=new.id,
-                    id=id,
-                    timestamp=now,
-                    source=draft.source,
-                    cause=draft.cause,
-                    event=draft.event,
-                )
-                await connection.execute(ADD_EVENT, row_of_event(key, 1, envelope))
+                await connection.execute(ADD_EVENT, row_of_event(key, 1, draft.at(new.id, id, now)))
             await connection.execute(NOTE_FACTS, facts.row(key))
         return new.id
 

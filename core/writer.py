@@ -139,6 +139,17 @@ class Draft:
     recorded: tuple[RecordedRow, ...] = ()
     """What the terminal printed before it; stored in the same transaction."""
 
+    def at(self, conversation_id: str, id: int, timestamp: datetime) -> Envelope:
+        """The event at its place in a conversation."""
+        return Envelope(
+            conversation_id=conversation_id,
+            id=id,
+            timestamp=timestamp,
+            source=self.source,
+            cause=self.cause,
+            event=self.event,
+        )
+
 
 @dataclass(slots=True)
 class Lease:
@@ -297,14 +308,7 @@ class EventWriter:
     def _make_rows(self, request: _Request, first: int, now: datetime) -> None:
         lease, envelopes, rows = request.lease, [], []
         for event_id, draft in enumerate(request.drafts, first):
-            envelope = Envelope(
-                conversation_id=lease.conversation_id,
-                id=event_id,
-                timestamp=now,
-                source=draft.source,
-                cause=draft.cause,
-                event=draft.event,
-            )
+            envelope = draft.at(lease.conversation_id, event_id, now)
             envelopes.append(envelope)
             rows.append(row_of_event(lease.key, lease.token, envelope))
         request.envelopes, request.rows = envelopes, rows
