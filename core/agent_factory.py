@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.acp.choice import OTHER, linked
@@ -23,6 +24,16 @@ from core.mcp.toolbox import Toolbox
 from core.plugins import PluginRequirement
 from core.ports import LLM, Agent, Runtime
 from core.store import EventStore
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a conversation gets."""
+
+    make: Callable[[LLM], Agent]
+    runtime: Runtime
+    toolbox: Toolbox | None
+    """None where its agent has tools of its own only."""
 
 
 class AgentFactory:
@@ -42,8 +53,8 @@ class AgentFactory:
         plugins: Sequence[PluginRequirement],
         toolbox: Toolbox | None,
         runtime: Runtime,
-    ) -> tuple[Callable[[LLM], Agent], Runtime]:
-        """What makes the agent of a conversation, the one that it is begun with or that began it; and its runtime.
+    ) -> Made:
+        """What makes the agent of a conversation, the one that it is begun with or that began it, and goes with it.
 
         Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
         Raises ConfigurationError, ConsentError, StoreError.
@@ -55,18 +66,18 @@ class AgentFactory:
             except (ConfigurationError, ConsentError) as error:
                 if info.origin not in (IMPORT, AGAIN):
                     absent = AbsentAgent(name, str(error))
-                    return lambda llm: absent, runtime
+                    return Made(lambda llm: absent, runtime, toolbox)
                 kind = await asyncio.to_thread(self.agents.find, self._settings().name, info.workspace)
         if kind.name == OTHER:
             other = await asyncio.to_thread(linked, self._settings().acp_command, info.workspace, runtime)
-            return other.make, other.runtime
+            return Made(other.make, other.runtime, None)
         make, condenses = kind.make, self._settings().request_condensation
 
         async def more_tools() -> Sequence[Tool]:
             own = (OUR_TOOLS["request_condensation"],) if condenses else ()
             return (*own, *(await toolbox.tools() if toolbox else ()))
 
-        return lambda llm: make(llm, plugins, more_tools), runtime
+        return Made(lambda llm: make(llm, plugins, more_tools), runtime, toolbox)
 
     async def _name(self, info: ConversationInfo) -> str:
         """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""

@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 from core import collector, deletion
 from core.acp.choice import OTHER
 from core.agent.registry import AgentKind, Found
-from core.agent_factory import AgentFactory
+from core.agent_factory import AgentFactory, Made
 from core.config import AgentSettings, DaySettings, Settings, remember_model
 from core.controller.state import Limits
 from core.copies import Copies
@@ -380,21 +380,20 @@ class ConversationManager:
         if info.model not in (DEMO, AGAIN):  # neither has a model that could want a tool
             toolbox = Toolbox(self.mcp, info.workspace)
             await self.mcp.open(info.workspace)
-        is_given = make_agent is not None
-        if make_agent is None:
-            make_agent, runtime = await self._agents.of(
-                info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime
-            )
+        if make_agent is not None:
+            made = Made(make_agent, runtime, toolbox)
+        else:
+            made = await self._agents.of(info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime)
         session = AgentSession(
             store=self.store,
             lease=lease,
             info=info,
-            runtime=runtime,
+            runtime=made.runtime,
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=make_agent,
+            make_agent=made.make,
             limits=limits or _limits(agent_settings),
-            day_limits=Limits(max_iterations=None) if is_given else _limits(self.settings.day),
+            day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
             close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
@@ -405,7 +404,7 @@ class ConversationManager:
             clock=self._clock,
             sandbox=self.settings.sandbox,
             comes_back=info.origin != AGAIN,
-            toolbox=toolbox,
+            toolbox=made.toolbox,
         )
         try:
             await session.start()

@@ -27,7 +27,7 @@ def test_they_are_listed_and_what_is_broken_is_named(tmp_path: Path) -> None:
     listed = handloom("agents")
     assert listed.status == 0
     names = [line.split()[0] for line in listed.lines]
-    assert names == ["CodeActAgent", "ReadOnlyAgent", "BrowsingAgent", "Planner", "Reviewer"]
+    assert names == ["CodeActAgent", "ReadOnlyAgent", "BrowsingAgent", "Planner", "ACPAgent", "Reviewer"]
     assert "(the project's, to be allowed first)" in listed.out
     assert f"{own / 'mine.md'}:3: 'more' is not known" in listed.err
     (reviewer,) = [one for one in map(json.loads, handloom("agents", "--json").lines) if one["name"] == "Reviewer"]
@@ -43,7 +43,9 @@ def test_the_agent_that_is_named_works(tmp_path: Path) -> None:
     assert "Tool execute_bash is not registered" in done.out
     nobody = handloom("run", "x", "--model", model, "--agent", "Nobody")
     assert nobody.status == 2
-    assert "There is no agent 'Nobody'. Choose one of: BrowsingAgent, CodeActAgent, Planner, Read" in nobody.err
+    assert (
+        "There is no agent 'Nobody'. Choose one of: ACPAgent, BrowsingAgent, CodeActAgent" in nobody.err
+    )
 
 
 def test_a_projects_agent_works_after_it_was_read_in_a_terminal_and_allowed(tmp_path: Path) -> None:

@@ -38,6 +38,10 @@ MAX_CONNECTIONS = 256
 """Chromium opens 32 to one proxy, and more for WebSockets."""
 
 
+CALLS_HOME = frozenset({"android.clients.google.com", "mtalk.google.com", "update.googleapis.com"})
+"""Whom Chromium calls by itself whatever its flags say; no page asked for it, so no step is told of it."""
+
+
 class Gate:
     """Listens on loopback while it is open. `upstream` is the host's proxy, `http://HOST:PORT`; empty: none."""
 
@@ -82,6 +86,10 @@ class Gate:
             if self._open > MAX_CONNECTIONS:
                 raise RefusedError("too many connections at once")
             host, port, first = destination(head)
+            if host in CALLS_HOME:
+                writer.write(refusal(403, "the browser does not call home from here"))
+                await writer.drain()
+                return
             if is_own(host) and first:
                 _refuse_foreign(head, host, port)
             far = await self._connect(host, port)
