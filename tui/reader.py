@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from core.controller.halts import Way
@@ -64,6 +65,17 @@ async def _open(options: StartOptions, manager: ConversationManager) -> AgentSes
     return await manager.create(workspace=options.workspace, model=model, repository=options.repository)
 
 
+def _keyboard() -> int:
+    """Where lines are typed. A terminal is opened anew, to be read without waiting: Ctrl+C drops what was typed.
+
+    On the one that we were given this would hold for whoever has it next, too.
+    """
+    given = sys.stdin.fileno()
+    with suppress(OSError):  # it is no terminal, or one that cannot be opened by its name
+        return os.open(os.ttyname(given), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return given
+
+
 class Reader:
     """One conversation, read out and answered."""
 
@@ -92,13 +104,14 @@ class Reader:
         unwatch = session.frames.watch(self._hear_frame)
         loop.add_signal_handler(signal.SIGINT, self._stop_agent)
         loop.add_signal_handler(signal.SIGTERM, self._lines.put_nowait, None)
-        loop.add_reader(sys.stdin.fileno(), self._read)
+        typed = _keyboard()
+        loop.add_reader(typed, self._read, typed)
         follower = asyncio.create_task(self._follow())
         try:
             await self._answer_lines()
         finally:
             follower.cancel()
-            loop.remove_reader(sys.stdin.fileno())
+            loop.remove_reader(typed)
             loop.remove_signal_handler(signal.SIGINT)
             unwatch()
             session.stream.unsubscribe(EventStreamSubscriber.MAIN, "reader")
@@ -158,15 +171,18 @@ class Reader:
 
     # -- what is typed -------------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        got = os.read(sys.stdin.fileno(), 65536)
+    def _read(self, typed: int) -> None:
+        try:
+            got = os.read(typed, 65536)
+        except BlockingIOError:  # Ctrl+C has taken it back
+            return
         self._typed += got
         *lines, self._typed = self._typed.split(b"\n")
         self._is_prompting = self._is_prompting and not lines
         for line in lines:
             self._lines.put_nowait(line.decode("utf-8", "replace"))
         if not got:
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            asyncio.get_running_loop().remove_reader(typed)
             self._lines.put_nowait(None)
 
     def _stop_agent(self) -> None:

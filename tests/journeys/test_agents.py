@@ -43,9 +43,7 @@ def test_the_agent_that_is_named_works(tmp_path: Path) -> None:
     assert "Tool execute_bash is not registered" in done.out
     nobody = handloom("run", "x", "--model", model, "--agent", "Nobody")
     assert nobody.status == 2
-    assert (
-        "There is no agent 'Nobody'. Choose one of: ACPAgent, BrowsingAgent, CodeActAgent" in nobody.err
-    )
+    assert "There is no agent 'Nobody'. Choose one of: ACPAgent, BrowsingAgent, CodeActAgent" in nobody.err
 
 
 def test_a_projects_agent_works_after_it_was_read_in_a_terminal_and_allowed(tmp_path: Path) -> None:
