@@ -10,19 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from core.listing import ConversationInfo
-    from core.manager import ConversationManager
-    from core.reader import EventFilter
-    from core.session import AgentSession
-    from core.store import EventStore
+    from core.manager.conversation_manager import ConversationManager
+    from core.session.agent_session import AgentSession
+    from core.store.event_store import EventStore
+    from core.store.listing import ConversationInfo
+    from core.store.reader import EventFilter
     from core.stream import EventStream, EventStreamSubscriber
 
 _PLACES = {
-    "AgentSession": "core.session",
-    "ConversationInfo": "core.store",
-    "ConversationManager": "core.manager",
-    "EventFilter": "core.store",
-    "EventStore": "core.store",
+    "AgentSession": "core.session.agent_session",
+    "ConversationInfo": "core.store.event_store",
+    "ConversationManager": "core.manager.conversation_manager",
+    "EventFilter": "core.store.event_store",
+    "EventStore": "core.store.event_store",
     "EventStream": "core.stream",
     "EventStreamSubscriber": "core.stream",
 }

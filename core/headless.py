@@ -14,7 +14,7 @@ from core.controller.controller import STORE_STATUS
 from core.controller.halts import HaltKind
 from core.errors import HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, Envelope, Frame, Status
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
 from core.stream import EventStreamSubscriber
 
 

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from core.blobs import Blob, BlobRef, take_out
 from core.errors import StoreError, UsageError
 from core.events import (
     Envelope,
@@ -28,11 +27,12 @@ from core.events import (
     event_to_dict,
     is_field,
 )
-from core.reader import EventFilter
-from core.recorder import Recorder
 from core.secrets import Masker
-from core.store import EventStore
-from core.writer import Draft, Lease
+from core.store.blobs import Blob, BlobRef, take_out
+from core.store.event_store import EventStore
+from core.store.reader import EventFilter
+from core.store.recorder import Recorder
+from core.store.writer import Draft, Lease
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from core.errors import HandloomError, RuntimeUnavailableError
-from core.sqlite import sqlite3
+from core.store.sqlite import sqlite3
 from runtime.engine import connect
 
 OWN_ENGINE = Path(os.environ.get("HANDLOOM_ENGINE_DIR", "/var/lib/handloom-engine")) / "docker.sock"

@@ -23,10 +23,10 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from core.events import AgentState
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
 from tui.__main__ import connect
 from tui.app import HandloomApp
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from core.events import (
     TerminalOutput,
     TokenUsage,
 )
-from core.listing import NewConversation
-from core.reader import EventReader
-from core.recordings import RecordedFrame
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.listing import NewConversation
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame
 
 BEGAN_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 USER, AGENT, SANDBOX = EventSource.USER, EventSource.AGENT, EventSource.ENVIRONMENT

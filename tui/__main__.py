@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui import i18n
-from tui.command_line import parser
+from tui.cli.command_line import parser
 
 if TYPE_CHECKING:
-    from core.manager import ConversationManager
-    from tui.options import StartOptions
+    from core.manager.conversation_manager import ConversationManager
+    from tui.cli.options import StartOptions
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def _plain(options: argparse.Namespace) -> int:
 
     from core.errors import HandloomError
     from core.headless import ExitStatus
-    from tui import plain
+    from tui.cli import plain
 
     try:
         match options.command:
@@ -49,7 +49,7 @@ def _plain(options: argparse.Namespace) -> int:
             case "acp":
                 return _acp(options)
             case "again":
-                from tui import again_lines
+                from tui.cli import again as again_lines
 
                 return int(asyncio.run(again_lines.run(options)))
             case "list" | "search" | "rename" | "delete":
@@ -57,23 +57,23 @@ def _plain(options: argparse.Namespace) -> int:
             case "doctor":
                 return _doctor(options)
             case "agents":
-                from tui import agent_lines
+                from tui.cli import agents as agent_lines
 
                 return agent_lines.agents(options)
             case "show":
-                from tui import reports
+                from tui.cli import reports
 
                 return int(asyncio.run(reports.show(options)))
             case "import":
-                from tui import importing
+                from tui.cli import importing
 
                 return int(asyncio.run(importing.import_conversation(options)))
             case "image":
-                from tui import images
+                from tui.cli import images
 
                 return int(asyncio.run(images.build(options)))
             case _:
-                from tui import exporting
+                from tui.cli import exporting
 
                 return int(asyncio.run(exporting.export(options)))
     except HandloomError as error:
@@ -90,19 +90,19 @@ def _acp(options: argparse.Namespace) -> int:
     """Serve an editor. It names the folder of each conversation itself."""
     import asyncio
 
-    from core import screen_settings
     from core.home import home_folder
+    from core.settings import screen_settings
 
     speak(screen_settings.read(home_folder(os.environ), os.environ).language)
     from tui.acp.serve import serve
-    from tui.options import StartOptions
+    from tui.cli.options import StartOptions
 
     start = StartOptions(os.getcwd(), options.model, runtime=options.runtime)
     return int(asyncio.run(serve(lambda: connect(start, ahead=False))))
 
 
 async def _session_command(options: argparse.Namespace) -> int:
-    from tui import session_commands
+    from tui.cli import sessions as session_commands
 
     commands = {
         "list": session_commands.list_conversations,
@@ -116,8 +116,8 @@ async def _session_command(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     import asyncio
 
-    from core import screen_settings
     from core.home import home_folder
+    from core.settings import screen_settings
 
     speak(screen_settings.read(home_folder(os.environ), os.environ).language)
     from tui.doctor import report
@@ -126,7 +126,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> int:
-    from tui.options import StartOptions
+    from tui.cli.options import StartOptions
 
     start = StartOptions.from_arguments(options)
     speak(start.screen.language)
@@ -148,7 +148,7 @@ def _workspace(options: argparse.Namespace) -> int:
 def _show(start: StartOptions) -> int:
     """Run the screen until the user leaves it."""
     from tui.app import HandloomApp
-    from tui.mending import mend
+    from tui.display.mending import mend
 
     mend(sys.stdout.fileno())
     app = HandloomApp(lambda: connect(start), start)
@@ -163,8 +163,8 @@ def _replay(options: argparse.Namespace) -> int:
 
     from core.errors import HandloomError
     from core.home import home_folder
-    from tui import opening
-    from tui.options import ReplayStart, StartOptions
+    from tui.cli import opening
+    from tui.cli.options import ReplayStart, StartOptions
 
     home = home_folder(os.environ)
     with ExitStack() as stack:
@@ -186,7 +186,7 @@ def speak(setting: str) -> None:
 
     Called before anything of the screen is imported, because texts of modules are made once.
     """
-    from tui.glyphs import speaks_utf8
+    from tui.display.glyphs import speaks_utf8
 
     i18n.use(i18n.wanted(setting, os.environ) if speaks_utf8(os.environ) else "en")
 
@@ -208,7 +208,7 @@ def _by_lines(start: StartOptions) -> int:
 
     from core.errors import HandloomError
     from core.headless import ExitStatus
-    from tui import plain, reader
+    from tui.cli import plain, reader
 
     try:
         return int(asyncio.run(reader.run(start, lambda: connect(start))))
@@ -239,12 +239,13 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     import asyncio
     from importlib import import_module
 
-    for module in ("core.manager", "runtime.local"):  # off the loop: the first frame is on the screen already
+    # off the loop: the first frame is on the screen already
+    for module in ("core.manager.conversation_manager", "runtime.local"):
         await asyncio.to_thread(import_module, module)
-    from core.config import load
     from core.home import home_folder
     from core.logs import log_to
-    from core.manager import ConversationManager
+    from core.manager.conversation_manager import ConversationManager
+    from core.settings.config import load
     from tui.runtimes import Runtimes
 
     home = home_folder(os.environ)

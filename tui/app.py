@@ -1,7 +1,7 @@
 """HandloomApp: the frame. Opens, holds the tabs, lets the panes draw, and closes everything behind itself.
 
 The first frame needs Textual and the views; whatever knows events, sessions or models is imported after it, in a
-thread. One pump, at its pace (`tui.pace`) and only while something changed, brings what the shown tab's
+thread. One pump, at its pace (`tui.display.pace`) and only while something changed, brings what the shown tab's
 models hold to the panes; hidden tabs cost nothing. What goes wrong in the background is told in one message, and the
 app stays usable.
 """
@@ -21,38 +21,38 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tui import incoming, strips, vanishing
-from tui.arrangement import PANES
-from tui.cards import ApprovalCard, HaltCard, PlanCard
+from tui.cli.options import StartOptions
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
-from tui.delegates import place_behind
-from tui.footer import Facts
-from tui.handlers import Handlers
+from tui.display import incoming, strips, vanishing
+from tui.display.pace import Pace
+from tui.display.text import sanitize, sanitize_line
+from tui.handlers.delegates import place_behind
+from tui.handlers.handlers import Handlers
+from tui.handlers.outside import SURROUNDINGS_CSS
+from tui.handlers.planning import waits_for_approval
 from tui.i18n import _
-from tui.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
-from tui.options import StartOptions
-from tui.outside import SURROUNDINGS_CSS
-from tui.pace import Pace
+from tui.model.arrangement import PANES
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
 from tui.panes.tasks.text import plan_text
-from tui.planning import waits_for_approval
 from tui.screens.workspace import Workspace
-from tui.tabs import TabItem, TabStrip
-from tui.text import sanitize, sanitize_line
+from tui.widgets.cards import ApprovalCard, HaltCard, PlanCard
+from tui.widgets.footer import Facts
+from tui.widgets.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
+from tui.widgets.tabs import TabItem, TabStrip
 
 if TYPE_CHECKING:
     from core.controller.state import State
     from core.errors import HandloomError
-    from core.manager import ConversationManager
-    from core.session import AgentSession
-    from tui.conversation import ConversationTab
-    from tui.tab import Tab
+    from core.manager.conversation_manager import ConversationManager
+    from core.session.agent_session import AgentSession
+    from tui.model.conversation import ConversationTab
+    from tui.model.tab import Tab
 
 log = logging.getLogger(__name__)
 
 FLASH_S = 3.0
-AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.conversation", "tui.questions")
+AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.model.conversation", "tui.model.questions")
 """Imported in a thread, so that the first frame neither waits for pydantic nor stalls over it."""
 ALWAYS_POSSIBLE = frozenset({"app.redraw"})
 """Commands that also answer while a dialog is up."""
@@ -209,7 +209,7 @@ class HandloomApp(Handlers, App[None]):
 
     async def open_tab(self, session: AgentSession, behind: Tab | None = None) -> ConversationTab:
         """A tab for a session, not shown yet; the one that has it already, where there is one."""
-        from tui.conversation import ConversationTab
+        from tui.model.conversation import ConversationTab
 
         known = next((tab for tab in self.living_tabs if tab.id == session.info.id), None)
         if known is None:
@@ -304,7 +304,7 @@ class HandloomApp(Handlers, App[None]):
                 self.attempt(self._ask_about(tab, action_id))
 
     async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
-        from tui.questions import ask_about
+        from tui.model.questions import ask_about
 
         envelope = await tab.event(action_id)
         if envelope is not None and self.current is tab and self._asked == ("action", action_id):

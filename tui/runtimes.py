@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 from core.errors import ConfigurationError, RuntimeUnavailableError
 
 if TYPE_CHECKING:
-    from core.config import DockerSettings, RemoteSettings, SandboxSettings, Settings
-    from core.listing import ConversationInfo
     from core.ports import Checkpoints, Runtime
+    from core.settings.config import DockerSettings, RemoteSettings, SandboxSettings, Settings
+    from core.store.listing import ConversationInfo
     from runtime.confinement import Isolation
     from runtime.containers.fleet import Fleet
     from runtime.containers.specification import ContainerOptions

@@ -20,15 +20,15 @@ from core.again.folders import Folders
 from core.again.pairing import Pairing
 from core.again.recipe import Step, folders_of, lacking, steps_of
 from core.again.rules import Place
-from core.blobs import BlobRef
 from core.controller.halts import HaltKind
 from core.errors import CheckpointError, UsageError
 from core.events import Action, AgentState, CheckpointObservation, CmdRunAction, Envelope, MessageAction
-from core.listing import IMPORT, ConversationInfo
 from core.llm.absent import AGAIN
-from core.manager import ConversationManager
-from core.session import AgentSession
-from core.store import EventStore
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.store.blobs import BlobRef
+from core.store.event_store import EventStore
+from core.store.listing import IMPORT, ConversationInfo
 from core.stream import EventStreamSubscriber
 
 PAGE = 1000

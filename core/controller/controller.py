@@ -43,8 +43,8 @@ from core.events import (
 from core.events.output import OutputBuffer
 from core.live import Frames
 from core.ports import Agent, Executor
+from core.store.writer import Draft, Spent
 from core.stream import EventStream, EventStreamSubscriber
-from core.writer import Draft, Spent
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from core.controller.state import Limits, State
-    from core.writer import Spent
+    from core.store.writer import Spent
 
 UNPRICED = "unpriced"
 """The name of the limit that is reached where the price of a model is not known and there is a budget."""

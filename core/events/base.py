@@ -77,7 +77,7 @@ class Event(BaseModel):
     ours: ClassVar[frozenset[str]] = frozenset()
     """Fields that V0 does not have: left out of the stored form while they have their defaults."""
     pictures: ClassVar[tuple[str, ...]] = ()
-    """The fields that hold a picture's URL, or a list of them; kept beside the event (`core.blobs`)."""
+    """The fields that hold a picture's URL, or a list of them; kept beside the event (`core.store.blobs`)."""
 
     tool_call_metadata: ToolCallMetadata | None = None
     llm_metrics: LLMMetrics | None = None

@@ -17,12 +17,12 @@ import json
 import zipfile
 from typing import BinaryIO
 
-from core.blobs import Blob
 from core.events import envelope_to_dict, to_json
 from core.exchange.pages import Page, Told
 from core.exchange.zipped import Part, Zipped
-from core.listing import ConversationInfo
-from core.recordings import RecordedFrame
+from core.store.blobs import Blob
+from core.store.listing import ConversationInfo
+from core.store.recordings import RecordedFrame
 
 FORMAT, VERSION = "handloom-archive", 1
 SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/bmp": "bmp"}

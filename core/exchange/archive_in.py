@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from core.blobs import TYPES, Blob, BlobRef
 from core.events import TerminalOutput
 from core.exchange import bounded_json
 from core.exchange.bounded_json import MAX_VALUE_BYTES, Fault
@@ -24,8 +23,9 @@ from core.exchange.imported import Imported, JsonObject
 from core.exchange.numbering import Numbering
 from core.exchange.sources import MAX_EVENTS_BYTES, Tree
 from core.images import HEAD_BYTES, measured
-from core.recordings import RecordedFrame
 from core.secrets import Masker
+from core.store.blobs import TYPES, Blob, BlobRef
+from core.store.recordings import RecordedFrame
 
 FORMAT, VERSION = "handloom-archive", 1
 DESCRIPTION, EVENTS, RECORDINGS = "handloom.json", "events.jsonl", "recordings.jsonl"

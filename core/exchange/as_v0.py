@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from core.blobs import put_in
 from core.events import Envelope, envelope_to_dict
 from core.exchange.imported import KEY, JsonObject, as_it_came, origin_of, origins_of
 from core.exchange.pages import Page
 from core.exchange.sdk_in import is_sdk_event
+from core.store.blobs import put_in
 
 PLACE = ("id", "cause", "conversation_id")
 """What is the log's own, and not put back."""

@@ -15,9 +15,9 @@ from core.events import Envelope, envelope_from_dict, envelope_to_dict
 from core.exchange.findings import Findings, Patterns, mask_in
 from core.exchange.formats import Format
 from core.exchange.pages import Page, found, in_thread, pages
-from core.reader import EventReader
-from core.recordings import RecordedFrame
 from core.secrets import PROTECTED
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame
 
 HELD_BYTES = 4096
 """The longest word that is waited for to its end: longer than any key, shorter than what anybody waits for."""

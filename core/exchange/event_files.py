@@ -16,7 +16,7 @@ from core.exchange.imported import JsonObject, origins_of
 from core.exchange.pages import Page, Told
 from core.exchange.sources import MAX_ENTRIES
 from core.exchange.zipped import Zipped
-from core.listing import ConversationInfo
+from core.store.listing import ConversationInfo
 
 MANY = f"It has more than {MAX_ENTRIES:,} files: unpack it before you import it again."
 

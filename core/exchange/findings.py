@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.blobs import BlobRef, blob_of
 from core.events import Envelope, envelope_to_dict
 from core.exchange.formats import Format
 from core.secrets import MIN_LENGTH, PLACEHOLDER, is_secret_name
+from core.store.blobs import BlobRef, blob_of
 
 MOST = 1000
 """Different findings that are kept apart; who has more needs no longer list."""

@@ -17,14 +17,14 @@ from html import escape
 from importlib.resources import files
 from typing import BinaryIO
 
-from core.blobs import BlobRef
 from core.events import AgentStateChangedObservation, Envelope
 from core.exchange.margin import which_is_code
 from core.exchange.pages import Page, Told
 from core.exchange.readable import clock, dollars, hidden_named, one_line, readable
 from core.exchange.terminal import Terminal
 from core.exchange.told import Entry, entry, turn_begins
-from core.writer import kind_of
+from core.store.blobs import BlobRef
+from core.store.writer import kind_of
 
 MOST_CHARS = 200_000
 """Of one text: more than anybody reads in a page, and the archive has it whole."""

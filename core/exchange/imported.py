@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from core.blobs import Blob
 from core.events import Envelope, to_json
-from core.recordings import RecordedFrame
+from core.store.blobs import Blob
+from core.store.recordings import RecordedFrame
 
 KEY = "imported"
 OPAQUE = "imported"

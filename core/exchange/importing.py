@@ -15,9 +15,9 @@ from pathlib import Path
 from core.exchange.conversation_in import clean
 from core.exchange.imported import Imported
 from core.exchange.reading import read
-from core.listing import IMPORT, NewConversation
 from core.secrets import Masker
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.listing import IMPORT, NewConversation
 
 
 class _Stopped(Exception):

@@ -10,11 +10,11 @@ import html
 import re
 from typing import BinaryIO
 
-from core.blobs import BlobRef
 from core.exchange.margin import which_is_code
 from core.exchange.pages import Page, Told
 from core.exchange.readable import clock, dollars, one_line, readable
 from core.exchange.told import Entry, entry
+from core.store.blobs import BlobRef
 
 _RUNS = re.compile(r"`+")
 _LONG_RUN = re.compile(r"`{3,}|~{3,}")

@@ -17,7 +17,6 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from core.blobs import Blob, BlobRef, pictures_of, put_in, take_out
 from core.events import (
     CheckpointObservation,
     CondensationAction,
@@ -35,7 +34,8 @@ from core.events import (
 from core.exchange.bounded_json import Fault
 from core.exchange.imported import KEY, OPAQUE, JsonObject, is_origin, is_same, lost
 from core.secrets import Masker
-from core.stored import StoredEvents
+from core.store.blobs import Blob, BlobRef, pictures_of, put_in, take_out
+from core.store.stored import StoredEvents
 
 FUTURE = timedelta(days=1)
 """How far ahead of our clock a time may be: those of OpenHands have no zone, and are taken as UTC."""

@@ -13,14 +13,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import BinaryIO, ParamSpec, Protocol, TypeVar
 
-from core.blobs import Blob, BlobRef, pictures_of
 from core.errors import UsageError
 from core.events import Envelope, envelope_from_dict
 from core.exchange.formats import Format
 from core.exchange.readable import one_line
-from core.listing import ConversationInfo
-from core.reader import EventReader
-from core.recordings import RecordedFrame
+from core.store.blobs import Blob, BlobRef, pictures_of
+from core.store.listing import ConversationInfo
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame
 
 PAGE = 100
 """Events read at a time: a few megabytes with their pictures, and often enough that cancelling is felt at once."""

@@ -20,7 +20,7 @@ from core.exchange import bounded_json
 from core.exchange.bounded_json import MAX_VALUE_BYTES, Fault
 from core.exchange.imported import JsonObject
 from core.exchange.sources import MAX_EVENTS_BYTES, Tree
-from core.listing import ConversationInfo
+from core.store.listing import ConversationInfo
 
 NAME = "v0.jsonl"
 _TOLD = ("title", "workspace", "model", "created_at")

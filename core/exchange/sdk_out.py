@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import Any, NamedTuple
 
-from core.blobs import pictures_of
 from core.events import (
     Action,
     AgentCondensationObservation,
@@ -53,6 +52,7 @@ from core.events import (
     to_json,
 )
 from core.exchange.imported import JsonObject
+from core.store.blobs import pictures_of
 
 KEY = "v0"
 """Of the updates of the state that hold an event for which the SDK has no word."""

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from core.events import CmdOutputObservation
 from core.exchange.pages import Page
-from core.recordings import RecordedFrame
+from core.store.recordings import RecordedFrame
 
 WIDTH, HEIGHT = 120, 30
 """The size of every terminal that Handloom records: the sandbox opens its shells in it, and nothing here asks for

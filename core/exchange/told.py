@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from core.blobs import pictures_of
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -38,6 +37,7 @@ from core.events import (
     event_to_dict,
     to_json,
 )
+from core.store.blobs import pictures_of
 
 Role = Literal["user", "agent", "action", "result", "error", "quiet"]
 

@@ -19,7 +19,7 @@ from core.errors import UsageError
 from core.exchange.cleaning import Cleaner
 from core.exchange.formats import FORMATS
 from core.exchange.pages import Page, Told, Writer, found, in_thread, pages
-from core.reader import EventReader
+from core.store.reader import EventReader
 
 
 async def export(

@@ -1,7 +1,7 @@
 """Pictures on their way to a model: references become bytes, and go only to a model that sees.
 
-The messages of a request refer to pictures as the log does (`core.blobs`); IllustratedLLM puts the bytes in for the
-call and keeps none. What is too much for one request is left out, the oldest first, and its place says so.
+The messages of a request refer to pictures as the log does (`core.store.blobs`); IllustratedLLM puts the bytes in for
+the call and keeps none. What is too much for one request is left out, the oldest first, and its place says so.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.blobs import Blob, BlobRef
 from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
+from core.store.blobs import Blob, BlobRef
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """Of all pictures of a request; providers refuse more."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from core.llm.wire import Line
 from core.mcp.tidy import clean_line, digest
-from core.mcp_settings import MCPServerSettings, MCPSettings, check_url
+from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
 
 FILE = ".mcp.json"
 """Where a workspace names its servers. Agents in a sandbox with walls cannot write it."""

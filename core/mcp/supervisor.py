@@ -21,7 +21,7 @@ from core.mcp.hosted import MCPHost, ServerError
 from core.mcp.pins import Pins
 from core.mcp.servers import of_project, of_user
 from core.mcp.standing import CONSENT, CONSENT_AGAIN, Listener, Server, ServerState
-from core.mcp_settings import MCPSettings
+from core.settings.mcp_settings import MCPSettings
 
 BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Before each further try; after the last one a server waits for the user."""

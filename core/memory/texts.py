@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.blobs import pictures_of
 from core.events import (
     MAX_CMD_OUTPUT_CHARS,
     AgentStateChangedObservation,
@@ -25,6 +24,7 @@ from core.events import (
     UserRejectObservation,
     truncate_middle,
 )
+from core.store.blobs import pictures_of
 
 MAX_OBSERVATION_CHARS = MAX_CMD_OUTPUT_CHARS
 """What the model sees of one observation at most."""

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.errors import ConfigurationError
 from core.events import (
     AgentState,
@@ -29,8 +28,9 @@ from core.events import (
     TokenDelta,
     UserRejectObservation,
 )
-from core.manager import ConversationManager
-from core.session import AgentSession
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.program import HANDLOOM, Handloom

@@ -21,10 +21,10 @@ from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, MessageAction, SystemMessageAction
-from core.store import EventStore
-from core.writer import Draft
+from core.store.event_store import EventStore
+from core.store.writer import Draft
 from tui.__main__ import connect
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 
 ROUNDS = 2000
 """Of the long history: a message, a command and its output each."""

@@ -10,7 +10,9 @@ from typing import ClassVar, get_origin, get_type_hints
 from pydantic import BaseModel
 
 from core.agent.tools import CODEACT_TOOLS
-from core.config import (
+from core.events import Action
+from core.llm.settings import LLMSettings, NamedModel
+from core.settings.config import (
     AgentSettings,
     ConversationSettings,
     DaySettings,
@@ -19,10 +21,8 @@ from core.config import (
     SandboxSettings,
     Settings,
 )
-from core.events import Action
-from core.llm.settings import LLMSettings, NamedModel
-from core.mcp_settings import MCPServerSettings, MCPSettings
-from core.screen_settings import ScreenSettings
+from core.settings.mcp_settings import MCPServerSettings, MCPSettings
+from core.settings.screen_settings import ScreenSettings
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Table
 from runtime.server.files import Files

@@ -28,7 +28,7 @@ def test_the_facade_of_core_costs_nothing_until_a_name_is_asked_for() -> None:
     loaded = loaded_by("import core; core.__all__")
     assert {name for name in loaded if name.startswith("core.")} == set()
     assert packages(loaded) & HEAVY == set()
-    assert "core.store" in loaded_by("from core import EventStore")
+    assert "core.store.event_store" in loaded_by("from core import EventStore")
 
 
 def test_the_vocabulary_needs_nothing_but_pydantic() -> None:
@@ -55,5 +55,5 @@ print("LOADED", *sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(done.stdout.partition("LOADED")[2].split())
-    assert "tui.command_line" in loaded
+    assert "tui.cli.command_line" in loaded
     assert packages(loaded) & HEAVY == set()

@@ -15,8 +15,8 @@ from tests.architecture.test_imports import loaded_by
 from tests.blocking import ROOT
 from tests.tapes import long_tape
 
-ACTING = ("runtime", "litellm", "core.session", "core.manager", "core.llm", "core.agent", "core.controller",
-          "core.store", "core.stream", "core.memory")  # fmt: skip
+ACTING = ("runtime", "litellm", "core.session.agent_session", "core.manager.conversation_manager", "core.llm",
+"core.agent", "core.controller", "core.store.event_store", "core.stream", "core.memory")  # fmt: skip
 
 WATCHED = """
 import asyncio, sys
@@ -51,7 +51,7 @@ print("ASKED", asked)
 
 
 def test_a_player_loads_nothing_that_could_act() -> None:
-    loaded = loaded_by("import core.replay, tui.replay, tui.transport")
+    loaded = loaded_by("import core.replay.player, tui.model.replay, tui.widgets.transport")
     assert [name for name in loaded if name.startswith(ACTING)] == []
 
 

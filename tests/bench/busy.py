@@ -14,10 +14,10 @@ from core.events import AgentState, CmdRunAction, TerminalOutput, TokenDelta
 from tests.bench.transcript import STREAMS
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tui.app import HandloomApp
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 
 if TYPE_CHECKING:
-    from core.manager import ConversationManager
+    from core.manager.conversation_manager import ConversationManager
 
 PERIOD_S = 0.02
 EVENTS_A_PERIOD = 20

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from core.config import Settings
-from core.manager import ConversationManager
-from core.session import AgentSession
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
 

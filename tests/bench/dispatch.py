@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from core.events import Envelope
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.writer import Draft, Lease
 from core.stream import EventStreamSubscriber
-from core.writer import Draft, Lease
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import USER, folder, message, milliseconds_since, opened
 

@@ -18,12 +18,12 @@ from time import perf_counter
 from typing import Any
 
 from core.events import TerminalOutput
-from core.packing import pack
-from core.reader import EventReader
-from core.recordings import RecordedFrame, rows_of
-from core.sqlite import sqlite3
-from core.store import EventStore
-from core.writer import ADD_EVENT, ADD_RECORDING
+from core.store.event_store import EventStore
+from core.store.packing import pack
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame, rows_of
+from core.store.sqlite import sqlite3
+from core.store.writer import ADD_EVENT, ADD_RECORDING
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 

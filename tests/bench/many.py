@@ -10,12 +10,12 @@ import asyncio
 from pathlib import Path
 from time import perf_counter
 
-from core.config import Settings
 from core.events import Action, AgentState, AgentThinkAction, AgentThinkObservation, Observation
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.ports import FrameSink
 from core.saying import Say, silently
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.stalls import Beat, idle_beats

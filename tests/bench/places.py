@@ -11,10 +11,10 @@ from time import perf_counter
 
 from core import collector
 from core.events import Envelope, Event, EventSource, MessageAction, envelope_to_dict, to_json
-from core.sqlite import aiosqlite
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.sqlite import aiosqlite
+from core.store.writer import Draft
 from core.stream import EventStream
-from core.writer import Draft
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
 DISK = "/var/tmp"

@@ -13,10 +13,10 @@ from pathlib import Path
 from time import perf_counter
 
 from core.events import CmdOutputObservation, CmdRunAction
-from core.manager import ConversationManager
-from core.sqlite import aiosqlite
-from core.store import EventStore
-from core.writer import Draft
+from core.manager.conversation_manager import ConversationManager
+from core.store.event_store import EventStore
+from core.store.sqlite import aiosqlite
+from core.store.writer import Draft
 from runtime.local import LocalRuntime
 from tests.bench.conversation import FREE
 from tests.bench.figure import Figure, Limit, Target

@@ -22,10 +22,10 @@ import requests
 from docker import errors
 from docker.models.containers import Container
 
-from core.config import DockerSettings, Settings
 from core.events import CmdOutputObservation, CmdRunAction, Envelope, Observation
-from core.manager import ConversationManager
-from core.session import AgentSession
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.settings.config import DockerSettings, Settings
 from runtime.containers.specification import HOME_LABEL
 from tests.campaign.trial import Facts, Result, check, run_trials
 from tests.containers import base_image, engine, sandbox_image

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from core.errors import HandloomError, StoreBusyError
 from core.events import EventSource, MessageAction
-from core.store import EventStore
-from core.writer import Draft, Lease
+from core.store.event_store import EventStore
+from core.store.writer import Draft, Lease
 
 CONVERSATION = "c"
 PAUSE_S = 0.02

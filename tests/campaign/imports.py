@@ -22,13 +22,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from core.blobs import put_in
 from core.errors import ImportRefusedError
 from core.events import Envelope, envelope_to_dict
 from core.exchange.imported import Imported, as_it_came, lost, origin_of
 from core.exchange.importing import import_file
-from core.sqlite import sqlite3
-from core.store import EventStore
+from core.store.blobs import put_in
+from core.store.event_store import EventStore
+from core.store.sqlite import sqlite3
 from tests.campaign.trajectories import mutate_bytes, mutate_value, nasty, original
 from tests.campaign.trial import Facts, Result, Violation, check, run_trials
 from tests.exchange import files

@@ -21,7 +21,7 @@ from tests.campaign import stored
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
 from tests.doubles import FINISH, bash, call, write_script
 from tests.program import Ended, Handloom
-from tui import exporting
+from tui.cli import exporting
 
 PROMISE = "nothing that was printed is lost, nothing runs twice, nothing is left running, and the work goes on"
 FULL, SHORT = 300, 12

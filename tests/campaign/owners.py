@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.store import EventStore
+from core.store.event_store import EventStore
 from tests.campaign import stored
 from tests.campaign.contender import CONVERSATION
 from tests.campaign.stored import Row

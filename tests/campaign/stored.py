@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from core.events import Action
-from core.packing import unpack
-from core.sqlite import sqlite3
+from core.store.packing import unpack
+from core.store.sqlite import sqlite3
 from tests.campaign.trial import check
 
 

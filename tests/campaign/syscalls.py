@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from core.events import EventSource, MessageAction
-from core.store import EventStore
-from core.writer import Draft
+from core.store.event_store import EventStore
+from core.store.writer import Draft
 from tests.campaign import stored
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
 from tests.campaign.writer import BATCHES

@@ -26,8 +26,8 @@ from core.events import (
 from core.exchange.imported import Imported
 from core.exchange.importing import import_file
 from core.ports import LLMResponse, ToolCall
-from core.sqlite import sqlite3
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.sqlite import sqlite3
 from runtime.local import LocalRuntime
 from runtime.server import hints
 from tests.campaign import (

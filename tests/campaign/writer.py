@@ -17,8 +17,8 @@ from pathlib import Path
 
 from core.errors import HandloomError
 from core.events import EventSource, MessageAction
-from core.store import EventStore
-from core.writer import Draft, Lease
+from core.store.event_store import EventStore
+from core.store.writer import Draft, Lease
 
 BATCHES: Sequence[Sequence[int]] = ((1,), (1,), (3,), (1, 2, 1), (1,), (20,), (1,), (2, 2), (1,), (1,))
 """Appends in their order: those of one row at the same time, each of so many events."""

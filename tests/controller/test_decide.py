@@ -56,7 +56,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.memory.view import View
-from core.writer import Spent
+from core.store.writer import Spent
 
 AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
 

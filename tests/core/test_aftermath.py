@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core.aftermath import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, REMEDY
-from core.config import Settings
 from core.events import Envelope, ErrorObservation, EventSource
-from core.manager import ConversationManager
-from core.session import AgentSession
+from core.manager.conversation_manager import ConversationManager
+from core.session.aftermath import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, REMEDY
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 from tests.runtime.walled import WALLED, own

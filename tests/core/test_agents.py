@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from core.config import Settings
 from core.controller.decide import fold
 from core.controller.halts import HaltKind
 from core.errors import ConfigurationError, ConsentError, UsageError
@@ -31,9 +30,10 @@ from core.events import (
     TaskTrackingObservation,
 )
 from core.llm.worded import TOOLS_STATUS
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.memory.prompt import APPROVED, REPLAN, build_messages
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.openai_server import KEY, OpenAIServer, answers, fails

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from core.blobs import MAX_BYTES, TOO_LARGE, BlobRef, blob_of, pictures_of, put_in, take_out
 from core.events import BrowserOutputObservation, EventSource, IPythonRunCellObservation, MessageAction
-from core.store import EventStore
+from core.store.blobs import MAX_BYTES, TOO_LARGE, BlobRef, blob_of, pictures_of, put_in, take_out
+from core.store.event_store import EventStore
 from core.stream import EventStream
 
 

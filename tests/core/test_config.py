@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config import Settings, load
 from core.errors import ConfigurationError
 from core.home import home_folder
 from core.security.confirmation import ConfirmMode
+from core.settings.config import Settings, load
 
 
 def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:

@@ -10,9 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.config import Settings
 from core.controller.halts import HaltKind, Way
-from core.delegation import DELEGATE_FAILED, MAX_LEVEL
 from core.events import (
     AgentDelegateAction,
     AgentDelegateObservation,
@@ -22,9 +20,11 @@ from core.events import (
     ErrorObservation,
     Observation,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.ports import Runtime
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.session.delegation import DELEGATE_FAILED, MAX_LEVEL
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
 

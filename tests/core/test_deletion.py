@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from core.config import Settings
 from core.errors import CheckpointError, StoreBusyError, UsageError
 from core.events import AgentState
-from core.listing import ConversationInfo
-from core.manager import ConversationManager
-from core.marks import MarkBook
-from core.store import EventStore
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
+from core.store.event_store import EventStore
+from core.store.listing import ConversationInfo
+from core.store.marks import MarkBook
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
 

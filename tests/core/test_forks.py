@@ -26,11 +26,11 @@ from core.events import (
     MessageAction,
     RecallObservation,
 )
-from core.listing import NewConversation
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.memory.prompt import FROM_ELSEWHERE, build_messages
 from core.ports import Checkpoints
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.store.listing import NewConversation
 from runtime.checkpoints import WorkspaceCheckpoints
 from runtime.local import LocalRuntime
 from tests.core.test_preparation import make_repository

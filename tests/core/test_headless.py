@@ -6,10 +6,10 @@ import asyncio
 import time
 from pathlib import Path
 
-from core.config import Settings
 from core.events import AgentState, AgentStateChangedObservation, Envelope
 from core.headless import ExitStatus, run_task
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, write_script
 

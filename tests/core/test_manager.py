@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.errors import StoreBusyError, UsageError
 from core.events import (
     Action,
@@ -24,13 +23,14 @@ from core.events import (
     Observation,
     Status,
 )
-from core.manager import ConversationManager
-from core.places import TOO_MANY
+from core.manager.conversation_manager import ConversationManager
 from core.ports import Runtime
 from core.saying import Say, silently
-from core.session import AgentSession
-from core.store import EventStore
-from core.tasks import TASK_STATUS
+from core.session.agent_session import AgentSession
+from core.session.places import TOO_MANY
+from core.session.tasks import TASK_STATUS
+from core.settings.config import Settings
+from core.store.event_store import EventStore
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
@@ -506,7 +506,7 @@ async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -
 async def test_a_title_model_of_no_use_leaves_the_first_line(
     tmp_path: Path, turn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.titles.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("core.session.titles.TIMEOUT_S", 0.05)
     async with titled(tmp_path, turn) as session:
         told = notices(session)
         await said(session, "the first line")

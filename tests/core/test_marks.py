@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import StoreError
-from core.marks import MarkBook
+from core.store.marks import MarkBook
 
 
 def test_marks_come_back_in_order_and_once_each(tmp_path: Path) -> None:

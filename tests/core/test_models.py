@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.errors import ConfigurationError
 from core.events import AgentState, Frame, MessageAction, Status
 from core.llm.router import ROUTE_STATUS
-from core.manager import ConversationManager
-from core.session import AgentSession
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
 ONE_STEP: list[dict[str, Any]] = [{"text": "I look.", "tool_calls": [bash("work")]}, FINISH]

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.controller.controller import AgentController
 from core.controller.decide import fold
 from core.controller.halts import Way
@@ -30,11 +29,12 @@ from core.events import (
     envelope_from_dict,
     envelope_to_dict,
 )
-from core.manager import ConversationManager
-from core.session import AgentSession
-from core.snapshots import can_be_kept, restored, written
-from core.store import EventStore
-from core.writer import Draft
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.session.snapshots import can_be_kept, restored, written
+from core.settings.config import Settings
+from core.store.event_store import EventStore
+from core.store.writer import Draft
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
 
 LEAST = 300

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.controller.halts import RUNTIME_UNAVAILABLE
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
@@ -33,12 +32,13 @@ from core.events import (
     Status,
     TerminalOutput,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.ports import Runtime
-from core.preparation import NO_ISOLATION, SCRIPTS_NOT_RUN
 from core.repository import Repository
 from core.saying import Say, silently
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.session.preparation import NO_ISOLATION, SCRIPTS_NOT_RUN
+from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
@@ -344,7 +344,7 @@ class TestScripts:
     async def test_one_that_hangs_is_stopped_at_its_limit(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("core.preparation.SETUP_TIMEOUT_S", 0.5)
+        monkeypatch.setattr("core.session.preparation.SETUP_TIMEOUT_S", 0.5)
         script = f"trap '' INT\necho so far\nbash -c 'echo $$ > {tmp_path}/pid; exec sleep 600'\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
         async with conversation(tmp_path, ["echo alive"] * 2, url, with_settings=ALWAYS) as session:
@@ -355,7 +355,8 @@ class TestScripts:
             assert isinstance(output, CmdOutputObservation)
             assert (output.content, output.exit_code) == ("so far", 124)
             (tmp_path / "workspace" / "repo" / SETUP).write_text("true")
-            monkeypatch.setattr("core.preparation.SETUP_TIMEOUT_S", 20)  # what ignores an interrupt ends after 1 s
+            # what ignores an interrupt ends after 1 s
+            monkeypatch.setattr("core.session.preparation.SETUP_TIMEOUT_S", 20)
             assert outputs(await said_and_settled(session, "again")) == ["alive"]
             assert not is_alive(tmp_path / "pid")
 

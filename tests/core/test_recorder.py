@@ -9,11 +9,11 @@ import pytest
 
 from core.errors import StoreError
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, TerminalOutput
-from core.recorder import CUT, MAX_BYTES, Recorder
-from core.recordings import ROW_BYTES, RecordedFrame, RecordedRow, frames_of
 from core.secrets import Masker
-from core.sqlite import sqlite3
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.recorder import CUT, MAX_BYTES, Recorder
+from core.store.recordings import ROW_BYTES, RecordedFrame, RecordedRow, frames_of
+from core.store.sqlite import sqlite3
 from core.stream import EventStream
 from tests.core.test_session import conversation, said_and_settled
 from tests.doubles import FINISH, bash

@@ -24,10 +24,10 @@ from core.events import (
     TerminalOutput,
 )
 from core.exchange.writing import export
-from core.film import LONGEST_GAP_S, TERMINAL_BYTES, Film, Item, offsets
-from core.reader import EventReader
-from core.recordings import RecordedFrame
-from core.replay import AT_ONCE, SPEEDS, TICK_S, Player
+from core.replay.film import LONGEST_GAP_S, TERMINAL_BYTES, Film, Item, offsets
+from core.replay.player import AT_ONCE, SPEEDS, TICK_S, Player
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame
 from tests.core.again.runs import managing, recorded
 from tests.doubles import FINISH, bash
 from tests.tapes import AGENT, BEGAN_AT, Tape, long_tape
@@ -240,8 +240,8 @@ async def test_a_terminal_gets_enough_to_fill_its_screen_and_not_the_whole_of_a_
 async def test_what_a_command_printed_before_the_page_is_not_printed_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.film.PAGE", 3)
-    monkeypatch.setattr("core.film.TERMINAL_BYTES", 4)
+    monkeypatch.setattr("core.replay.film.PAGE", 3)
+    monkeypatch.setattr("core.replay.film.TERMINAL_BYTES", 4)
     tape = Tape()
     action = tape.run("count", "one\ntwo\n")
     result = tape.events.pop()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from core.config import load, save_settings
 from core.errors import ConfigurationError
-from core.screen_settings import ScreenSettings, read
+from core.settings.config import load, save_settings
+from core.settings.screen_settings import ScreenSettings, read
 
 FILE = """
 [screen]

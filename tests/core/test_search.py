@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.events import CmdOutputObservation, EventSource, MessageAction
-from core.index import Query, text_of
-from core.store import EventStore
-from core.writer import Draft
+from core.store.event_store import EventStore
+from core.store.index import Query, text_of
+from core.store.writer import Draft
 
 TEXTS = {
     "words": "The quick brown fox jumps over foo_bar.py",

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings, load
 from core.controller.controller import INTERRUPTED, STORE_STATUS
 from core.controller.halts import Halt, HaltKind, Way
 from core.errors import ConfigurationError, StoreError, UsageError
@@ -34,10 +33,11 @@ from core.events import (
     TokenDelta,
     UserRejectObservation,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.ports import Runtime
 from core.security.confirmation import ConfirmMode
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings, load
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
 
@@ -347,7 +347,7 @@ async def test_a_full_disk_pauses_the_work_until_there_is_room(tmp_path: Path, m
         async def insert(batch: list[Any]) -> None:
             if failures[0] and any(row[5] == "observation:run" for request in batch for row in request.rows):
                 failures[0] -= 1
-                from core.sqlite import sqlite3
+                from core.store.sqlite import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
@@ -370,7 +370,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_it(
 
         async def insert(batch: list[Any]) -> None:
             if any(row[5] == "observation:run" for request in batch for row in request.rows):
-                from core.sqlite import sqlite3
+                from core.store.sqlite import sqlite3
 
                 raise sqlite3.OperationalError("database or disk is full")
             await real(batch)
@@ -394,7 +394,7 @@ async def test_a_message_that_cannot_be_stored_was_not_said(tmp_path: Path, monk
         before = await session.stream.read()
 
         async def insert(batch: object) -> None:
-            from core.sqlite import sqlite3
+            from core.store.sqlite import sqlite3
 
             raise sqlite3.OperationalError("database or disk is full")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from core.config import Settings
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -19,12 +18,13 @@ from core.events import (
     Observation,
     TerminalOutput,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.ports import FrameSink
 from core.saying import Say, silently
-from core.store import EventStore
+from core.settings.config import Settings
+from core.store.event_store import EventStore
+from core.store.writer import Draft
 from core.stream import EventStreamSubscriber
-from core.writer import Draft
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 

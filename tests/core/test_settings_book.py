@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from pydantic.fields import FieldInfo
 
-from core.config import Origin, Settings, load, remember_model, save_settings
 from core.errors import ConfigurationError
-from core.settings_book import (
+from core.settings.book import (
     EFFECTS,
     Effect,
     Kind,
@@ -23,6 +22,7 @@ from core.settings_book import (
     kind_of,
     sections,
 )
+from core.settings.config import Origin, Settings, load, remember_model, save_settings
 
 FIELDS = fields(Settings)
 CONFIG = """\

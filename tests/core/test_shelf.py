@@ -10,9 +10,9 @@ import pytest
 
 from core.errors import UsageError
 from core.events import Envelope, EventSource, MessageAction
-from core.listing import ConversationFilter, NewConversation
-from core.shelf import ORDERS
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.listing import ConversationFilter, NewConversation
+from core.store.shelf import ORDERS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ALL = ConversationFilter()

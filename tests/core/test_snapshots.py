@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.controller.decide import fold
 from core.controller.state import Limits, State
 from core.events import Envelope
-from core.manager import ConversationManager
-from core.session import AgentSession
-from core.sqlite import sqlite3
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
+from core.store.sqlite import sqlite3
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
@@ -126,7 +126,7 @@ async def test_from_a_snapshot_that_is_of_no_use_nothing_is_taken(home: Path, ha
 
 
 async def test_one_is_taken_while_a_conversation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.session.EVERY", 5)
+    monkeypatch.setattr("core.session.agent_session.EVERY", 5)
     model = write_script(tmp_path, [*TURNS, FINISH])
 
     async def live(manager: ConversationManager) -> None:

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from core import reader as reader_module
-from core import schema
 from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersionError, UsageError
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation
-from core.locks import FileLock
-from core.reader import EventFilter
-from core.sqlite import can_be_shared, sqlite3, version
-from core.store import EventStore
-from core.writer import Draft, Lease, Spent, kind_of
+from core.store import reader as reader_module
+from core.store import schema
+from core.store.event_store import EventStore
+from core.store.locks import FileLock
+from core.store.reader import EventFilter
+from core.store.sqlite import can_be_shared, sqlite3, version
+from core.store.writer import Draft, Lease, Spent, kind_of
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from core.events import AgentThinkAction, CmdRunAction, EventSource, MessageAction, NullObservation
-from core.reader import EventFilter
-from core.sqlite import aiosqlite
-from core.store import EventStore
-from core.writer import Draft, Lease
+from core.store.event_store import EventStore
+from core.store.reader import EventFilter
+from core.store.sqlite import aiosqlite
+from core.store.writer import Draft, Lease
 
 LONG = 5_000
 """Events at which V0 appends at a ninth of its first rate."""

@@ -21,9 +21,9 @@ from core.events import (
     envelope_to_dict,
 )
 from core.exchange.reading import read
-from core.packing import unpack
-from core.stored import StoredEvents
-from core.writer import row_of_event
+from core.store.packing import unpack
+from core.store.stored import StoredEvents
+from core.store.writer import row_of_event
 from tests.exchange.files import EVENTS, SDK_EVENTS, sdk_folder, trajectory
 
 AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

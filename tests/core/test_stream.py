@@ -20,9 +20,9 @@ from core.events import (
     ToolCallMetadata,
 )
 from core.secrets import PLACEHOLDER, Masker
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.writer import Draft
 from core.stream import EventStream, EventStreamSubscriber
-from core.writer import Draft
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
 MAIN, TEST = EventStreamSubscriber.MAIN, EventStreamSubscriber.TEST

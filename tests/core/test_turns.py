@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from core.checkpoints import Checkpoint
-from core.config import Settings
 from core.errors import CheckpointError
 from core.events import (
     Action,
@@ -24,10 +23,11 @@ from core.events import (
     MessageAction,
     Observation,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.ports import Checkpoints, Runtime
-from core.session import AgentSession
-from core.turns import NO_CHECKPOINTS
+from core.session.agent_session import AgentSession
+from core.session.turns import NO_CHECKPOINTS
+from core.settings.config import Settings
 from runtime.checkpoints import WorkspaceCheckpoints
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script

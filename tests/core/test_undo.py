@@ -13,11 +13,11 @@ from core.checkpoints import ChangeKind, Restored
 from core.controller.decide import fold
 from core.errors import CheckpointError, UsageError
 from core.events import AgentState, CmdOutputObservation, Envelope, MessageAction, UndoAction, UndoObservation
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.memory.view import View
-from core.session import AgentSession
-from core.snapshots import restored, written
-from core.undo import INTERRUPTED, NO_CHECKPOINTS
+from core.session.agent_session import AgentSession
+from core.session.snapshots import restored, written
+from core.session.undo import INTERRUPTED, NO_CHECKPOINTS
 from runtime.checkpoints import WorkspaceCheckpoints
 from runtime.local import LocalRuntime
 from tests.core.test_turns import FREE, conversation, read, rested

@@ -16,10 +16,10 @@ from core.events import (
     EventSource,
     MessageAction,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.memory.prompt import build_messages
-from core.session import AgentSession
-from core.writer import Draft
+from core.session.agent_session import AgentSession
+from core.store.writer import Draft
 from tests.core.test_blobs import png, url
 from tests.core.test_session import FREE, conversation, of, said_and_settled
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone, write_script

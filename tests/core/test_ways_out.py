@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.controller.halts import Halt, HaltKind, Way
 from core.errors import ConfigurationError
 from core.events import (
@@ -24,7 +23,8 @@ from core.events import (
     MessageAction,
     Observation,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.core.test_session import FREE, conversation, of, said_and_settled
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from core import schema
-from core.blobs import blob_of
 from core.errors import StoreBusyError, UsageError
 from core.events import (
     AgentState,
@@ -25,10 +23,12 @@ from core.events import (
     MessageAction,
     TerminalOutput,
 )
-from core.listing import ConversationFilter, NewConversation
-from core.recordings import RecordedFrame, frames_of, rows_of
-from core.store import EventStore
-from core.writer import Draft
+from core.store import schema
+from core.store.blobs import blob_of
+from core.store.event_store import EventStore
+from core.store.listing import ConversationFilter, NewConversation
+from core.store.recordings import RecordedFrame, frames_of, rows_of
+from core.store.writer import Draft
 from tests.tapes import recording_of
 
 USER, AGENT, ENVIRONMENT = EventSource.USER, EventSource.AGENT, EventSource.ENVIRONMENT

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from core.config import DockerSettings, Settings
 from core.errors import RuntimeUnavailableError
 from core.events import CmdOutputObservation, Status
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import DockerSettings, Settings
 from runtime.containers.runtime import DockerRuntime
 from runtime.engine import connect
 from runtime.lasting_client import LINK

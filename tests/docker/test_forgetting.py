@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.config import DockerSettings, Settings
 from core.errors import OutOfReachError, RuntimeUnavailableError
-from core.listing import ConversationInfo
+from core.settings.config import DockerSettings, Settings
+from core.store.listing import ConversationInfo
 from runtime.containers.runtime import DockerRuntime
 from runtime.engine import address
 from tests.containers import base_image, engine, engine_environ, sandbox_image

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import DockerSettings, SandboxSettings, Settings
 from core.errors import ConfigurationError
+from core.settings.config import DockerSettings, SandboxSettings, Settings
 from runtime.containers.runtime import DockerRuntime
 from runtime.containers.specification import ContainerOptions, Specification
 from runtime.control_group import Limits

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from PIL import Image
 
-from core.blobs import Blob, take_out
 from core.events import (
     AgentState,
     AgentStateChangedObservation,
@@ -31,9 +30,10 @@ from core.events import (
     UnknownObservation,
 )
 from core.events.frames import TerminalOutput
-from core.listing import NewConversation
-from core.recordings import RecordedFrame
-from core.store import EventStore
+from core.store.blobs import Blob, take_out
+from core.store.event_store import EventStore
+from core.store.listing import NewConversation
+from core.store.recordings import RecordedFrame
 
 USER, AGENT, ENVIRONMENT = EventSource.USER, EventSource.AGENT, EventSource.ENVIRONMENT
 BEGAN_AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from core.blobs import BlobRef
 from core.errors import ImportRefusedError
 from core.exchange import importing
 from core.exchange.importing import import_file
 from core.exchange.reading import read
 from core.secrets import Masker
-from core.sqlite import sqlite3
-from core.store import EventStore
+from core.store.blobs import BlobRef
+from core.store.event_store import EventStore
+from core.store.sqlite import sqlite3
 from tests.exchange.files import (
     EVENTS,
     SDK_EVENTS,

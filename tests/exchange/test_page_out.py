@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from core.events import Event, EventSource, MessageAction
 from core.exchange.writing import export
-from core.recordings import RecordedFrame
+from core.store.recordings import RecordedFrame
 from tests.exchange.conversations import (
     HOSTILE,
     HOSTILE_TEXT,

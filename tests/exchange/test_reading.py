@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from core.blobs import BlobRef
 from core.errors import ImportRefusedError
 from core.events import (
     AgentFinishAction,
@@ -34,8 +33,9 @@ from core.events import (
 from core.exchange.imported import Imported, as_it_came, lost, origin_of
 from core.exchange.reading import read
 from core.memory.prompt import build_messages
-from core.recordings import RecordedFrame
 from core.secrets import PLACEHOLDER, Masker
+from core.store.blobs import BlobRef
+from core.store.recordings import RecordedFrame
 from tests.exchange.files import (
     BASE_STATE,
     EVENTS,

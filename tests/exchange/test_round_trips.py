@@ -25,8 +25,8 @@ from core.events.codec import TRAJECTORY_DROPS
 from core.exchange.imported import as_it_came, lost
 from core.exchange.importing import import_file
 from core.exchange.writing import export
-from core.store import EventStore
-from core.writer import Draft
+from core.store.event_store import EventStore
+from core.store.writer import Draft
 from tests.exchange.conversations import AGENT, ENVIRONMENT, HOSTILE, ORDINARY, RECORDING, USER, home_with, ran
 from tests.exchange.files import BASE_STATE, EVENTS, SDK_EVENTS, sdk_folder
 from tests.tapes import recording_of

@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from core.exchange.formats import FORMATS
-from core.listing import ConversationInfo
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.listing import ConversationInfo
 from tests.exchange.conversations import BEGAN_AT, ORDINARY, home_with
 from tests.exchange.test_findings_out import SECRET, leaking
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until
-from tui.exports import abouts, suggested
+from tui.handlers.exports import abouts, suggested
 from tui.screens.dialogs import ChoiceScreen, SureScreen
 from tui.screens.findings import FindingsScreen
 from tui.screens.line import LineScreen

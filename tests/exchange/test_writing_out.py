@@ -36,9 +36,9 @@ from core.exchange.formats import FORMATS
 from core.exchange.markdown import code_span, fenced, quoted
 from core.exchange.terminal import HEIGHT, WIDTH
 from core.exchange.writing import export
-from core.reader import EventReader
-from core.recordings import RecordedFrame
-from core.store import EventStore
+from core.store.event_store import EventStore
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame
 from runtime.server.terminal import COLUMNS, ROWS
 from tests.exchange.conversations import (
     BEGAN_AT,
@@ -50,7 +50,7 @@ from tests.exchange.conversations import (
     ran,
     recorded,
 )
-from tui import command_line
+from tui.cli import command_line
 
 TOP = Path(__file__).parents[2]
 
@@ -221,7 +221,7 @@ class TestArchive:
                 carried=carried,  # type: ignore[arg-type]
             )
             info = replace((await home.conversations())[0], id="d")
-            from core.listing import NewConversation
+            from core.store.listing import NewConversation
 
             await home.adopt(NewConversation("d", info.title, "", "", "import", "file"), [envelope])
             out = io.BytesIO()

@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 from tests.program import HANDLOOM, Handloom
-from tui.cards import GUARD_S
+from tui.widgets.cards import GUARD_S
 
 WAIT_S = 30.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""

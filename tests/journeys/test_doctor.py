@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from core.config import Settings
-from core.schema import VERSION
-from core.sqlite import sqlite3
+from core.settings.config import Settings
+from core.store.schema import VERSION
+from core.store.sqlite import sqlite3
 from tests.doubles import FINISH, write_script
 from tests.journeys.terminal import Terminal
 from tests.journeys.test_bad_homes import in_a_mount

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.blobs import BlobRef
+from core.store.blobs import BlobRef
 from tests.program import ROOT, Handloom
 
 SESSION = ROOT / "tests" / "sessions" / "figure_and_page.yaml"

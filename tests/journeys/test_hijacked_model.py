@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from core.config import Settings
 from core.events import Action, AgentState, BrowserOutputObservation, Envelope, Observation
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.runtime.walled import WALLED, own

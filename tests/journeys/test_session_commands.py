@@ -18,7 +18,7 @@ import pytest
 
 from tests.doubles import FINISH, bash, write_script
 from tests.program import HANDLOOM, Ended, Handloom
-from tui import command_line, opening
+from tui.cli import command_line, opening
 from tui.sessions import chips
 
 CANARY = "kanarienvogel4711"
@@ -218,7 +218,7 @@ class TestDelete:
 
 _DIES_IN_THE_MIDDLE = """
 import os, signal, sys
-from core.store import EventStore
+from core.store.event_store import EventStore
 from tui.__main__ import main
 EventStore.delete_conversation = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
 main(["delete", sys.argv[1], "--yes"])

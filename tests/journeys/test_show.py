@@ -13,8 +13,8 @@ import pytest
 from rich.cells import cell_len
 
 from core.events import EventSource, LLMMetrics, MessageAction, TokenUsage
-from core.store import EventStore
-from core.writer import Draft, Lease, Spent
+from core.store.event_store import EventStore
+from core.store.writer import Draft, Lease, Spent
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Ended, Handloom
 

@@ -7,7 +7,6 @@ from typing import get_args
 
 import pytest
 
-from core.config import load
 from core.errors import ConfigurationError
 from core.llm.catalogue import KnownModel, named_models
 from core.llm.hosted import HostedLLM, ModelHost
@@ -15,6 +14,7 @@ from core.llm.models import LLMRegistry, Task, model_for, model_of_agent
 from core.llm.registry import ModelOffer, create_llm, offers
 from core.llm.router import RouterLLM
 from core.llm.settings import LLMSettings, NamedModel
+from core.settings.config import load
 
 KEYS = {"ANTHROPIC_API_KEY": "x", "OPENAI_API_KEY": "x"}
 CONFIG = """

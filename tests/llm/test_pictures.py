@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from core.blobs import Blob, BlobRef, blob_of
 from core.llm import pictures
 from core.llm.pictures import LEFT_OUT, LOST, UNSEEN, with_pictures, without_pictures
+from core.store.blobs import Blob, BlobRef, blob_of
 from tests.core.test_blobs import png, url
 
 RED, BLUE = (blob for colour in ("red", "blue") if (blob := blob_of(url(png(colour=colour)))))

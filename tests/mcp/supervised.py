@@ -14,7 +14,7 @@ from core.events import MCPAction, Observation
 from core.mcp.standing import Server, ServerState
 from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
-from core.mcp_settings import MCPSettings
+from core.settings.mcp_settings import MCPSettings
 
 HERE = Path(__file__).parent
 GOOD, FAULTY = str(HERE / "server.py"), str(HERE / "faulty.py")

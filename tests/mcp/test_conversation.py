@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from core.blobs import BlobRef
-from core.config import Settings
 from core.events import (
     ActionConfirmationStatus,
     AgentState,
@@ -23,10 +21,12 @@ from core.events import (
     Status,
     event_to_dict,
 )
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.mcp.servers import FILE
 from core.mcp.standing import CONSENT, ServerState
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
+from core.store.blobs import BlobRef
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.supervised import START_S, faulty, good

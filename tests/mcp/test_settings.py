@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from core.config import load
 from core.errors import ConfigurationError
 from core.mcp.servers import of_user
-from core.mcp_settings import MCPSettings
-from core.settings_book import SettingsBook
+from core.settings.book import SettingsBook
+from core.settings.config import load
+from core.settings.mcp_settings import MCPSettings
 
 WHOLE = """
 [mcp]

@@ -15,9 +15,9 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
-from core.config import Settings
 from core.events import Envelope, MCPAction, MCPObservation, Observation
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, call, write_script
 from tests.peers.installing import Peer, install

@@ -33,8 +33,8 @@ def test_a_hostile_repository_around_us_has_no_say(tmp_path: Path, monkeypatch: 
 
 
 def test_nothing_else_of_ours_starts_git_on_the_host() -> None:
-    """No list of words begins with git but where no repository has a say; the commands of `core.repository` are for the
-    shell of the sandbox."""
+    """No list of words begins with git but where no repository has a say; the commands of `core.repository` are for
+    the shell of the sandbox."""
     found = []
     for package in ("core", "runtime", "tui"):
         for file in (ROOT / package).rglob("*.py"):

@@ -1,7 +1,8 @@
 """Public doubles of what the workspace talks to: a manager, its sessions and their streams, all in memory.
 
-They have the shape of `core.manager` and `core.session` and none of their work: a test says what happens
-(`session.say`, `session.publish`, `session.become`), and reads what the user wished (`session.wishes`).
+They have the shape of `core.manager.conversation_manager` and `core.session.agent_session` and none of their work: a
+test says what happens (`session.say`, `session.publish`, `session.become`), and reads what the user wished
+(`session.wishes`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from core.agent.registry import AGENTS, Found
-from core.blobs import Blob, BlobRef
-from core.config import SandboxSettings
 from core.controller.halts import Halt, Way
 from core.controller.state import Limits, Queued
 from core.errors import UsageError
@@ -38,16 +37,18 @@ from core.events import (
     TerminalOutput,
     TokenUsage,
 )
-from core.listing import ConversationFilter, ConversationInfo
 from core.live import Frames
 from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.mcp.standing import Server
-from core.reader import EventFilter
-from core.settings_book import Setting, SettingsBook
+from core.settings.book import Setting, SettingsBook
+from core.settings.config import SandboxSettings
+from core.store.blobs import Blob, BlobRef
+from core.store.listing import ConversationFilter, ConversationInfo
+from core.store.reader import EventFilter
+from core.store.writer import kind_of
 from core.stream import EventStreamSubscriber
 from core.usage import Job, SandboxUsage
-from core.writer import kind_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 METRICS = LLMMetrics(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tui import images
+from tui.cli import images
 
 
 class Terminal:

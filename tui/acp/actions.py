@@ -39,9 +39,9 @@ from core.events import (
     Observation,
     UserRejectObservation,
 )
+from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _
-from tui.questions import ask_about
-from tui.text import sanitize, sanitize_line, without_colours
+from tui.model.questions import ask_about
 
 Content = ContentToolCallContent | FileEditToolCallContent
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput
 
 from core.controller.halts import Way
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.prompt import slash
-from tui.text import sanitize_line
 
 Home = Path
 CONTINUE = "continue"

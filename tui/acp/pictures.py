@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from acp.schema import ImageContentBlock, UserMessageChunk
 
-from core.blobs import BlobRef
 from core.events import Envelope, EventSource, MessageAction
+from core.store.blobs import BlobRef
 from core.stream import EventStream
 
 

@@ -23,9 +23,9 @@ from acp.schema import (
 )
 
 from tui.acp.methods import INVALID_PARAMS
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.prompt.attach import RefusedError, picture_of
-from tui.text import sanitize_line
 
 EMBEDDED_CHARS = 100_000
 """Of one embedded text, and of all texts of a prompt together the fourfold; the model reads the rest from the file."""

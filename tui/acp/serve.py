@@ -15,11 +15,11 @@ from acp.connection import Connection
 from core.headless import ExitStatus
 from tui.acp.server import Server
 from tui.acp.streams import standard_streams
+from tui.cli.plain import notice
 from tui.i18n import _
-from tui.plain import notice
 
 if TYPE_CHECKING:
-    from core.manager import ConversationManager
+    from core.manager.conversation_manager import ConversationManager
 
 log = logging.getLogger(__name__)
 

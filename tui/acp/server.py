@@ -45,15 +45,15 @@ from acp.schema import (
 from pydantic import BaseModel
 
 from core.errors import ConfigurationError, UsageError
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.security.confirmation import ConfirmMode
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
 from tui.acp import commands
 from tui.acp.methods import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Method, Methods
 from tui.acp.servers import note_on
 from tui.acp.talk import Talk
+from tui.display.text import sanitize_line
 from tui.i18n import _
-from tui.text import sanitize_line
 
 NAME_CELLS = 100
 SESSIONS_PER_PAGE = 50

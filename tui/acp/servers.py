@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
+from tui.display.text import sanitize_line
 from tui.i18n import _
-from tui.text import sanitize_line
 
 NAME_CELLS = 40
 SHOWN = 10

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, Status, TerminalOutput
 from core.security.confirmation import ConfirmMode
-from core.session import DELEGATES_STATUS, AgentSession
+from core.session.agent_session import DELEGATES_STATUS, AgentSession
 from core.stream import EventStreamSubscriber
 from tui.acp import commands, permission
 from tui.acp.actions import Paths

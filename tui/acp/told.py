@@ -49,8 +49,8 @@ from core.events import (
 )
 from core.events.output import plain_text
 from tui.acp.actions import Paths, begun, ended, printed
+from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
-from tui.text import sanitize, sanitize_line
 
 Update = (
     AgentMessageChunk

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from core.config import Settings
+from core.settings.config import Settings
 
 PROGRAM_ANSWERS_IN_S = 1.5
 """Programs tell their version in some milliseconds; a browser takes half a second."""

@@ -18,17 +18,17 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from core.config import Settings, load
 from core.errors import ConfigurationError
 from core.headless import ExitStatus
 from core.home import home_folder
 from core.secrets import Masker, from_environment
-from tui import glyphs
+from core.settings.config import Settings, load
+from tui.cli.plain import say
+from tui.display import glyphs
+from tui.display.text import sanitize_line
 from tui.doctor.checks import CHECKS, Check
 from tui.doctor.finding import Finding, Mark, Patient
 from tui.i18n import _
-from tui.plain import say
-from tui.text import sanitize_line
 
 TIME_S = 2.0
 """For one check."""

@@ -11,10 +11,10 @@ import termios
 import time
 import tty
 
-from tui import clipboard as ways
+from tui.display import clipboard as ways
+from tui.display.escapes import ABILITIES
+from tui.display.glyphs import speaks_utf8
 from tui.doctor.finding import Finding, Mark, Patient
-from tui.escapes import ABILITIES
-from tui.glyphs import speaks_utf8
 from tui.i18n import _
 
 ANSWERS_IN_S = 0.2

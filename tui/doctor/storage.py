@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from core.home import CONFIG
-from core.schema import VERSION
-from core.sqlite import FIXED_VERSION, can_be_shared, remedy, sqlite3
-from core.sqlite import version as sqlite_version
+from core.store.schema import VERSION
+from core.store.sqlite import FIXED_VERSION, can_be_shared, remedy, sqlite3
+from core.store.sqlite import version as sqlite_version
 from tui.doctor.finding import Finding, Mark, Patient
 from tui.i18n import _
 

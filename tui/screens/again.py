@@ -18,10 +18,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.again.views import ActionsView, ResultView
 from tui.panes.again.words import summary
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.again.pairing import Pairing

@@ -18,7 +18,7 @@ from tui.i18n import _
 from tui.panes.chat.view import ChatView
 
 if TYPE_CHECKING:
-    from tui.tab import Tab
+    from tui.model.tab import Tab
 
 
 class Chats(Horizontal):

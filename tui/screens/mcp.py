@@ -19,9 +19,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.errors import HandloomError
+from tui.display.text import sanitize
 from tui.i18n import _
-from tui.mcp_lines import about, line_of
-from tui.text import sanitize
+from tui.model.mcp_lines import about, line_of
 
 if TYPE_CHECKING:
     from core.mcp.standing import Server

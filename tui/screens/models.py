@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from rich.cells import set_cell_size
 
-from tui.footer import tokens
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.screens.finder import Finder, Row, elided, ranked
-from tui.text import sanitize_line
+from tui.widgets.footer import tokens
 
 if TYPE_CHECKING:
     from core.llm.catalogue import KnownModel

@@ -21,8 +21,9 @@ from textual.widgets import Input, Static
 from textual.worker import WorkType
 
 from core.errors import HandloomError
-from core.index import Hit
-from core.listing import ConversationInfo
+from core.store.index import Hit
+from core.store.listing import ConversationInfo
+from tui.display.text import sanitize
 from tui.i18n import _, counted
 from tui.screens.session_rows import ChipBar, RowsView
 from tui.sessions.chips import Chosen
@@ -30,10 +31,9 @@ from tui.sessions.drawn import Found, Listed
 from tui.sessions.hits import HitList
 from tui.sessions.listing import ORDERS, SessionList
 from tui.sessions.rows import CLOSED, Standing, preview
-from tui.text import sanitize
 
 if TYPE_CHECKING:
-    from core.reader import EventReader
+    from core.store.reader import EventReader
 
 PREVIEW_FROM = 120
 """Columns from which a preview has a place beside the list."""

@@ -15,7 +15,8 @@ from textual.content import Content
 from textual.widgets import Input
 
 from core.errors import HandloomError, OutOfReachError
-from core.listing import ConversationInfo
+from core.store.listing import ConversationInfo
+from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.line import LineScreen
@@ -24,7 +25,6 @@ from tui.screens.session_rows import ChipBar
 from tui.sessions.chips import KEYS, NAMES, Chip, Chosen
 from tui.sessions.listing import ORDERS
 from tui.sessions.rows import CLOSED, bytes_of
-from tui.text import sanitize_line
 
 TITLE_CHARS = 120
 """A longer name is no name."""

@@ -20,12 +20,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 from tui.screens.finder import Clickable, Row, elided, line
-from tui.text import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from core.settings_book import Setting
+    from core.settings.book import Setting
 
     Listed = Sequence[Setting]
 
@@ -363,7 +363,7 @@ def _shown(setting: Setting) -> str:
 def _default(setting: Setting) -> str:
     if setting.default is None:
         return _("not set")
-    from core.settings_book import as_text
+    from core.settings.book import as_text
 
     if setting.kind == "yes or no":
         return _("yes") if setting.default else _("no")

@@ -17,8 +17,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tui.display.text import sanitize_line
 from tui.i18n import _
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.llm.catalogue import KnownModel

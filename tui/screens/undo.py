@@ -19,12 +19,12 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.errors import HandloomError
+from tui.display.text import sanitize_line
 from tui.i18n import _, counted
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.checkpoints import FileChange
-    from core.undo import Turn, UndoPreview
+    from core.session.undo import Turn, UndoPreview
 
 MAX_FILES = 500
 """Files that are listed; nobody reads on."""

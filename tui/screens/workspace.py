@@ -21,13 +21,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import TextArea
 
-from tui.arrangement import LOW, NARROW, PANES, TINY, arrange
-from tui.cards import ApprovalCard, Card, HaltCard, Notice, PlanCard, Queue
 from tui.commands import WORKING, Scope, hints
-from tui.find import FindInput
-from tui.footer import Footer, Hints
 from tui.i18n import _
-from tui.leader import WhichKey
+from tui.model.arrangement import LOW, NARROW, PANES, TINY, arrange
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
 from tui.panes.events.bar import FilterBar
@@ -38,13 +34,17 @@ from tui.panes.prompt.lists import ListOverlay
 from tui.panes.tasks.view import PlanLine, PlanPanel
 from tui.panes.terminal.view import TerminalView
 from tui.screens.chats import Chats
-from tui.tabs import TabStrip
-from tui.transport import Transport
+from tui.widgets.cards import ApprovalCard, Card, HaltCard, Notice, PlanCard, Queue
+from tui.widgets.find import FindInput
+from tui.widgets.footer import Footer, Hints
+from tui.widgets.leader import WhichKey
+from tui.widgets.tabs import TabStrip
+from tui.widgets.transport import Transport
 
 if TYPE_CHECKING:
-    from tui.conversation import ConversationTab
-    from tui.pictures import Pixels
-    from tui.tab import Tab
+    from tui.display.pictures import Pixels
+    from tui.model.conversation import ConversationTab
+    from tui.model.tab import Tab
 
 PLACEHOLDER = _("Say what you want done. Enter sends.")
 DETAIL_FROM = 120
@@ -502,7 +502,7 @@ class Workspace(Screen[None]):
 async def _follow_page(tab: ConversationTab) -> None:
     """Bring the living page to the tab's model until cancelled, or until it turns out that there is no browser."""
     from core.errors import UsageError
-    from tui.pictures import PictureError, decoded
+    from tui.display.pictures import PictureError, decoded
 
     with suppress(UsageError):
         async with aclosing(tab.session.runtime.watch_page()) as pages:

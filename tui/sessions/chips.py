@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
-from core.listing import ConversationFilter
+from core.store.listing import ConversationFilter
+from tui.display.text import sanitize_line
 from tui.i18n import _
-from tui.text import sanitize_line
 
 T = TypeVar("T")
 VALUE_CELLS = 22

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from textual.content import Content
 
-from core.listing import ConversationInfo
+from core.store.listing import ConversationInfo
 from tui.sessions.hits import HitList
 from tui.sessions.listing import SessionList
 from tui.sessions.rows import CLOSED, Standing, entry_lines, heading_line, hit_line

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from core.index import Hit
-from core.listing import ConversationInfo
+from core.store.index import Hit
+from core.store.listing import ConversationInfo
 
 PAGE = 50
 """Hits that are read at once."""
@@ -17,7 +17,7 @@ NEAR = 20
 
 
 class Searched(Protocol):
-    """The part of `core.reader.EventReader` that searches."""
+    """The part of `core.store.reader.EventReader` that searches."""
 
     async def search(self, query: str, *, limit: int = 50, before: Hit | None = None) -> list[Hit]: ...
     async def conversations(

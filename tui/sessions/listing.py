@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from core.listing import ConversationFilter, ConversationInfo
-from core.shelf import ORDERS as SHELF_ORDERS
-from core.shelf import Shelf
-from tui.delegates import as_tree
+from core.store.listing import ConversationFilter, ConversationInfo
+from core.store.shelf import ORDERS as SHELF_ORDERS
+from core.store.shelf import Shelf
+from tui.handlers.delegates import as_tree
 
 PAGE = 100
 """Conversations that are read at once: some screens full, a few milliseconds."""
@@ -20,7 +20,7 @@ ORDERS = tuple(SHELF_ORDERS)
 
 
 class Source(Protocol):
-    """Where conversations are read from: the part of `core.reader.EventReader` that is needed here."""
+    """Where conversations are read from: the part of `core.store.reader.EventReader` that is needed here."""
 
     @property
     def shelf(self) -> Shelf: ...

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
-from core.index import Hit
-from core.listing import TITLE_ENDINGS, ConversationInfo
+from core.store.index import Hit
+from core.store.listing import TITLE_ENDINGS, ConversationInfo
+from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
-from tui.marks import Mark, mark_of
+from tui.model.marks import Mark, mark_of
 from tui.screens.finder import elided
 from tui.sessions.chips import ORIGINS
 from tui.sessions.listing import Entry
-from tui.text import sanitize, sanitize_line
 
 LONGEST = 400
 """Cells of a text that is looked at before it is cut to its place."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from core.again.running import Again, begin
-from core.config import Settings
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.ports import Checkpoints, Runtime
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from runtime.checkpoints import WorkspaceCheckpoints
 from runtime.local import LocalRuntime
 from tests.doubles import write_script

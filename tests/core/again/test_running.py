@@ -14,7 +14,6 @@ import pytest
 
 from core.again.comparing import Outcome
 from core.again.running import Again, begin
-from core.config import Settings
 from core.errors import CheckpointError, UsageError
 from core.events import (
     Action,
@@ -26,7 +25,8 @@ from core.events import (
     MessageAction,
 )
 from core.llm.absent import AGAIN
-from core.session import AgentSession
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
 from tests.core.again.runs import LONG_S, managing, played, recorded
 from tests.doubles import FINISH, bash, call, write_script
 

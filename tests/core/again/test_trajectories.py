@@ -12,10 +12,10 @@ import pytest
 
 from core.again.comparing import Outcome
 from core.again.running import Again, begin
-from core.config import Settings
 from core.events import AgentState, Envelope, envelope_from_dict
-from core.listing import NewConversation
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
+from core.store.listing import NewConversation
 from tests.core.again.runs import LONG_S, managing
 
 CODE = "print('hello')\n"

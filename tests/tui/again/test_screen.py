@@ -12,14 +12,14 @@ from typing import Any
 from textual.pilot import Pilot
 
 from core.again.comparing import Outcome
-from core.config import Settings
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from core.security.confirmation import ConfirmMode
+from core.settings.config import Settings
 from tests.core.again.runs import managing, recorded
 from tests.doubles import FINISH, bash
 from tests.tui.frame.running import until
 from tui.app import HandloomApp
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 from tui.panes.again.views import ResultView
 from tui.screens.again import AgainScreen
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from core.blobs import take_out
 from core.events import (
     BrowseInteractiveAction,
     BrowserOutputObservation,
@@ -16,6 +15,7 @@ from core.events import (
     IPythonRunCellObservation,
     PageShown,
 )
+from core.store.blobs import take_out
 from tests.core.test_blobs import png, url
 from tests.tui.frame.running import Running, running, until
 from tui.panes.browser.model import BrowserModel

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.blobs import Blob, BlobRef, blob_of
+from core.store.blobs import Blob, BlobRef, blob_of
 from tests.core.test_blobs import png, url
-from tui.pictures import KEPT, PictureError, Pictures, Pixels, decoded, quadrants, size_in_cells
+from tui.display.pictures import KEPT, PictureError, Pictures, Pixels, decoded, quadrants, size_in_cells
 
 FLAG = Pixels(2, 4, bytes([255, 0, 0] * 4 + [0, 0, 255] * 4))
 """Red above blue."""

@@ -12,11 +12,11 @@ from rich.style import Style
 from core.events import FileEditAction, FileEditObservation
 from tests.tui.chat.events import conversation, folded
 from tests.tui.chat.test_render import STYLES
+from tui.display.text import sanitize
 from tui.panes.chat.diffs import changed_words, paired, pieces, refined
 from tui.panes.chat.overlays import parts_of
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.render import Renderer
-from tui.text import sanitize
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "", "  x = 1", "-- y", "++ z", "漢字"]), max_size=60)
 

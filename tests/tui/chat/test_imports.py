@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 HEAVY = ("pydantic", "core", "rich.markdown", "markdown_it", "pygments")
-MODULES = ("tui.panes.chat.view", "tui.panes.prompt", "tui.panes.pane", "tui.text", "tui.strips")
+MODULES = ("tui.panes.chat.view", "tui.panes.prompt", "tui.panes.pane", "tui.display.text", "tui.display.strips")
 
 
 def test_the_widgets_load_no_event_no_markdown_and_no_pygments() -> None:

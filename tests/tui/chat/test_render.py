@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from rich.color import Color
 from rich.style import Style
 
+from tui.display.strips import clean
+from tui.display.text import sanitize
 from tui.panes.chat.pieces import Piece, PieceKind, markdown
 from tui.panes.chat.render import CACHED_STRIPS, COLUMN, Renderer
 from tui.panes.chat.roles import MARKS, ROLES
-from tui.strips import clean
-from tui.text import sanitize
 
 STYLES = {role: Style(color=Color.from_ansi(number)) for number, role in enumerate(ROLES, start=16)}
 """Each role has a colour of its own, so that a test can tell roles apart."""

@@ -25,7 +25,7 @@ from core.events import (
     RecallType,
     UnknownAction,
 )
-from core.reader import EventFilter
+from core.store.reader import EventFilter
 from tests.tui.doubles import SessionDouble, StreamDouble
 from tests.tui.frame.running import Running, running
 from tui.panes.events import search as search_module

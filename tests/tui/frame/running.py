@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tui.app import HandloomApp
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 
 if TYPE_CHECKING:
-    from core.manager import ConversationManager
+    from core.manager.conversation_manager import ConversationManager
 
 
 class Clock:

@@ -8,7 +8,7 @@ from core.events import AgentFinishAction, AgentState, FileEditAction
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until
 from tui.commands import Scope
-from tui.find import FindBar
+from tui.widgets.find import FindBar
 
 
 async def conversed(it: Running, count: int = 60) -> None:

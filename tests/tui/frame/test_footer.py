@@ -8,8 +8,8 @@ import pytest
 from rich.cells import cell_len
 
 from core.controller.halts import HaltKind
-from tui.footer import Facts, context, dollars, duration, elide_path, pieces, tokens
-from tui.marks import Mark, mark_of
+from tui.model.marks import Mark, mark_of
+from tui.widgets.footer import Facts, context, dollars, duration, elide_path, pieces, tokens
 
 FACTS = Facts(
     mark=Mark.RUNNING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.pace import PERIOD_S, SLOWEST_S, TYPED_WITHIN_S, TYPING_S, Pace
+from tui.display.pace import PERIOD_S, SLOWEST_S, TYPED_WITHIN_S, TYPING_S, Pace
 
 LONG_AGO = float("-inf")
 

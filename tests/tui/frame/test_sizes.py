@@ -6,7 +6,7 @@ import pytest
 
 from core.events import AgentState, CmdRunAction
 from tests.tui.frame.running import running
-from tui.arrangement import Arrangement, arrange
+from tui.model.arrangement import Arrangement, arrange
 
 ALL = frozenset({"chat", "events", "terminal"})
 

@@ -11,14 +11,14 @@ from core.controller.halts import Halt, HaltKind
 from core.events import AgentState, MessageAction
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import Running, running
-from tui.arrangement import arrange
-from tui.delegates import moved
-from tui.marks import Mark, mark_of
+from tui.handlers.delegates import moved
+from tui.model.arrangement import arrange
+from tui.model.marks import Mark, mark_of
+from tui.model.tab import TITLE_CELLS, short_title
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.terminal.view import TerminalView
-from tui.tab import TITLE_CELLS, short_title
-from tui.tabs import TabItem, fit_tabs
+from tui.widgets.tabs import TabItem, fit_tabs
 
 
 def item(title: str, mark: Mark = Mark.IDLE, unread: bool = False) -> TabItem:

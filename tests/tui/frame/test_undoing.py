@@ -11,15 +11,15 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from core.events import ConsentAction, MessageAction
-from core.listing import NewConversation
-from core.manager import ConversationManager
-from core.session import AgentSession
+from core.manager.conversation_manager import ConversationManager
+from core.session.agent_session import AgentSession
+from core.store.listing import NewConversation
 from tests.core.test_forks import TURNS, manager_of, said
 from tests.core.test_turns import read
 from tests.doubles import write_script
 from tests.tui.frame.running import until
 from tui.app import HandloomApp
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 from tui.screens.dialogs import ChoiceScreen, SureScreen
 from tui.screens.undo import UndoScreen
 

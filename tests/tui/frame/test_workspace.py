@@ -10,28 +10,28 @@ from typing import cast
 import pytest
 from textual.widgets import Input
 
-from core.config import SandboxSettings
 from core.controller.halts import Halt, HaltKind, Way
 from core.controller.state import Queued
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
-from core.listing import ConversationInfo
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import SandboxSettings
+from core.store.listing import ConversationInfo
 from core.usage import Job, SandboxUsage
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import running, until
 from tui.app import HandloomApp
-from tui.cards import GUARD_S, ApprovalCard, HaltCard
+from tui.cli.options import StartOptions
 from tui.commands import BY_ID
-from tui.delegates import as_tree
-from tui.leader import WhichKey
-from tui.options import StartOptions
-from tui.sandbox import sandbox_text
+from tui.handlers.delegates import as_tree
+from tui.model.sandbox import sandbox_text
 from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
 from tui.screens.help import HelpScreen
 from tui.screens.palette import PaletteScreen
 from tui.screens.start import StartScreen
-from tui.tabs import TabItem
+from tui.widgets.cards import GUARD_S, ApprovalCard, HaltCard
+from tui.widgets.leader import WhichKey
+from tui.widgets.tabs import TabItem
 
 
 async def test_what_is_typed_is_sent_and_shown() -> None:

@@ -42,7 +42,7 @@ async def walk() -> Mapping[str, Mapping[str, list[str]]]:
     """The words without brackets of each screen, and of the frame alone. The language has to be chosen before."""
     from tests.tui.frame.running import running
     from tests.tui.look.tour import tour
-    from tui.leader import WhichKey
+    from tui.widgets.leader import WhichKey
 
     found: dict[str, Mapping[str, list[str]]] = {}
     async with running(size=(160, 48)) as it:

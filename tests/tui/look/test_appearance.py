@@ -10,11 +10,11 @@ from rich.segment import Segment
 from textual import events
 from textual.widgets import OptionList
 
-from core.config import load
 from core.events import AgentState
-from core.screen_settings import ScreenSettings
+from core.settings.config import load
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.frame.running import Running, running, until
-from tui.themes import OURS
+from tui.display.themes import OURS
 
 MINE = (OURS / "loom-dark.toml").read_text().replace('name = "loom-dark"', 'name = "mine"')
 
@@ -72,7 +72,7 @@ async def test_a_theme_of_the_users_own_is_taken_over_when_its_file_changes(tmp_
 async def test_where_nothing_watches_the_folder_coming_back_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.appearance.watch", lambda folder, changed: None)
+    monkeypatch.setattr("tui.handlers.appearance.watch", lambda folder, changed: None)
     (tmp_path / "mine.toml").write_text(MINE)
     async with running(themes_dir=str(tmp_path), theme="mine") as it:
         (tmp_path / "mine.toml").write_text(MINE.replace('background = "#15171A"', 'background = "#000000"'))

@@ -9,12 +9,12 @@ from textual import events
 
 import tui
 from core.events import AgentState
-from core.screen_settings import ScreenSettings
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.frame.running import Running, running
 from tests.tui.text.hostile_app import HOSTILE
-from tui import escapes
-from tui.attention import Attention
-from tui.marks import Mark
+from tui.display import escapes
+from tui.model.attention import Attention
+from tui.model.marks import Mark
 
 
 @pytest.mark.parametrize(

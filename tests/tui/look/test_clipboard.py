@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from core.events import CmdRunAction
-from core.screen_settings import ScreenSettings
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.frame.running import Running, running, until
-from tui import escapes
-from tui.clipboard import MAC, TMUX, WAYLAND, X11, Tool, desktop_tools, how, set_by_tools
+from tui.display import escapes
+from tui.display.clipboard import MAC, TMUX, WAYLAND, X11, Tool, desktop_tools, how, set_by_tools
 
 
 def everything_is_there(name: str) -> str:

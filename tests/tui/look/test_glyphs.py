@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from core.blobs import take_out
 from core.events import (
     BrowserOutputObservation,
     BrowseURLAction,
@@ -15,11 +14,12 @@ from core.events import (
     IPythonRunCellAction,
     IPythonRunCellObservation,
 )
-from core.screen_settings import ScreenSettings
+from core.settings.screen_settings import ScreenSettings
+from core.store.blobs import take_out
 from tests.core.test_blobs import png, url
 from tests.tui.frame.running import Running, running
 from tests.tui.look.tour import tour
-from tui.glyphs import ASCII, GLYPHS, in_ascii, speaks_utf8, use
+from tui.display.glyphs import ASCII, GLYPHS, in_ascii, speaks_utf8, use
 
 ASCII_SCREEN = ScreenSettings(glyphs="ascii")
 

@@ -14,7 +14,7 @@ from typing import get_args, get_type_hints
 import pytest
 from rich.cells import cell_len
 
-from core.screen_settings import ScreenSettings
+from core.settings.screen_settings import ScreenSettings
 from tests.doubles import FINISH, write_script
 from tests.journeys.terminal import Terminal
 from tests.program import HANDLOOM, ROOT, Handloom

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.incoming import HELD, IncomingFilter
+from tui.display.incoming import HELD, IncomingFilter
 
 FOREIGN = (
     "\x1b[<32;NaN;NaNM",

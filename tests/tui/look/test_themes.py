@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 
-from tui.themes import OURS, ThemeError, contrast_ratio, load, load_all, too_faint
+from tui.display.themes import OURS, ThemeError, contrast_ratio, load, load_all, too_faint
 
 OUR_FILES = sorted(OURS.glob("*.toml"))
 

@@ -7,7 +7,7 @@ import threading
 
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from tui import vanishing
+from tui.display import vanishing
 
 
 class Gone(io.StringIO):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from core.config import Origin, Settings
 from core.llm.registry import offers
-from core.settings_book import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
+from core.settings.book import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
+from core.settings.config import Origin, Settings
 from tui.commands import COMMANDS, Scope
 
 TUI = Path(__file__).parents[3] / "tui"

@@ -9,9 +9,9 @@ from core.events import AgentState, CmdRunAction
 from tests.tui.doubles import SessionDouble
 from tui.app import HandloomApp
 from tui.commands import COMMANDS
+from tui.display.text import sanitize
 from tui.screens.dialogs import SureScreen
 from tui.screens.start import StartScreen
-from tui.text import sanitize
 
 NOT_TOURED = frozenset({"app.quit", "prompt.quit", "app.interrupt", "conv.close", "conv.new", "app.back"})
 """They end the tour, or leave where it is."""

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from tests.tui.frame.running import running
 from tui.commands import COMMANDS, leader_commands
-from tui.leader import WhichKey, pages
+from tui.widgets.leader import WhichKey, pages
 
 LISTED = list(leader_commands())
 

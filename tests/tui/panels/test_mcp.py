@@ -15,7 +15,7 @@ from core.mcp.standing import Server as OurServer
 from core.mcp.standing import ServerState
 from tests.tui.doubles import ManagerDouble, ServersDouble, StreamDouble
 from tests.tui.frame.running import Running, running, until
-from tui.mcp import FILES, MAX_BYTES, Server, Tool, ToolsModel, mcp_text, named_in
+from tui.model.mcp import FILES, MAX_BYTES, Server, Tool, ToolsModel, mcp_text, named_in
 from tui.screens.dialogs import ChoiceScreen
 from tui.screens.line import LineScreen
 from tui.screens.mcp import MCPScreen

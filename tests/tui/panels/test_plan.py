@@ -21,8 +21,8 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.film import PAGE, PLANS_BACK, Film
-from core.reader import EventReader
+from core.replay.film import PAGE, PLANS_BACK, Film
+from core.store.reader import EventReader
 from tests.tapes import SANDBOX, USER, Tape
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.frame.running import running

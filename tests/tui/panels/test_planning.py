@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from core.events import AgentState, PlanAction, SystemMessageAction
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
 from tests.core.test_agents import PLAN, REVIEWER, TASKS, WORK, managing
 from tests.doubles import write_script
 from tests.tui.frame.running import until
 from tests.tui.frame.test_undoing import Shown
 from tui.app import HandloomApp
-from tui.cards import GUARD_S, PlanCard
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 from tui.panes.tasks.model import PlanModel, Task
 from tui.panes.tasks.text import plan_text, tasks_of
 from tui.screens.agents import ReadFirstScreen
 from tui.screens.dialogs import ChoiceScreen
 from tui.screens.plan import PlanScreen
+from tui.widgets.cards import GUARD_S, PlanCard
 
 TURNS = [*PLAN, *WORK]
 

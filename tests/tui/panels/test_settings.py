@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static
 
-from core.config import Settings, load
-from core.settings_book import Kind, fields, kind_of
+from core.settings.book import Kind, fields, kind_of
+from core.settings.config import Settings, load
 from tests.core.test_settings_book import sample
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until

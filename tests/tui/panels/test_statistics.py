@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from core.events import EventSource, MessageAction
-from core.store import EventStore
+from core.store.event_store import EventStore
 from core.stream import EventStream
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import running, until
-from tui.reports import report
+from tui.cli.reports import report
 from tui.screens.dialogs import TextScreen
 
 

@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from core.config import Settings
 from core.events import Envelope, Frame, TerminalOutput
-from core.manager import ConversationManager
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
 from tests.tui.frame.running import Running, running, until
 from tui.app import HandloomApp
-from tui.arrangement import PANES
-from tui.options import ReplayStart, StartOptions
-from tui.replay import ReplayTab
+from tui.cli.options import ReplayStart, StartOptions
+from tui.model.arrangement import PANES
+from tui.model.replay import ReplayTab
 
 WIDTH, HEIGHT = 160, 44
 BAR_ROWS = 1

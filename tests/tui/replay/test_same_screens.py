@@ -17,7 +17,7 @@ from core.events import (
     TaskTrackingAction,
     TaskTrackingObservation,
 )
-from core.film import Item
+from core.replay.film import Item
 from tests.doubles import FINISH, call, write_script
 from tests.tapes import SANDBOX, Tape
 from tests.tui.frame.running import until
@@ -73,7 +73,7 @@ async def test_stepping_shows_what_was_seen(tmp_path: Path, width: int) -> None:
 async def test_seeking_from_anywhere_shows_what_was_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    monkeypatch.setattr("core.film.PAGE", page)  # with short pages, what stands longer comes from before them
+    monkeypatch.setattr("core.replay.film.PAGE", page)  # with short pages, what stands longer comes from before them
     tape = a_session()
     await tape.keep(tmp_path)
     seen = await as_it_was(tape.lived)

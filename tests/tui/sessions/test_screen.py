@@ -15,10 +15,10 @@ from textual.widgets import Input
 
 from core.errors import OutOfReachError, StoreBusyError
 from core.events import AgentState, AgentStateChangedObservation, Envelope, Event, EventSource, MessageAction
-from core.index import Hit
-from core.listing import ConversationInfo, NewConversation
-from core.store import EventStore
-from tui.marks import Mark
+from core.store.event_store import EventStore
+from core.store.index import Hit
+from core.store.listing import ConversationInfo, NewConversation
+from tui.model.marks import Mark
 from tui.screens.dialogs import SureScreen, TextScreen
 from tui.screens.session_finding import Place, Ways, Wish
 from tui.screens.session_rows import ChipBar, RowsView

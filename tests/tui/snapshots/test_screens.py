@@ -10,7 +10,7 @@ from core.events import TaskTrackingObservation as Plan
 from tests.tui.frame.running import Running, running
 from tests.tui.snapshots.comparing import compare
 from tests.tui.snapshots.scenes import conversation
-from tui.leader import WhichKey
+from tui.widgets.leader import WhichKey
 
 SIZES = ((160, 48), (100, 30), (80, 24), (20, 5))
 SCREENS: dict[str, tuple[str, ...]] = {

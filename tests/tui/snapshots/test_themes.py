@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.screen_settings import ScreenSettings
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.frame.running import Running, running
 from tests.tui.snapshots.comparing import compare
 from tests.tui.snapshots.scenes import conversation
-from tui.themes import OURS
+from tui.display.themes import OURS
 
 SIZE = (100, 30)
 

@@ -26,10 +26,10 @@ from core.events import (
     TokenDelta,
 )
 from tests.tui.chat.events import envelope
+from tui.display.strips import install
 from tui.panes.chat.model import ChatModel
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
-from tui.strips import install
 
 PAYLOADS = (
     "\x1b]52;c;U0VDUkVU\x07",

@@ -19,10 +19,10 @@ from tests.tui.look.tour import tour
 from tests.tui.text.hostile_app import HOSTILE
 from tests.tui.text.hostile_events import hostile_events
 from tui.app import HandloomApp
-from tui.options import StartOptions
+from tui.cli.options import StartOptions
 
 if TYPE_CHECKING:
-    from core.manager import ConversationManager
+    from core.manager.conversation_manager import ConversationManager
 
 MANY_MARKS = "z" + "\u0335" * 400 + "\u0e33"
 TEXT = f"{HOSTILE} \ud800\udfff {MANY_MARKS} [red]SECRET[/] [@click=app.quit]SECRET[/]"

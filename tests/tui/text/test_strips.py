@@ -19,7 +19,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tests.tui.text.hostile_app import PAYLOADS
-from tui.strips import clean, install
+from tui.display.strips import clean, install
 
 OWN_SEQUENCE = re.compile(
     rb"\x1b\[[0-9;:?<>=]*[ $]?[A-Za-z]|\x1b\]22;[a-z-]*\x07|\x1b_[G][^\x1b]*\x1b\\|\x1bP\+q[0-9a-fA-F]*\x1b\\"

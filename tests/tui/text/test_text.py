@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.strips import clean
-from tui.text import MAX_MARKS, sanitize, sanitize_line, without_colours
+from tui.display.strips import clean
+from tui.display.text import MAX_MARKS, sanitize, sanitize_line, without_colours
 
 HOSTILE = (
     "\x00\x07\x08\x09\x0a\x0d\x1b\x7f\x85\x9b\x9d\xad\u034f\u061c\u115f\u200b\u200c\u200d\u200e\u200f\u2028"

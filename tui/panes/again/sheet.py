@@ -15,9 +15,9 @@ from rich.cells import cell_len, get_character_cell_size
 
 from core.again.comparing import Comparison, Line, Outcome, Spans
 from core.again.pairing import Pair
+from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _
 from tui.panes.again.words import WORDS, rule_words
-from tui.text import sanitize, sanitize_line, without_colours
 
 MAX_LINES = 10_000
 """Lines of a result that are shown: more than anybody scrolls through; `--json` has all that differ."""

@@ -15,11 +15,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.again.sheet import Row, Sheet, head
 from tui.panes.again.words import MARKS, OPEN
 from tui.panes.growing import set_lines
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.again.pairing import Pair, Pairing

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tui.display.text import sanitize_line
 from tui.panes.pane import PaneModel
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.events import Envelope, PageShown
-    from tui.pictures import Pictures, Pixels
+    from tui.display.pictures import Pictures, Pixels
 
 URL_CELLS = 2000
 TITLE_CELLS = 200

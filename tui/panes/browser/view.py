@@ -13,11 +13,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.commands import BY_ID
-from tui.glyphs import GLYPHS
+from tui.display.glyphs import GLYPHS
+from tui.display.pictures import Pixels, quadrants, size_in_cells, size_told
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.copied import Copied
-from tui.pictures import Pixels, quadrants, size_in_cells, size_told
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from tui.panes.browser.model import BrowserModel, LivePage, PageSeen
@@ -128,7 +128,7 @@ class BrowserView(Widget, can_focus=True):
         return [self._line(page.action, "browser--muted", width)] if page.action else []
 
     def _picture(self, page: PageSeen, width: int, rows: int) -> list[Strip]:
-        from core.blobs import BlobRef
+        from core.store.blobs import BlobRef
 
         assert self._model is not None
         ref, pictures = BlobRef.parse(page.picture), self._model.pictures

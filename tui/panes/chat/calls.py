@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.blobs import pictures_of
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -35,11 +34,12 @@ from core.events import (
     UserRejectObservation,
 )
 from core.plugins import PluginRequirement, load
+from core.store.blobs import pictures_of
+from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _, counted
 from tui.panes.chat import diffs
 from tui.panes.chat.blocks import Mark
 from tui.panes.chat.pieces import PieceKind
-from tui.text import sanitize, sanitize_line, without_colours
 
 TEXT_LIMIT = 512 * 1024
 """Characters of one text that a block keeps; the event has the rest."""

@@ -19,13 +19,13 @@ from textual.geometry import Region
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.find import with_marks
 from tui.i18n import _
 from tui.panes.chat.column import Anchor, Column, Row
 from tui.panes.chat.overlays import selected, side_at, with_chip, with_cursor
 from tui.panes.chat.render import COLUMN, Renderer
 from tui.panes.chat.roles import ROLES
 from tui.panes.growing import set_lines
+from tui.widgets.find import with_marks
 
 if TYPE_CHECKING:
     from rich.style import Style

@@ -14,9 +14,9 @@ from rich.cells import cell_len, get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from tui.find import ground_of
 from tui.panes.chat.diffs import changed_words, paired
 from tui.panes.chat.overlays import GUTTER, SIDES
+from tui.widgets.find import ground_of
 
 if TYPE_CHECKING:
     from tui.panes.chat.diffs import Spans
@@ -41,7 +41,7 @@ class DiffLines:
 
     def gap(self, piece: Piece) -> Iterator[Line]:
         """What is left out, said in one line."""
-        from tui.text import sanitize_line
+        from tui.display.text import sanitize_line
 
         style = self._styles["muted"] + GUTTER
         yield [Segment("  " + sanitize_line(piece.text, self._width - 2), style)]

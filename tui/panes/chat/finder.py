@@ -1,4 +1,4 @@
-"""Finder: the transcript as something that can be searched (`tui.find.Findable`).
+"""Finder: the transcript as something that can be searched (`tui.widgets.find.Findable`).
 
 The search goes through the model's text; only the hits in sight are looked for in what is drawn. Where a hit is gone
 to, its block unfolds. Part of `ChatView`.
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tui.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, ground_of, show_hit_map, with_marks
 from tui.i18n import _
 from tui.panes.chat.canvas import Canvas
 from tui.panes.chat.column import Anchor
 from tui.panes.chat.pieces import PieceKind
 from tui.panes.chat.search import BlockSearch, Hit, Span, drawn_hits
+from tui.widgets.find import PAUSE_S, SLICE_S, Query, Step, Tally, TallyChanged, ground_of, show_hit_map, with_marks
 
 if TYPE_CHECKING:
     from textual.strip import Strip

@@ -19,7 +19,7 @@ from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
 
-from tui.text import sanitize
+from tui.display.text import sanitize
 
 _parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 

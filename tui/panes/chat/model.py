@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from core.blobs import pictures_of
 from core.events import (
     CONVERSATION_TITLE,
     Action,
@@ -45,6 +44,8 @@ from core.events import (
     UnknownAction,
     UnknownObservation,
 )
+from core.store.blobs import pictures_of
+from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.panes.chat.blocks import Block, Kind, Mark
 from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
@@ -52,10 +53,9 @@ from tui.panes.chat.notes import HIDDEN, STATE_NOTES
 from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
 from tui.panes.chat.undone import UndoneTurns
 from tui.panes.pane import PaneModel
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
-    from tui.pictures import Pictures
+    from tui.display.pictures import Pictures
 
 LLM_RETRY = "STATUS$LLM_RETRY"
 READY = "STATUS$READY"

@@ -13,8 +13,8 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
+from tui.display.text import sanitize
 from tui.i18n import _
-from tui.text import sanitize
 
 LINE_LIMIT = 4096
 """Characters of one line that are laid out as one: a line of 10 MB would take seconds."""

@@ -20,20 +20,20 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from tui.glyphs import GLYPHS
+from tui.display.glyphs import GLYPHS
+from tui.display.pictures import Pixels, quadrants, size_in_cells, size_told
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.chat.diff_lines import DiffLines, folded
 from tui.panes.chat.overlays import GUTTER
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.roles import MARKS, QUIET
-from tui.pictures import Pixels, quadrants, size_in_cells, size_told
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.blobs import BlobRef
-    from tui.pictures import Pictures
+    from core.store.blobs import BlobRef
+    from tui.display.pictures import Pictures
 
 COLUMN = 100
 """Cells of the reading column, unless the settings say otherwise; longer lines are hard to read."""
@@ -294,6 +294,6 @@ def _last_cells(text: str, cells: int) -> str:
 
 
 def _ref(piece: Piece) -> BlobRef | None:
-    from core.blobs import BlobRef
+    from core.store.blobs import BlobRef
 
     return BlobRef.parse(piece.text)

@@ -17,10 +17,10 @@ from tui.panes.chat.overlays import parts_of
 if TYPE_CHECKING:
     from textual.strip import Strip
 
-    from tui.find import Query, Step
     from tui.panes.chat.blocks import Block
     from tui.panes.chat.heights import Heights
     from tui.panes.chat.model import ChatModel
+    from tui.widgets.find import Query, Step
 
 AT_ONCE = 64 * 1024
 """Characters that are searched between two looks at the clock; a millisecond."""

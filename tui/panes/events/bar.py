@@ -15,11 +15,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.events.completion import complete
 from tui.panes.events.filter import Filter, parse
 from tui.panes.events.language import FIELDS, FilterError
-from tui.text import sanitize_line
 
 
 class FilterBar(Vertical):

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from core.events import envelope_to_dict
+from tui.display.text import sanitize
 from tui.i18n import _
-from tui.text import sanitize
 
 if TYPE_CHECKING:
     from core.events import Envelope

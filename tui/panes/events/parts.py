@@ -10,8 +10,8 @@ import json
 import re
 from typing import NamedTuple
 
+from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _, counted
-from tui.text import sanitize, sanitize_line
 
 MANY = 200
 """Parts of one value that are shown at once; more stand in groups of so many."""

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from core.events import EventSource
-from core.reader import EventFilter
+from core.store.reader import EventFilter
 
 if TYPE_CHECKING:
+    from tui.model.tab import Log
     from tui.panes.events.filter import Filter
     from tui.panes.events.model import EventsModel
-    from tui.tab import Log
 
 SLICE_S = 0.006
 """Seconds of the event loop that a page may take: a part of a frame, so that a key hardly waits."""

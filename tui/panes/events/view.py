@@ -23,10 +23,10 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.commands import BY_ID
-from tui.find_rows import RowFinder
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.growing import set_lines
-from tui.text import sanitize_line
+from tui.widgets.find_rows import RowFinder
 
 if TYPE_CHECKING:
     from tui.panes.events.lines import Lines, Row

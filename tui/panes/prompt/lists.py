@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.text import sanitize_line
+from tui.display.text import sanitize_line
 
 ROWS = 10
 """Shown at once; more is scrolled to."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.pane import PaneModel
-from tui.text import sanitize_line
 
 if TYPE_CHECKING:
     from core.events import Envelope

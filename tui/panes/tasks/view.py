@@ -14,10 +14,10 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.footer import duration
 from tui.i18n import _
 from tui.panes.tasks.model import PlanModel, Task
 from tui.screens.finder import elided
+from tui.widgets.footer import duration
 
 GLYPHS = {"done": "✓", "in_progress": "→", "todo": "○"}
 WORDS = {"done": _("done"), "in_progress": _("doing"), "todo": _("to do")}

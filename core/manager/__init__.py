@@ -1,0 +1,1 @@
+"""Many conversations: opened, copied, forked, deleted, and what they share."""

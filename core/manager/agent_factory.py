@@ -1,0 +1,88 @@
+"""AgentFactory: makes the agent of a conversation, with the tools that it has there.
+
+A conversation keeps the agent that it began with. What an import says of its agent counts only as far as it gives a
+file no more than the user chose. Used by the conversation manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.acp.choice import OTHER, linked
+from core.agent.absent import AbsentAgent
+from core.agent.registry import AgentKind, Agents
+from core.agent.tools import OUR_TOOLS, Tool
+from core.errors import ConfigurationError, ConsentError
+from core.events import SystemMessageAction
+from core.llm.absent import AGAIN
+from core.mcp.toolbox import Toolbox
+from core.plugins import PluginRequirement
+from core.ports import LLM, Agent, Runtime
+from core.settings.config import AgentSettings
+from core.store.event_store import EventStore
+from core.store.listing import IMPORT, ConversationInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a conversation gets."""
+
+    make: Callable[[LLM], Agent]
+    runtime: Runtime
+    toolbox: Toolbox | None
+    """None where its agent has tools of its own only."""
+
+
+class AgentFactory:
+    """Of one home. `settings` are read at each conversation's start."""
+
+    def __init__(self, home: Path, store: EventStore, settings: Callable[[], AgentSettings]) -> None:
+        self.agents = Agents(home)
+        """Those that there are."""
+        self._store = store
+        self._settings = settings
+
+    async def of(
+        self,
+        info: ConversationInfo,
+        kind: AgentKind | None,
+        *,
+        plugins: Sequence[PluginRequirement],
+        toolbox: Toolbox | None,
+        runtime: Runtime,
+    ) -> Made:
+        """What makes the agent of a conversation, the one that it is begun with or that began it, and goes with it.
+
+        Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
+        Raises ConfigurationError, ConsentError, StoreError.
+        """
+        if kind is None:
+            name = await self._name(info)
+            try:
+                kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
+            except (ConfigurationError, ConsentError) as error:
+                if info.origin not in (IMPORT, AGAIN):
+                    absent = AbsentAgent(name, str(error))
+                    return Made(lambda llm: absent, runtime, toolbox)
+                kind = await asyncio.to_thread(self.agents.find, self._settings().name, info.workspace)
+        if kind.name == OTHER:
+            other = await asyncio.to_thread(linked, self._settings().acp_command, info.workspace, runtime)
+            return Made(other.make, other.runtime, None)
+        make, condenses = kind.make, self._settings().request_condensation
+
+        async def more_tools() -> Sequence[Tool]:
+            own = (OUR_TOOLS["request_condensation"],) if condenses else ()
+            return (*own, *(await toolbox.tools() if toolbox else ()))
+
+        return Made(lambda llm: make(llm, plugins, more_tools), runtime, toolbox)
+
+    async def _name(self, info: ConversationInfo) -> str:
+        """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""
+        begun = next(iter(await self._store.read(info.id, limit=1)), None)
+        name = begun.event.agent_class if begun and isinstance(begun.event, SystemMessageAction) else None
+        if info.origin == IMPORT and name == OTHER:  # it works outside of the sandbox: the user's choice, not a file's
+            name = None
+        return name or self._settings().name

@@ -1,0 +1,1 @@
+"""Saved conversations, shown as they were. Nothing in here can act."""

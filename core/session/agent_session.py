@@ -1,0 +1,615 @@
+"""AgentSession: everything of one open conversation, from its first task to its last.
+
+It folds the log, starts the controller and the memory, and ends them in the right order: what is in flight is
+interrupted and answered, then the runtime goes, then the stream, then the lease. The user's wishes enter the
+conversation here and nowhere else, each as one event. A session that rests can be put to sleep: it lets go of its
+sandbox and its model, keeps the rest, and wakes up for the next wish. Used by the conversation manager's callers: the
+workspace and the headless command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any
+
+from pydantic import JsonValue
+
+from core import collector
+from core.controller.controller import AgentController
+from core.controller.decide import evolve
+from core.controller.halts import Way
+from core.controller.history import PAGE, History
+from core.controller.limits import Reached, reached_of_day
+from core.controller.state import Limits, State
+from core.errors import StoreError, UsageError
+from core.events import (
+    CONVERSATION_TITLE,
+    Action,
+    AgentDelegateAction,
+    AgentState,
+    AgentStateChangedObservation,
+    ChangeAgentStateAction,
+    CondensationRequestAction,
+    Envelope,
+    Event,
+    EventSource,
+    LoopRecoveryAction,
+    MCPAction,
+    MessageAction,
+    NullAction,
+    Observation,
+    PlanAction,
+    RecallAction,
+    Status,
+    TaskTrackingObservation,
+    UndoObservation,
+)
+from core.live import Frames
+from core.llm.pictures import IllustratedLLM
+from core.llm.worded import WordedLLM
+from core.mcp.toolbox import Shared, Toolbox
+from core.memory.memory import recall
+from core.ports import LLM, Agent, Checkpoints, Runtime
+from core.repository import Repository
+from core.secrets import Masker
+from core.security.confirmation import ConfirmMode, needs_confirmation
+from core.session.aftermath import Aftermath
+from core.session.consent import Consent
+from core.session.delegation import CloseChild, Delegation, MakeChild, share
+from core.session.places import Places
+from core.session.preparation import Preparation
+from core.session.snapshots import EVERY, Snapshots
+from core.session.tasks import Tasks
+from core.session.titles import SuggestTitle, first_line
+from core.session.turns import Turns
+from core.session.undoing import Undoing
+from core.session.user_shell import UserShell
+from core.settings.config import SandboxSettings
+from core.store.event_store import EventStore
+from core.store.listing import ConversationInfo
+from core.store.reader import EventFilter
+from core.store.writer import Lease
+from core.stream import EventStream, EventStreamSubscriber
+
+log = logging.getLogger(__name__)
+
+CLOSE_S = 5.0
+"""How long what is in flight may take to end when a conversation is closed; then it is dropped."""
+SLEEP_S = 1.0
+"""How long subscribers may take over what they have before a session that rests is put to sleep; else it works."""
+DELEGATES_STATUS = "STATUS$DELEGATES"
+TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
+_NO_LIMITS = Limits(max_iterations=None)
+
+
+class AgentSession:
+    """One open conversation. Made by the manager; `start` it, `aclose` it."""
+
+    def __init__(
+        self,
+        *,
+        store: EventStore,
+        lease: Lease,
+        info: ConversationInfo,
+        runtime: Runtime,
+        llm: LLM,
+        make_llm: Callable[[str], Awaitable[LLM]],
+        make_agent: Callable[[LLM], Agent],
+        limits: Limits,
+        day_limits: Limits,
+        confirm: ConfirmMode,
+        masker: Masker,
+        make_child: MakeChild,
+        close_child: CloseChild,
+        sandbox: SandboxSettings,
+        places: Places,
+        checkpoints: Checkpoints | None = None,
+        suggest_title: SuggestTitle | None = None,
+        toolbox: Toolbox | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        comes_back: bool = True,
+    ) -> None:
+        self.info = info
+        self.closed = asyncio.Event()
+        """Set as soon as it begins to close; then nothing is begun in it any more."""
+        self.opened_after = lease.next_id - 1
+        """The id of the newest event when the conversation was opened; -1 for a new one."""
+        self.stream: EventStream = EventStream(store, lease, masker, clock)
+        self.consent = Consent(self.stream, info)
+        self.frames = Frames()
+        self.frames.watch(self.stream.record)
+        self._tasks = Tasks(info.id, self.frames)
+        self.runtime = runtime
+        """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
+        self.confirm_mode = confirm
+        self._toolbox = toolbox
+        self._store = store
+        self._lease = lease
+        self._llm = llm
+        self._make_llm = make_llm
+        self._make_agent = make_agent
+        self._limits = limits
+        self._day_limits = day_limits
+        self.delegation = Delegation(make_child, close_child, self._children_changed)
+        self._preparation = Preparation(
+            info=info,
+            settings=sandbox,
+            runtime=runtime,
+            stream=self.stream,
+            frames=self.frames,
+            spawn=self._spawn,
+        )
+        self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
+        self._aftermath = Aftermath(runtime, self.stream)
+        self._turns = Turns(checkpoints, self.stream, self.frames)
+        self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
+        self._snapshots = Snapshots(store, lease, limits)
+        self._controller: AgentController | None = None
+        self._places = places
+        self._suggest_title = suggest_title
+        self._turn = asyncio.Lock()
+        """Held while something is said, and while it falls asleep or wakes up."""
+        self._asleep: Status | None = None
+        """The notice with which it was put to sleep; None while it is awake."""
+        self._warming: asyncio.Task[None] | None = None
+        self._titling: asyncio.Task[None] | None = None
+        self._comes_back = comes_back
+        """Whether somebody may open it again and want its sandbox as it was."""
+
+    @property
+    def state(self) -> State:
+        """The controller's state now; LOADING until `start` is through."""
+        return self._controller.state if self._controller else State.initial(self._limits)
+
+    @property
+    def id(self) -> str:
+        """The conversation's id."""
+        return self.info.id
+
+    @property
+    def model_name(self) -> str:
+        return self._llm.name
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Fold the log, listen, and settle what a dead owner left open. Raises StoreError."""
+        state, first = await self._snapshots.newest()
+        history = History(lambda after, before: self.stream.read(after=after, before=before, limit=PAGE), first)
+        while page := await self.stream.read(after=history.next_id - 1, limit=PAGE):
+            for envelope in page:
+                history.append(envelope)
+            state = reduce(evolve, page, state)
+            collector.spare()
+        await self._tasks.open()
+        agent = self._agent_with(self._llm)
+        self._controller = AgentController(
+            stream=self.stream,
+            agent=agent,
+            runtime=self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox),
+            frames=self.frames,
+            history=history,
+            state=state,
+            needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
+            ready=self._ready,
+            delegate=self._delegate,
+            day_limit=self._day_limit,
+            spawn=self._spawn,
+        )
+        self.stream.subscribe(EventStreamSubscriber.MEMORY, self._recall, "memory", types=[RecallAction])
+        ends: list[type[Event]] = [Action, AgentStateChangedObservation, UndoObservation]
+        self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._turns.on_event, "turns", types=ends)
+        types = [AgentStateChangedObservation]
+        self.stream.subscribe(EventStreamSubscriber.RUNTIME, self._aftermath.on_state, "aftermath", types=types)
+        self.stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=types)
+        await self._controller.start()
+        if self._toolbox is not None:
+            self._toolbox.watch(self.frames.publish)
+        if not history.next_id:
+            await self.stream.append(agent.system_message(), EventSource.AGENT)
+        await self.undoing.heal()
+        await self.consent.load()
+
+    async def _ready(self, action: Envelope) -> None:
+        """Return when an action may begin. Raises RuntimeUnavailableError."""
+        if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
+            await self._preparation.ready()
+        await self._turns.ready(action)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._tasks.spawn(work)
+
+    async def aclose(self) -> None:
+        """Interrupt what is in flight, wait until it has answered, and let go of runtime, stream and lease."""
+        if self.closed.is_set():
+            return
+        self.closed.set()
+        if self._toolbox is not None:
+            self._toolbox.unwatch()
+        if self._titling is not None:
+            self._titling.cancel()
+        if self._controller is not None:
+            await self._stop("The conversation was closed.")
+            self._controller.give_up()
+        self._user_shell.interrupt()
+        await self._preparation.aclose()
+        await self._tasks.aclose(CLOSE_S)
+        async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
+            last.push_async_callback(self.stream.aclose)
+            last.push_async_callback(self._take_snapshot)
+            last.push_async_callback(self._llm.aclose)
+            last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
+            last.push_async_callback(self.runtime.rest if self._comes_back else self.runtime.aclose)
+
+    async def _on_state(self, envelope: Envelope) -> None:
+        await self._take_snapshot(every=EVERY)
+
+    async def _take_snapshot(self, *, every: int = 1) -> None:
+        if self._controller is not None:
+            await self._snapshots.take(self.state, self._controller.history.next_id, every=every)
+
+    async def _stop(self, why: str) -> None:
+        """Interrupt, and see it through: the controller's tasks end only when their last words are stored."""
+        try:
+            if self.state.is_busy or self.state.agent_state is AgentState.RUNNING:
+                stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=why)
+                await self.stream.append(stop, EventSource.ENVIRONMENT)
+            async with asyncio.timeout(CLOSE_S):
+                await self.stream.settle()
+        except (StoreError, TimeoutError) as error:  # the next start settles it from the log
+            log.warning("conversation %s was closed in the middle of its work: %s", self.info.id, error)
+
+    async def settled(self) -> None:
+        """Return when the agent rests: it finished, asks, failed or was stopped, and all of that is stored."""
+        assert self._controller is not None
+        while True:
+            self._controller.changed.clear()
+            await self.stream.settle()
+            if self._is_settled:
+                return
+            await self._controller.changed.wait()
+
+    @property
+    def _is_settled(self) -> bool:
+        return not self.state.is_busy and not self.state.owed and self.state.agent_state is not AgentState.RUNNING
+
+    async def changed(self) -> None:
+        """Return after the next change of the controller's state."""
+        assert self._controller is not None
+        self._controller.changed.clear()
+        await self._controller.changed.wait()
+
+    # -- delegates and limits ----------------------------------------------------------------------------------------
+
+    @property
+    def delegates(self) -> list[AgentSession]:
+        """The sessions of the delegates that are at work, in the order of their actions."""
+        return [child for _, child in sorted(self.delegation.children.items()) if isinstance(child, AgentSession)]
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody answers what its delegates ask; else a delegate that asks is done."""
+        return self.delegation.attended
+
+    @attended.setter
+    def attended(self, attended: bool) -> None:
+        self.delegation.attended = attended
+
+    async def _delegate(self, action: AgentDelegateAction, action_id: int) -> Observation:
+        return await self.delegation.run(action, action_id, share(self.state))
+
+    def _children_changed(self) -> None:
+        """Tell whoever watches that delegates have begun or ended."""
+        self.frames.publish(Status("info", DELEGATES_STATUS, ""))
+
+    async def _day_limit(self, state: State) -> Reached | None:
+        if self._day_limits == _NO_LIMITS:
+            return None
+        today = datetime.now(UTC).date()
+        return reached_of_day(state, self._day_limits, await self._store.spent(today), today)
+
+    # -- sleep -----------------------------------------------------------------------------------------------------
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it has let go of sandbox and model. It is shown as ever, and the next wish wakes it up."""
+        return self._asleep is not None
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
+        starts = self._controller is None or (self._warming is not None and not self._warming.done())
+        return self._is_settled and not starts and not self.runs_command
+
+    @property
+    def rests_since(self) -> float:
+        """When anything last happened, by the clock of the manager."""
+        return self.stream.latest_at
+
+    async def sleep(self, notice: Status) -> bool:
+        """Let go of sandbox and model and of the place; tell `notice` to whoever watches. False where it works.
+
+        Stream, state and lease stay, so whoever shows the conversation needs nothing. What runs in the sandbox by
+        itself, such as a server in the background, ends. Does not raise what the sandbox does wrong.
+        """
+        async with self._turn:
+            if not await self._is_quiet():
+                return False
+            await self._take_snapshot()
+            self._asleep = notice
+            self._places.give(self.info.id)
+            self.frames.publish(notice)
+            for let_go in (self._preparation.rest, self._llm.aclose):
+                try:
+                    await let_go()
+                except Exception:  # the boundary to a sandbox and a model that nobody needs any more
+                    log.exception("conversation %s fell asleep and could not let go", self.info.id)
+            return True
+
+    async def _is_quiet(self) -> bool:
+        """Whether it rests and nobody still chews on an event after which it might work."""
+        if not self.rests:
+            return False
+        try:
+            async with asyncio.timeout(SLEEP_S):
+                await self.stream.settle()
+        except TimeoutError:
+            return False
+        return self.rests and not self.closed.is_set()
+
+    @asynccontextmanager
+    async def _awake(self) -> AsyncIterator[None]:
+        """Awake, and kept awake while something is said.
+
+        Raises UsageError where it is closed or every place is taken by one that works, ConsentError where the user has
+        to let it go on first, ConfigurationError where its model is gone.
+        """
+        async with self._turn:
+            self._refuse_if_closed()
+            self.consent.require()
+            if self._asleep is not None:
+                await self._wake(self._asleep)
+            yield
+
+    def _refuse_if_closed(self) -> None:
+        if self.closed.is_set():
+            raise UsageError(f"Conversation {self.info.id} is closed here. Open it again.")
+
+    async def _wake(self, notice: Status) -> None:
+        """Have a place and a model again. The sandbox starts when it is needed, as after the first message."""
+        assert self._controller is not None
+        await self._places.take(self.info.id)
+        try:
+            llm = await self._make_llm(self._llm.name)
+            self._refuse_if_closed()
+            self._llm = llm
+            self._controller.agent = self._agent_with(llm)
+        except BaseException:
+            self._places.give(self.info.id)
+            raise
+        self._asleep = None
+        self.frames.publish(replace(notice, message=""))
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    async def _recall(self, envelope: Envelope) -> None:
+        assert isinstance(envelope.event, RecallAction)
+        repository = Repository.parse(self.info.repository) if self.info.repository else None
+        workspace, now = self.runtime.working_dir, datetime.now(UTC)
+        found = recall(envelope.event, workspace=workspace, now=now, repository=repository)
+        await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
+
+    # -- the user's wishes -------------------------------------------------------------------------------------------
+
+    async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
+        """Say something to the agent; it is stored when this returns. Wakes it up.
+
+        Pictures are `data:` URLs; `context` is for the model alone, behind the text. Raises StoreError, UsageError or
+        ConfigurationError (see `_awake`), and then nothing was said.
+        """
+        async with self._awake():
+            message = MessageAction(content=text, image_urls=list(image_urls) or None, context=context)
+            envelope = await self.stream.append(message, EventSource.USER)
+            if self._warming is None or self._warming.done():
+                self._warming = self._spawn(self._preparation.begin())  # while the model still thinks
+            if not self.info.title:
+                assert isinstance(envelope.event, MessageAction)
+                await self._name(envelope.event.content)  # as it was stored, with secrets masked
+        return envelope
+
+    async def _name(self, message: str) -> None:
+        """Name the conversation by its first message, and look for a better name in the background."""
+        first = first_line(message)
+        try:
+            await self.set_title(first)
+        except StoreError as error:
+            log.warning("conversation %s has no title: %s", self.info.id, error)
+            return
+        if self._suggest_title is not None:
+            self._titling = self._spawn(self._rename(first, message, self._suggest_title))
+
+    async def _rename(self, first: str, message: str, suggest: SuggestTitle) -> None:
+        """Take the suggested title, unless the user has named the conversation meanwhile."""
+        suggestion = await suggest(message)
+        try:
+            if suggestion.spent.calls:
+                await self._store.add_spending(suggestion.spent)
+            if suggestion.title and self.info.title == first:
+                await self.set_title(suggestion.title)
+        except StoreError as error:
+            log.warning("conversation %s keeps its first title: %s", self.info.id, error)
+
+    async def interrupt(self) -> None:
+        """Stop what is going on, now: the model's answer, every running command, the preparation, what waits for it."""
+        self._user_shell.interrupt()
+        await self._wish(AgentState.STOPPED)
+        self._preparation.interrupt()
+
+    async def pause(self) -> None:
+        """Let the running action end, and do nothing after it."""
+        await self._wish(AgentState.PAUSED)
+
+    async def resume(self) -> None:
+        """Go on after a pause, an interrupt or an error; past a limit, extend it by the same amount again."""
+        await self._wish(AgentState.RUNNING)
+
+    async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
+        """As `send`, but said once the agent rests. Raises as `send`, and then it is not queued."""
+        pictures = list(image_urls) or None
+        return await self._add(MessageAction(content=text, image_urls=pictures, context=context, queued=True))
+
+    async def run_command(self, command: str) -> Envelope:
+        """Run a command in the agent's shell, as the user; the model reads it with the next message.
+
+        It is stored when this returns, and runs on. Raises as `send`, and UsageError while the shell is not free.
+        """
+        if self.state.agent_state is AgentState.RUNNING or self.state.is_busy:
+            raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
+        async with self._awake():
+            return await self._user_shell.run(command)
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether a command of the user's own is running."""
+        return self._user_shell.is_busy
+
+    async def command_ended(self) -> None:
+        """Return when no command of the user's own runs any more."""
+        await self._user_shell.ended()
+
+    async def unqueue(self, message_id: int) -> None:
+        """Do not say what was queued; what has been said already stays said."""
+        await self.stream.append(NullAction(), EventSource.USER, message_id)
+
+    async def take(self, way: Way, model: str = "") -> None:
+        """Take one of the ways out that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
+
+        Raises ConfigurationError where the model cannot be used; then nothing has changed.
+        """
+        halt = self.state.halt
+        if halt is None or way not in halt.ways:
+            return
+        match way:
+            case Way.SWITCH_MODEL:
+                await self.set_model(model)
+            case Way.CONDENSE:
+                await self._add(CondensationRequestAction())
+            case Way.RESTART_SANDBOX:
+                await self._preparation.restart()
+            case Way.SKIP:
+                self._preparation.skip()
+            case Way.STOP:
+                await self.interrupt()
+                return
+            case Way.CUT_LOOP:
+                await self._add(LoopRecoveryAction(option=1))
+                return
+            case Way.RESEND | Way.TELL:
+                text = await self._last_request() if way is Way.RESEND else TELL.format(self.state.reason)
+                await self._add(LoopRecoveryAction(option=2))
+                await self.send(text)
+                return
+        await self.resume()
+
+    async def _last_request(self) -> str:
+        """What the user said last."""
+        before: int | None = None
+        said = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
+        while page := await self.stream.page(before=before, limit=10, where=said):
+            for envelope in reversed(page):
+                if isinstance(envelope.event, MessageAction) and not envelope.event.queued:
+                    return envelope.event.content
+            before = page[0].id
+        return ""
+
+    async def approve_plan(self, task_list: Sequence[dict[str, JsonValue]]) -> None:
+        """Let the agent carry out the plan as it stands here. Raises as `send`, UsageError where nothing is planned."""
+        if not self.state.planning:
+            raise UsageError("No plan waits for your approval. The agent Planner makes one: handloom --agent Planner")
+        await self._add(PlanAction(task_list=list(task_list)))
+
+    async def plan(self) -> list[dict[str, JsonValue]]:
+        """The tasks of the plan as the log has it last; none where there is no plan. Raises StoreError."""
+        told = EventFilter(kinds=frozenset({"observation:task_tracking"}))
+        for envelope in await self.stream.page(limit=1, where=told):
+            if isinstance(envelope.event, TaskTrackingObservation):
+                return envelope.event.task_list
+        return []
+
+    async def plan_again(self) -> None:
+        """Let the agent change nothing more before another plan is approved. Raises as `approve_plan`."""
+        if not self.state.plans or self.state.planning:
+            raise UsageError("Only the agent Planner plans, and only once its plan is approved it can plan again.")
+        await self._add(PlanAction(approved=False))
+
+    async def confirm(self) -> None:
+        """Let the action that waits be carried out."""
+        await self._wish(AgentState.USER_CONFIRMED, cause=self.state.awaiting)
+
+    async def reject(self, reason: str = "") -> None:
+        """Do not let the action that waits be carried out. With a reason the agent goes on and reads it."""
+        await self._wish(AgentState.USER_REJECTED, cause=self.state.awaiting, thought=reason)
+
+    async def _wish(self, wish: AgentState, *, cause: int | None = None, thought: str = "") -> None:
+        action = ChangeAgentStateAction(agent_state=wish, thought=thought)
+        if wish in (AgentState.STOPPED, AgentState.PAUSED):  # nothing starts, so nothing has to wake up for it
+            await self.stream.append(action, EventSource.USER, cause)
+        else:
+            await self._add(action, cause)
+
+    async def _add(self, wish: Event, cause: int | None = None) -> Envelope:
+        """Store a wish after which there may be work. Raises as `send`."""
+        async with self._awake():
+            return await self.stream.append(wish, EventSource.USER, cause)
+
+    @asynccontextmanager
+    async def _at_rest(self) -> AsyncIterator[None]:
+        """Nothing is under way, and nothing is said meanwhile. Raises UsageError."""
+        if self._is_settled and self._warming is not None:
+            await asyncio.wait([self._warming])  # it may still bring files
+        async with self._turn:
+            self._refuse_if_closed()
+            if self.info.parent:
+                raise UsageError("A delegate's work is undone in the conversation that began it.")
+            if self.rests:
+                await self.stream.settle()  # a checkpoint that is being taken may need seconds
+            if not self.rests:
+                raise UsageError("The agent is at work, or its sandbox is. Esc stops it; then undo.")
+            yield
+
+    # -- what may change while it goes on -----------------------------------------------------------------------------
+
+    def set_confirm_mode(self, mode: ConfirmMode | str) -> None:
+        """From the next answer on, ask for this much."""
+        self.confirm_mode = ConfirmMode(mode)
+
+    async def set_model(self, name: str) -> None:
+        """From the next answer on, another model answers. Raises ConfigurationError."""
+        assert self._controller is not None
+        llm = await self._make_llm(name)
+        old, self._llm = self._llm, llm
+        self._controller.agent = self._agent_with(llm)
+        await self._store.update_conversation(self._lease, model=name)
+        self.info = replace(self.info, model=name)
+        await old.aclose()
+
+    def _agent_with(self, llm: LLM) -> Agent:
+        return self._make_agent(WordedLLM(IllustratedLLM(llm, self.stream.blob)))
+
+    async def set_title(self, title: str) -> None:
+        """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
+        before = self.info.title
+        self.info = replace(self.info, title=title)
+        try:
+            await self._store.update_conversation(self._lease, title=title)
+        except StoreError:
+            self.info = replace(self.info, title=before)
+            raise
+        self.frames.publish(Status("info", CONVERSATION_TITLE, title))

@@ -1,0 +1,122 @@
+"""Snapshots: the state of a conversation at one of its events, so that opening it does not fold the whole log.
+
+A snapshot is a cache and never the truth: it holds for the code that folded it and for the limits that it began with,
+and where either is another, or it cannot be read, the log is folded from its start. Taken when the agent rests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from core import controller, events
+from core.controller.state import Limits, State
+from core.controller.stuck import Step
+from core.errors import StoreError
+from core.events import Action, Observation, event_from_dict, event_to_dict
+from core.store.event_store import EventStore
+from core.store.writer import Lease
+
+log = logging.getLogger(__name__)
+
+EVERY = 1000
+"""Events after which one is worth taking while the conversation stays open: 35 ms of folding."""
+MAX_CHARS = 4 * 1024 * 1024
+"""A larger one is not kept: the steps that it holds have long outputs, and are read from the log as fast."""
+
+
+class Snapshots:
+    """The newest snapshot of one conversation."""
+
+    def __init__(self, store: EventStore, lease: Lease, limits: Limits) -> None:
+        self._store = store
+        self._lease = lease
+        self._limits = limits
+        self._made_by = ""
+        self._taken_at = 0
+
+    async def newest(self) -> tuple[State, int]:
+        """The state to begin with, and the id of the first event that it has not seen. Raises StoreError."""
+        self._made_by = await asyncio.to_thread(_made_by, self._limits)
+        kept = await self._store.snapshot(self._lease.conversation_id, self._made_by)
+        if kept is not None and kept[0] < self._lease.next_id:
+            try:
+                state, self._taken_at = restored(kept[1]), kept[0] + 1
+            except (ValidationError, ValueError, KeyError, TypeError) as error:
+                log.warning("a snapshot of conversation %s is of no use: %s", self._lease.conversation_id, error)
+            else:
+                return state, self._taken_at
+        return State.initial(self._limits), 0
+
+    async def take(self, state: State, next_id: int, *, every: int = 1) -> None:
+        """Keep the state before the event with this id, where that is worth it and possible. Does not raise."""
+        if next_id - self._taken_at < every or not can_be_kept(state):
+            return
+        text = written(state)
+        if len(text) > MAX_CHARS:
+            return
+        try:
+            await self._store.keep_snapshot(self._lease, next_id - 1, self._made_by, text)
+        except StoreError as error:
+            log.warning("no snapshot of conversation %s: %s", self._lease.conversation_id, error)
+        else:
+            self._taken_at = next_id
+
+
+def can_be_kept(state: State) -> bool:
+    """Whether the agent rests, so that no action is under way that a snapshot would have to hold."""
+    return not (state.is_busy or state.queue or state.owed)
+
+
+@cache
+def _form() -> TypeAdapter[State]:
+    return TypeAdapter(State)
+
+
+def written(state: State) -> str:
+    """A state that can be kept, as JSON."""
+    data = _form().dump_python(replace(state, recent=()), mode="json")
+    data["recent"] = [[step.id, _event(step.action), _event(step.result)] for step in state.recent]
+    return json.dumps(data, ensure_ascii=False)
+
+
+def restored(text: str) -> State:
+    """The state again. Raises ValidationError, ValueError, KeyError or TypeError where that is none."""
+    data = json.loads(text)
+    steps = data.pop("recent")
+    state = _form().validate_python(data, strict=False)
+    return replace(state, recent=tuple(_step(*step) for step in steps))
+
+
+def _step(id: int, action: Any, result: Any) -> Step:
+    did, saw = (None if event is None else event_from_dict(event)[0] for event in (action, result))
+    if not isinstance(did, Action) or not isinstance(saw, Observation | None):
+        raise TypeError("a step is an action and its result")
+    return Step(id, did, saw)
+
+
+def _event(event: Action | Observation | None) -> Any:
+    return None if event is None else event_to_dict(event, derived=False)
+
+
+def _made_by(limits: Limits) -> str:
+    """What folds, and what it begins with; another one makes another state of the same log."""
+    return hashlib.sha256(f"{_code()} {limits!r}".encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """A digest of the code that folds. Blocks for some milliseconds."""
+    digest = hashlib.sha256()
+    for package in (controller, events):
+        for file in sorted(Path(package.__path__[0]).glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

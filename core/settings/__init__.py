@@ -1,0 +1,1 @@
+"""The settings: declared once, read from every source, changed by the user."""

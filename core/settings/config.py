@@ -1,0 +1,307 @@
+"""The settings: one field each with its docstring, from option, environment, user file, default, in that order.
+
+`config.toml` lies in HANDLOOM_HOME; any field is also `HANDLOOM__SECTION__FIELD` in the environment, and the two that
+are used most are `HANDLOOM_MODEL` and `HANDLOOM_RUNTIME`. Unknown or wrong settings are refused by name. Files of the
+current folder are never read. API keys do not belong here: the model host alone reads them, from its environment.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from core.errors import ConfigurationError
+from core.home import CONFIG
+from core.llm.settings import LLMSettings, Models, Names, split
+from core.secrets import is_secret_name
+from core.security.confirmation import ConfirmMode
+from core.settings.mcp_settings import MCPSettings
+from core.settings.screen_settings import ScreenSettings
+
+PREFIX = "HANDLOOM__"
+
+
+Paths = Annotated[tuple[Path, ...], BeforeValidator(split)]
+
+
+class Origin(StrEnum):
+    """Where a setting's value comes from; each wins over those before it."""
+
+    DEFAULT = "default"
+    FILE = "config.toml"
+    ENVIRONMENT = "environment"
+    COMMAND_LINE = "command line"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class AgentSettings(_Section):
+    """The agent and how far it goes by itself."""
+
+    name: str = "CodeActAgent"
+    """The agent of new conversations: CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner, or one of your own."""
+    request_condensation: bool = False
+    """Whether the agent may have its own history condensed, by a tool."""
+    max_iterations: int = Field(default=500, ge=1)
+    """Answers of the model before it asks to go on."""
+    max_budget: float | None = Field(default=None, gt=0)
+    """US dollars that a conversation may cost before it asks to go on."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of prompts and answers, before it asks to go on."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds of work before it asks to go on; waiting for you does not count."""
+    delegate_model: str = ""
+    """The model of delegates; empty is the model of the conversation that starts them."""
+    confirm: ConfirmMode = ConfirmMode.ALWAYS
+    """Which actions wait for the user's yes in the workspace: always, risky or never."""
+    acp_command: str = ""
+    """What starts another agent that speaks the Agent Client Protocol, for ACPAgent. It runs as you, outside of the
+    sandbox, and uses its own model and tools."""
+
+
+class ConversationSettings(_Section):
+    """How many conversations there are at once, and for how long."""
+
+    max_concurrent: int = Field(default=64, ge=1)
+    """Conversations that are awake at once; one more puts the one to sleep that has rested longest."""
+    cleanup_interval_s: float = Field(default=15.0, gt=0)
+    """Seconds between two looks for conversations that nobody looks at any more."""
+    close_delay_s: float | None = Field(default=3600.0, ge=0)
+    """Seconds after which a conversation is closed that rests and that nobody looks at; 0 never closes one."""
+    max_age_days: float | None = Field(default=10.0, gt=0)
+    """Days without an event after which a conversation is left out of the list of recent ones."""
+
+
+class DaySettings(_Section):
+    """How far all conversations together go on one day (UTC) before they ask."""
+
+    max_iterations: int | None = Field(default=None, ge=1)
+    """Answers of models."""
+    max_budget: float | None = Field(default=None, gt=0)
+    """US dollars."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens, of prompts and answers."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Seconds of work; what several do at the same time counts for each."""
+
+
+class SandboxSettings(_Section):
+    """What separates the agent's commands from this machine, and what happens before its first action."""
+
+    isolation: Literal["auto", "bubblewrap", "none"] = "auto"
+    """Walls around the local runtime: auto takes bubblewrap where it works, bubblewrap refuses to start without."""
+    allowed_hosts: Names = ()
+    """Whom isolated commands may call: example.org, *.example.org, example.org:8080, or * for all that is public."""
+    readable_paths: Paths = ()
+    """Folders that isolated commands may read, such as ~/.cargo; the home folder is hidden else."""
+    protected_paths: Names | None = None
+    """Paths in the workspace that isolated commands may not write, because programs of yours run them; unset takes
+    those that are known, such as .vscode. In .git, hooks and config are always protected."""
+    max_memory_mb: int | None = Field(default=None, ge=64)
+    """Memory of a sandbox, in all where the system lets us bound that, else of each process. Unset is three quarters of
+    the machine's in all, and no bound for each."""
+    max_cpus: float | None = Field(default=None, gt=0)
+    """Processors that a sandbox may keep busy."""
+    max_processes: int | None = Field(default=1024, ge=16)
+    """Processes and threads of an isolated sandbox."""
+    max_file_mb: int | None = Field(default=None, ge=1)
+    """The longest file that a command may write."""
+    min_free_mb: int | None = Field(default=512, ge=1)
+    """What commands leave free on the workspace's disk; those that take more are ended."""
+
+    checkpoints: bool = True
+    """Keep the workspace as it is at each turn, so that it can be brought back; needs git."""
+    plugins: Names = ("agent_skills", "browser", "jupyter", "vscode")
+    """What the sandbox can do beyond shell and files, each started when it is first needed; those of other packages by
+    their names, too."""
+    init_git_in_empty_workspace: bool = False
+    """Make an empty workspace a git repository where none is cloned into it."""
+    run_repository_scripts: Literal["isolated", "always", "never"] = "isolated"
+    """Where a repository's .openhands/setup.sh and pre-commit.sh are run: in an isolated runtime only, everywhere (then
+    without isolation as you, on your machine), or nowhere."""
+
+
+class RemoteSettings(_Section):
+    """An action server on another machine. Its key stands in no setting: see key_env and key_file."""
+
+    url: str = ""
+    """Its address, such as https://HOST:8443; http is for this machine alone."""
+    key_env: str = "HANDLOOM_REMOTE_KEY"
+    """The environment variable with its key."""
+    key_file: Path | None = None
+    """The file with its key, which nobody else may read; goes before key_env."""
+    ca_file: Path | None = None
+    """Certificates to believe instead of the system's."""
+    working_dir: str = "/workspace"
+    """Where commands start there, until the server itself says it."""
+    patience_s: float = Field(default=60.0, ge=0, le=300)
+    """Seconds for which a broken link is tried again; less than the ten minutes for which the server waits."""
+
+
+class DockerSettings(_Section):
+    """The runtime docker: a container for each conversation. Its limits and its way out are those of the sandbox."""
+
+    engine: str = ""
+    """Where the container engine listens, such as unix:///run/docker.sock or ssh://user@host; empty takes DOCKER_HOST,
+    else the system's. To one of another machine the workspace is copied, and back when the conversation is closed."""
+    image: str = ""
+    """An image of your own with the action server in it; empty takes the one that `handloom image build` makes."""
+    base: str = ""
+    """What that one is built on; empty takes the official slim Python image."""
+    network: str = "none"
+    """A network of the engine's; with none, sandbox.allowed_hosts is the only way out."""
+    extra_hosts: Names = ()
+    """Names that the container knows beyond the network's, as NAME:ADDRESS."""
+    environment: Names = ()
+    """Variables for commands, as NAME=VALUE, or NAME alone for the value that it has here."""
+    volumes: Names = ()
+    """Further folders that the container sees, as FOLDER:PATH, or FOLDER:PATH:ro for those that it may only read."""
+    gpus: int = Field(default=0, ge=-1)
+    """Graphics processors that it may use; -1 for all."""
+    spares: int = Field(default=1, ge=0)
+    """Containers that are kept ready, so that the next conversation in the same folder starts at once."""
+    on_close: Literal["remove", "pause", "run"] = "remove"
+    """What becomes of the container of a conversation that is closed: removed, frozen for up to a week, or left to
+    run for idle_minutes."""
+    idle_minutes: float = Field(default=60.0, gt=0)
+    """A container without a screen ends by itself after so many minutes."""
+
+
+class Settings(_Section):
+    """All settings of one Handloom."""
+
+    model: str = ""
+    """The model that new conversations start with; empty asks."""
+    runtime: Literal["local", "docker", "remote"] = "local"
+    """Where actions are carried out."""
+    agent: AgentSettings = AgentSettings()
+    day: DaySettings = DaySettings()
+    llm: LLMSettings = LLMSettings()
+    models: Models = {}
+    """Models under names of the user's own, each in a section [models.NAME]."""
+    conversations: ConversationSettings = ConversationSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    docker: DockerSettings = DockerSettings()
+    remote: RemoteSettings = RemoteSettings()
+    mcp: MCPSettings = MCPSettings()
+    screen: ScreenSettings = ScreenSettings()
+
+
+def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
+    """The settings from all their places. `options` win; those that are None do not count.
+
+    Raises ConfigurationError that names the place, the field and what it may be.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers(home, environ, **options).values():
+        _merge(merged, layer)
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"{_wrong(error)} Correct it in {home / 'config.toml'}, in the environment (HANDLOOM__...) or on the "
+            f"command line."
+        ) from None
+
+
+def _wrong(error: ValidationError) -> str:
+    """The first thing that is wrong, with its value, unless that may be a key."""
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"]))
+    last = field.rpartition(".")[2]
+    if last == "key_env":
+        return f"The setting {field} cannot be what it is: {first['msg'].removeprefix('Value error, ')}."
+    if is_secret_name(last):
+        return f"There is no setting {field}: put the key into an environment variable, and its name into key_env."
+    return f"The setting {field} cannot be {first['input']!r}: {first['msg']}."
+
+
+def layers(home: Path, environ: Mapping[str, str], **options: Any) -> dict[Origin, dict[str, Any]]:
+    """What each place says, not checked yet, the later ones winning. Raises ConfigurationError."""
+    from_environment: dict[str, Any] = {}
+    for name, value in environ.items():
+        if name.startswith(PREFIX):
+            _put(from_environment, name[len(PREFIX) :].lower().split("__"), value)
+    for field in ("model", "runtime"):
+        if environ.get(f"HANDLOOM_{field.upper()}"):
+            _put(from_environment, [field], environ[f"HANDLOOM_{field.upper()}"])
+    from_options: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is not None:
+            _put(from_options, name.split("__"), value)
+    return {
+        Origin.FILE: _read_file(home / "config.toml"),
+        Origin.ENVIRONMENT: from_environment,
+        Origin.COMMAND_LINE: from_options,
+    }
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):  # a home that cannot be is the store's to tell
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {error}. Correct it or move it away.") from error
+
+
+def _merge(tree: dict[str, Any], layer: Mapping[str, Any], above: tuple[str, ...] = ()) -> None:
+    """Lay one place's settings over those of the places before. Raises ConfigurationError."""
+    for name, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(tree.setdefault(name, {}), dict):
+            _merge(tree[name], value, (*above, name))
+        else:
+            _put(tree, [name], value, above)
+
+
+def _put(tree: dict[str, Any], path: list[str], value: Any, above: tuple[str, ...] = ()) -> None:
+    """Set a value. Raises ConfigurationError where one place has a section and another a value."""
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise ConfigurationError(f"The setting {'.'.join(path)} lies in {part}, which is no section.")
+    if path[-1] in tree and isinstance(tree[path[-1]], dict) != isinstance(value, dict):
+        raise ConfigurationError(f"The setting {'.'.join((*above, *path))} is a value in one place, and no section.")
+    tree[path[-1]] = value
+
+
+def remember_model(home: Path, name: str, api_base: str = "") -> None:
+    """Write the model that new conversations start with into the user's file. Raises as `save_settings` does."""
+    save_settings(home, {"model": name} | ({"llm.api_base": api_base} if api_base else {}))
+
+
+def save_settings(home: Path, values: Mapping[str, Any]) -> None:
+    """Write settings by their names (`agent.confirm`) into the user's file; None takes one out of it.
+
+    Comments, order and everything else of the file stay as they are. Raises ConfigurationError where it cannot be
+    written; then it is as it was.
+    """
+    import tomlkit  # on first use: a start does not need it
+
+    file = home / CONFIG
+    try:
+        document = tomlkit.parse(file.read_text("utf-8")) if file.exists() else tomlkit.document()
+        for name, value in values.items():
+            *sections, field = name.split(".")
+            table: Any = document
+            for section in sections:
+                table = table.setdefault(section, tomlkit.table()) if value is not None else table.get(section, {})
+            if value is not None:
+                table[field] = value
+            elif field in table:
+                del table[field]
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=home, delete=False, encoding="utf-8") as new:  # 0600 by itself
+            new.write(tomlkit.dumps(document))
+        os.replace(new.name, file)
+    except (OSError, UnicodeDecodeError, tomlkit.exceptions.ParseError) as error:
+        raise ConfigurationError(f"{file} cannot be written: {error}. The choice holds until Handloom ends.") from error

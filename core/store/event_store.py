@@ -1,0 +1,392 @@
+"""EventStore: every conversation of a home in one SQLite file, to read (EventReader) and to write.
+
+Invariants of this room: an append is answered only after its commit (WAL, `synchronous=FULL`); ids of a conversation
+start at 0 and have no gaps; only the owner of a conversation's lease writes to it, checked by the database itself in
+the same transaction. A conversation that is stored, forked or deleted whole is so in one transaction. One connection of
+the process writes and checkpoints (EventWriter has it), another reads.
+
+Used by EventStream, the conversation manager and what brings conversations in, and by nobody else. Never decides what
+an event means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import astuple
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from core.errors import StoreBusyError, StoreError, UsageError
+from core.events import Envelope
+from core.store import index, packing
+from core.store.blobs import Blob
+from core.store.listing import NewConversation
+from core.store.locks import ProcessMark
+from core.store.reader import EventReader
+from core.store.recordings import RecordedFrame, RecordedRow, rows_of
+from core.store.sqlite import aiosqlite, remedy, sqlite3
+from core.store.stored import StoredEvents
+from core.store.writer import (
+    ADD_BLOB,
+    ADD_EVENT,
+    ADD_RECORDING,
+    ADD_SPENDING,
+    NOTE_FACTS,
+    Deliver,
+    Draft,
+    EventWriter,
+    Facts,
+    Lease,
+    Spent,
+    row_of_event,
+    to_nobody,
+)
+
+log = logging.getLogger(__name__)
+
+
+class EventStore(EventReader):
+    """The database of one home, open. Use as an async context manager; `clock` gives the time of new events."""
+
+    def __init__(self, home: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        super().__init__(home)
+        self._clock = clock
+        self._writer = EventWriter(self.path, clock)
+
+    def _take_mark(self, locks: Path) -> None:
+        """Among all who use this home, the one who writes has a name."""
+        self.mark = ProcessMark(locks)
+
+    def _release_locks(self) -> None:
+        self.mark.release()
+        super()._release_locks()
+
+    async def _connect(self, stack: AsyncExitStack) -> None:
+        """The connection that writes, then the one that reads."""
+        try:
+            await self._writer.open()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
+        stack.push_async_callback(self._writer.close)
+        await super()._connect(stack)
+        stack.push_async_callback(self._end_writing)
+
+    async def _end_writing(self) -> None:
+        """Write what waits, then give every conversation free."""
+        await self._writer.finish()
+        with suppress(StoreError):
+            async with self._writer.writing("The conversations could not be given free") as connection:
+                await connection.execute("UPDATE leases SET owner = NULL WHERE owner = ?", (self.mark.name,))
+
+    # -- conversations and leases -----------------------------------------------------------------------------------
+
+    async def create_conversation(
+        self,
+        conversation_id: str,
+        *,
+        title: str,
+        workspace: str,
+        model: str,
+        parent: str = "",
+        parent_action: int | None = None,
+        repository: str = "",
+    ) -> Lease:
+        """Make a conversation and own it. Raises UsageError where the id is taken."""
+        now = self._clock().isoformat()
+        async with self._writer.writing("The conversation could not be stored") as connection:
+            try:
+                await connection.execute(
+                    "INSERT INTO conversations (id, title, workspace, model, created_at, updated_at, parent,"
+                    " parent_action, repository) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8)",
+                    (conversation_id, title, workspace, model, now, parent, parent_action, repository),
+                )
+            except sqlite3.IntegrityError as error:
+                raise UsageError(f"There is a conversation {conversation_id} already.") from error
+        return await self.acquire(conversation_id)
+
+    async def acquire(self, conversation_id: str) -> Lease:
+        """Own a conversation: at once where nobody does, or where its owner is dead.
+
+        Raises UsageError where there is no such conversation, and StoreBusyError where a living process owns it.
+        """
+        async with self._writer.writing(f"Conversation {conversation_id} cannot be opened") as connection:
+            await connection.execute("BEGIN IMMEDIATE")
+            try:
+                return await self._acquire(connection, conversation_id)
+            finally:
+                await connection.execute("COMMIT")
+
+    async def _acquire(self, connection: aiosqlite.Connection, conversation_id: str) -> Lease:
+        rows = await connection.execute_fetchall(
+            "SELECT c.key, coalesce(l.token, 0), l.owner,"
+            " (SELECT coalesce(max(e.id) + 1, 0) FROM events e WHERE e.conversation = c.key)"
+            " FROM conversations c LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
+            (conversation_id,),
+        )
+        for key, token, owner, next_id in rows:
+            if owner is not None and await asyncio.to_thread(self.mark.is_alive, owner):
+                pid = owner.split("-")[0]
+                whose = "this workspace" if owner == self.mark.name else f"another Handloom (process {pid})"
+                raise StoreBusyError(f"Conversation {conversation_id} is open in {whose}. Close it there first.")
+            await connection.execute(
+                "INSERT INTO leases (conversation, token, owner) VALUES (?1, ?2, ?3)"
+                " ON CONFLICT (conversation) DO UPDATE SET token = ?2, owner = ?3",
+                (key, token + 1, self.mark.name),
+            )
+            return Lease(conversation_id, key, token + 1, next_id)
+        raise _unknown(conversation_id)
+
+    async def release(self, lease: Lease) -> None:
+        """Let others own the conversation."""
+        with suppress(StoreError):  # the lock file tells the others anyway, as soon as this process ends
+            async with self._writer.writing("The conversation could not be given free") as connection:
+                await connection.execute(
+                    "UPDATE leases SET owner = NULL WHERE conversation = ? AND token = ?", (lease.key, lease.token)
+                )
+
+    async def update_conversation(self, lease: Lease, *, title: str | None = None, model: str | None = None) -> None:
+        """Change what a list shows of a conversation that we own."""
+        async with self._writer.writing("The conversation's name could not be stored") as connection:
+            await connection.execute(
+                "UPDATE conversations SET title = coalesce(?, title), model = coalesce(?, model) WHERE key = ?",
+                (title, model, lease.key),
+            )
+
+    async def add_spending(self, spent: Spent) -> None:
+        """Count to the day what was spent without an event, such as on a title. Raises StoreError."""
+        async with self._writer.writing("The spending could not be stored") as connection:
+            await connection.execute(ADD_SPENDING, (self._clock().date().isoformat(), *astuple(spent)))
+
+    async def rename(self, conversation_id: str, title: str) -> None:
+        """Give a conversation another title, whoever has it open. Raises StoreError or UsageError."""
+        async with self._writer.writing("The conversation's name could not be stored") as connection:
+            cursor = await connection.execute(
+                "UPDATE conversations SET title = ? WHERE id = ?", (title, conversation_id)
+            )
+            if cursor.rowcount == 0:
+                raise _unknown(conversation_id)
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self, lease: Lease, drafts: Sequence[Draft], deliver: Deliver = to_nobody
+    ) -> Coroutine[Any, Any, Sequence[Envelope]]:
+        """Store events, all or none, and answer once they are durable. See `EventWriter.append`."""
+        return self._writer.append(lease, drafts, deliver)
+
+    async def record(self, lease: Lease, rows: Sequence[RecordedRow]) -> None:
+        """Keep what a terminal printed after the last event. Does not raise: it would be all that is lost."""
+        values = [(lease.key, row.after, row.at.isoformat(), row.frames) for row in rows]
+        try:
+            async with self._writer.writing("The recording could not be stored") as connection:
+                await connection.executemany(ADD_RECORDING, values)
+        except StoreError as error:
+            log.warning("conversation %s: %s", lease.conversation_id, error)
+
+    async def keep_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
+        """Keep a snapshot in the place of the last one. Raises StoreError."""
+        async with self._writer.writing("The snapshot could not be stored") as connection:
+            await connection.execute(
+                "INSERT OR REPLACE INTO snapshots (conversation, event, made_by, state)"
+                " SELECT ?1, ?2, ?3, ?4 WHERE ?5 = (SELECT token FROM leases WHERE conversation = ?1)",
+                (lease.key, event_id, made_by, state, lease.token),
+            )
+
+    # -- whole conversations -----------------------------------------------------------------------------------------
+
+    async def adopt(
+        self,
+        new: NewConversation,
+        envelopes: Sequence[Envelope],
+        *,
+        blobs: Iterable[Blob] = (),
+        recorded: Sequence[RecordedFrame] = (),
+    ) -> str:
+        """Store a whole conversation, all of it or nothing; its id. Ids of `envelopes` are 0, 1, 2, ...
+
+        StoredEvents are stored as they are; of others the rows are made first, in a thread.
+
+        Raises UsageError where the id is taken, StoreError, or ValueError for an event that is no JSON.
+        """
+        if isinstance(envelopes, StoredEvents):
+            stored = envelopes
+        else:
+            stored = await asyncio.to_thread(StoredEvents, new.id, envelopes)
+        frames = await asyncio.to_thread(rows_of, recorded)
+        async with self._whole(new) as (connection, key):
+            # Generators: the thread that writes makes the rows, not the loop.
+            await connection.executemany(ADD_EVENT, ((key, *row) for row in stored.rows))
+            await connection.execute(NOTE_FACTS, stored.facts.row(key))
+            await connection.executemany(ADD_BLOB, ((key, *_blob_row(blob)) for blob in blobs))
+            await connection.executemany(ADD_RECORDING, ((key, r.after, r.at.isoformat(), r.frames) for r in frames))
+        return new.id
+
+    async def fork(self, conversation_id: str, upto: int, new: NewConversation, then: Sequence[Draft] = ()) -> str:
+        """Store the events 0 to `upto` of a conversation under a new id, with their pictures and recordings; the id.
+
+        `then` are events that follow them. Whoever has it open goes on. Raises UsageError for an unknown conversation
+        or event, StoreError.
+        """
+        facts = Facts()
+        after = -1
+        while page := await self.read(conversation_id, after=after, before=upto + 1, limit=500):
+            for envelope in page:
+                facts = facts.after(envelope.event, envelope.source)
+            after = page[-1].id
+        if after != upto:
+            raise UsageError(f"Conversation {conversation_id} has no event {upto}. `handloom show ID` says how many.")
+        source = await self._key(conversation_id)
+        async with self._whole(new) as (connection, key):
+            for table, columns, condition in (
+                ("events", "id, timestamp, source, cause, kind, 1, body", "id <= ?3"),
+                ("blobs", "digest, media_type, width, height, data", "?3 >= 0"),
+                ("recordings", '"after", number, at, frames', '"after" < ?3'),
+            ):
+                await connection.execute(
+                    f"INSERT INTO {table} SELECT ?1, {columns} FROM {table}"  # noqa: S608
+                    f" WHERE conversation = ?2 AND {condition} ORDER BY rowid",
+                    (key, source, upto),
+                )
+            now = self._clock()
+            for id, draft in enumerate(then, upto + 1):
+                await connection.execute(ADD_EVENT, row_of_event(key, 1, draft.at(new.id, id, now)))
+            await connection.execute(NOTE_FACTS, facts.row(key))
+        return new.id
+
+    @asynccontextmanager
+    async def _whole(self, new: NewConversation) -> AsyncIterator[tuple[aiosqlite.Connection, int]]:
+        """A transaction in which a new conversation is filled, owned by nobody, and its key."""
+        come_from = new.origin, new.origin_of, new.origin_event, new.repository
+        created_at = (new.created_at or self._clock()).astimezone(UTC).isoformat()
+        async with self._transaction("The conversation could not be stored") as connection:
+            try:
+                await connection.execute(
+                    "INSERT INTO conversations (id, title, workspace, model, created_at, updated_at, origin, origin_of,"
+                    " origin_event, repository) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9)",
+                    (new.id, new.title, new.workspace, new.model, created_at, *come_from),
+                )
+            except sqlite3.IntegrityError as error:
+                raise UsageError(f"There is a conversation {new.id} already.") from error
+            ((key,),) = await connection.execute_fetchall("SELECT last_insert_rowid()")
+            await connection.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, 1, NULL)", (key,))
+            yield connection, key
+
+    async def delete_conversation(self, conversation_id: str) -> None:
+        """Delete a conversation and those that it delegated to, all of them or none; their bytes are overwritten.
+
+        Raises UsageError for an unknown one, StoreBusyError where a living process has one of them open.
+        """
+        below = [info.id for info in await self.descendants(conversation_id)]
+        ids = [conversation_id, *below]
+        async with self._transaction("The conversation could not be deleted") as connection:
+            for id in ids:
+                lease = await self._acquire(connection, id)
+                await self._forget_words(connection, lease.key)
+                await connection.execute("DELETE FROM conversations WHERE key = ?", (lease.key,))
+        with suppress(StoreError):  # a reader that looks at it now keeps it in the file until the next commit's
+            async with self._writer.writing("The deleted pages could not be taken back") as connection:
+                await connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @asynccontextmanager
+    async def _transaction(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
+        """All or nothing, on the connection that writes."""
+        async with self._writer.writing(otherwise) as connection:
+            await connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                await connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    await connection.execute("ROLLBACK")
+                raise
+
+    # -- the index for search ----------------------------------------------------------------------------------------
+
+    async def index(self, is_enough: Callable[[], bool] = lambda: False) -> int:
+        """Bring the index for `search` up to date, a piece at a time; how many events it still does not have.
+
+        `is_enough` is asked after each piece. Whoever writes goes on between two pieces. Raises StoreError.
+        """
+        await self._begin_form()
+        while not is_enough():
+            behind = await self._fetch(
+                "SELECT c.key, coalesce(i.upto, 0) FROM conversations c LEFT JOIN indexed i ON i.conversation = c.key"
+                " WHERE c.event_count > coalesce(i.upto, 0) ORDER BY c.updated_at DESC LIMIT 50"
+            )
+            for key, upto in behind:
+                await self._index_piece(key, upto)
+            if not behind:
+                break
+        return await self.index_behind()
+
+    async def _begin_form(self) -> None:
+        """Where the index was made by another form, begin it anew."""
+        if list(await self._fetch("SELECT form FROM index_form")) == [(index.FORM,)]:
+            return
+        async with self._transaction("The search index could not be made") as connection:
+            for statement in (
+                "INSERT INTO words (words) VALUES ('delete-all')",
+                "INSERT INTO characters (characters) VALUES ('delete-all')",
+                "DELETE FROM indexed",
+                "DELETE FROM index_form",
+            ):
+                await connection.execute(statement)
+            await connection.execute("INSERT INTO index_form VALUES (?)", (index.FORM,))
+
+    async def _index_piece(self, key: int, upto: int) -> None:
+        """Index some events of a conversation from `upto` on."""
+        rows = list(await self._fetch(_PIECE, (key, upto, _PIECE_EVENTS)))
+        words, characters = await asyncio.to_thread(_index_rows, key, rows)
+        async with self._transaction("The search index could not be written") as connection:
+            stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
+            there = await connection.execute_fetchall("SELECT 1 FROM conversations WHERE key = ?", (key,))
+            if not there or next((at for (at,) in stands), 0) != upto:
+                return  # it was deleted, or another process was here before
+            await connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+            await connection.executemany("INSERT INTO characters (rowid, text) VALUES (?, ?)", characters)
+            await connection.execute(
+                "INSERT INTO indexed (conversation, upto) VALUES (?1, ?2)"
+                " ON CONFLICT (conversation) DO UPDATE SET upto = ?2",
+                (key, rows[-1][0] + 1 if rows else upto),
+            )
+
+    async def _forget_words(self, connection: aiosqlite.Connection, key: int) -> None:
+        """Take a conversation out of the index; a table without content wants to be told what it held."""
+        stands = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
+        upto, after = next((at for (at,) in stands), 0), 0
+        while after < upto:
+            rows = list(await connection.execute_fetchall(_PIECE, (key, after, min(_PIECE_EVENTS, upto - after))))
+            words, characters = await asyncio.to_thread(_index_rows, key, rows)
+            for table, forgotten in (("words", words), ("characters", characters)):
+                await connection.executemany(
+                    f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)",  # noqa: S608
+                    forgotten,
+                )
+            after += _PIECE_EVENTS
+
+
+_PIECE = "SELECT id, body FROM events WHERE conversation = ? AND id >= ? ORDER BY id LIMIT ?"
+_PIECE_EVENTS = 500
+"""Events that are indexed in one transaction: some milliseconds for which an append waits."""
+
+
+_Texts = list[tuple[int, str]]
+
+
+def _index_rows(key: int, rows: Iterable[sqlite3.Row]) -> tuple[_Texts, _Texts]:
+    """What the index has of these events, for `words` and for `characters`."""
+    words = [(index.row_of(key, id), index.text_of(packing.unpack(body))) for id, body in rows]
+    characters = [(row, runs) for row, text in words if (runs := index.runs_of(text))]
+    return words, characters
+
+
+def _blob_row(blob: Blob) -> tuple[Any, ...]:
+    return blob.ref.digest, blob.ref.media_type, blob.ref.width, blob.ref.height, blob.data
+
+
+def _unknown(conversation_id: str) -> UsageError:
+    return UsageError(f"There is no conversation {conversation_id}. `handloom list` shows those that there are.")

@@ -1,0 +1,478 @@
+"""EventReader: what can be read of a home's database, `handloom.db`, and no way to write to it.
+
+Everything that shows, searches, replays or exports saved conversations needs no more than this. Invariants: its
+connection refuses to write; the database is brought to today's form before anything is read; a process holds its share
+of the home for as long as it reads. Directories are 0700, files 0600.
+
+EventStore is one that also writes. Never decides what an event means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from array import array
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
+
+from core.errors import StoreBusyError, StoreError
+from core.events import Envelope, EventSource, envelope_from_dict
+from core.store import listing, packing, schema
+from core.store.blobs import Blob, BlobRef
+from core.store.index import ROW_SHIFT, Hit, Query, row_of, text_of
+from core.store.listing import ConversationFilter, ConversationInfo
+from core.store.locks import FileLock
+from core.store.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, frames_of, head_of
+from core.store.schema import LANDMARKS
+from core.store.shelf import Shelf
+from core.store.sqlite import can_be_shared, connect, remedy, sqlite3, version
+from core.store.writer import Spent
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events a reader wants. Empty fields let everything through."""
+
+    kinds: frozenset[str] = frozenset()
+    """Names as stored: `action:run`, `observation:run`, ..."""
+    sources: frozenset[EventSource] = frozenset()
+    query: str = ""
+    """A text that the stored form contains; case is ignored for ASCII."""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Which(TypedDict, total=False):
+    """Which events are read; without any of it, all."""
+
+    after: int
+    """Ids above this one."""
+    before: int | None
+    """Ids below this one."""
+    limit: int | None
+    """The first so many of them."""
+    newest: bool
+    """The last so many instead."""
+    where: EventFilter | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """When the events of a conversation were written."""
+
+    times: array[float]
+    """Of each, in the order of ids: seconds since 1970, UTC, to the millisecond. Clocks jump: they may go back."""
+    turns: array[int]
+    """The ids of the user's messages."""
+
+
+Spot: TypeAlias = tuple[int, int]
+"""A stored row of a recording: the event that was the newest then, and its number behind that."""
+
+
+class RecordedPage(NamedTuple):
+    """A piece of a recording."""
+
+    frames: list[RecordedFrame]
+    end: Spot | None
+    """The last row that was read; None where no more follows."""
+
+
+class EventReader:
+    """The database of one home, open to be read. Use as an async context manager."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.path = home / "handloom.db"
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await asyncio.to_thread(self._prepare_files)
+            stack.push_async_callback(asyncio.to_thread, self._release_locks)
+            await self._connect(stack)
+            self._exit = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._exit.aclose()
+
+    async def _fetch(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Any]:
+        """All rows of a statement that reads. Raises StoreError."""
+        try:
+            return list(await self._read.execute_fetchall(statement, values))
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be read: {error}. {remedy(error)}") from error
+
+    async def _connect(self, stack: AsyncExitStack) -> None:
+        """The connection that reads."""
+        try:
+            self._read = await connect(self.path, schema.READER_PRAGMAS)
+            self.shelf = Shelf(self._fetch)
+            stack.push_async_callback(self._read.close)
+            await packing.install(self._read)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
+
+    def _prepare_files(self) -> None:
+        """Make folders and file with their modes, take this process's place beside the others, bring the schema up."""
+        try:
+            locks = self.home / "locks"
+            for folder in (self.home, locks):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+            self._share = FileLock(locks / "share.lock")
+            self._take_share()
+            try:
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                self.path.chmod(0o600)
+                with FileLock(locks / "schema.lock"):
+                    schema.upgrade(self.path)
+                self._take_mark(locks)
+            except BaseException:
+                self._share.release()
+                raise
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}. {remedy(error)}") from error
+        except OSError as error:
+            raise StoreError(
+                f"The data folder {self.home} cannot be used: {error.strerror or error}. "
+                "Make it writable, free some space, or set HANDLOOM_HOME to another folder."
+            ) from error
+
+    def _release_locks(self) -> None:
+        self._share.release()
+
+    def _take_mark(self, locks: Path) -> None:
+        """Whoever only reads needs no name."""
+
+    def _take_share(self) -> None:
+        """Others may use the database beside us only if every SQLite involved has the WAL-reset fix."""
+        shared = can_be_shared()
+        if self._share.try_acquire(shared=shared):
+            return
+        mine = ".".join(map(str, version()))
+        raise StoreBusyError(
+            f"Another Handloom uses {self.home}, and only one at a time can: "
+            + ("it" if shared else f"this Python's SQLite ({mine})")
+            + " lacks the fix of the WAL-reset bug (3.51.3). Close the other one, set HANDLOOM_HOME to another "
+            "folder, or install the package pysqlite3."
+        )
+
+    # -- conversations -------------------------------------------------------------------------------------------
+
+    async def conversations(
+        self,
+        *,
+        limit: int = 1000,
+        conversation_id: str | None = None,
+        where: ConversationFilter | None = None,
+        before: ConversationInfo | None = None,
+    ) -> list[ConversationInfo]:
+        """Conversations, those with the latest event first; the `limit` that follow `before`, where that is given."""
+        conditions, values = listing.clauses(where or ConversationFilter())
+        if conversation_id is not None:
+            conditions.append("c.id = ?")
+            values.append(conversation_id)
+        if before is not None:
+            conditions.append("(c.updated_at, c.id) < (?, ?)")
+            values += [before.updated_at.isoformat(), before.id]
+        rows = await self._fetch(
+            f"SELECT {listing.COLUMNS} FROM conversations c WHERE {' AND '.join(conditions) or 'true'}"  # noqa: S608
+            " ORDER BY c.updated_at DESC, c.id DESC LIMIT ?",
+            [*values, limit],
+        )
+        return [listing.info(row) for row in rows]
+
+    async def said(self, *, workspace: str, limit: int) -> list[str]:
+        """What the user wrote in the conversations of this home, the newest first, those of this workspace before all.
+
+        Commands of the user's own begin with `!`. Looked for among the newest events of the home, so that the cost has
+        a bound; what was written into a long conversation by others than the user is not part of it.
+        """
+        rows = await self._fetch(
+            "SELECT CASE kind WHEN 'action:run' THEN '!' || json_extract(body, '$.args.command')"  # noqa: S608
+            "  ELSE json_extract(body, '$.args.content') END"
+            f" FROM (SELECT e.rowid AS number, e.kind, {_BODY} AS body, c.workspace = ?1 AS is_here"
+            "  FROM events e JOIN conversations c ON c.key = e.conversation"
+            "  WHERE e.rowid > (SELECT max(rowid) FROM events) - ?3 AND e.source = 'user' AND c.parent = ''"
+            "  AND e.kind IN ('action:message', 'action:run') AND length(e.body) <= ?4)"
+            " ORDER BY is_here DESC, number DESC LIMIT ?2",
+            (workspace, limit, _SAID_WITHIN, _SAID_BYTES),
+        )
+        return [text for (text,) in rows if isinstance(text, str)]
+
+    async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
+        """The conversations to which this one delegated, and those to which they did; the oldest first."""
+        rows = await self._fetch(
+            f"{_BELOW} SELECT {listing.COLUMNS} FROM conversations c WHERE c.id IN below AND c.id <> ?1 ORDER BY c.key",  # noqa: S608
+            (conversation_id,),
+        )
+        return [listing.info(row) for row in rows]
+
+    async def count_conversations(self) -> int:
+        """How many conversations this home has."""
+        ((count,),) = await self._fetch("SELECT count(*) FROM conversations")
+        return int(count)
+
+    async def events_by_kind(self) -> dict[str, int]:
+        """How many events of each kind (`action:run`) all conversations of this home have; the most frequent first."""
+        rows = await self._fetch("SELECT kind, count(*) AS number FROM events GROUP BY kind ORDER BY number DESC, kind")
+        return {row[0]: row[1] for row in rows}
+
+    async def spent(self, day: date | None = None) -> Spent:
+        """What all conversations of this home have cost on a day (UTC), or ever."""
+        (row,) = await self._fetch(
+            "SELECT total(calls), total(cost), total(unpriced), total(tokens), total(seconds) FROM spending"
+            " WHERE ?1 IS NULL OR day = ?1",
+            (day and day.isoformat(),),
+        )
+        return Spent(int(row[0]), row[1], int(row[2]), int(row[3]), row[4])
+
+    async def spent_by_day(self, *, limit: int = 30) -> dict[date, Spent]:
+        """As `spent`, for each of the newest days (UTC) on which something was spent; the newest first."""
+        rows = await self._fetch(
+            "SELECT day, calls, cost, unpriced, tokens, seconds FROM spending ORDER BY day DESC LIMIT ?", (limit,)
+        )
+        return {date.fromisoformat(row[0]): Spent(*row[1:]) for row in rows}
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    async def read(self, conversation_id: str, **which: Unpack[Which]) -> list[Envelope]:
+        """Events of a conversation, all of them or those `which` are wanted, in the order of ids."""
+        bodies = await self.read_json(conversation_id, **which)
+        return [envelope_from_dict(json.loads(body), conversation_id) for body in bodies]
+
+    async def blob(self, conversation_id: str, ref: BlobRef) -> Blob | None:
+        """The picture that an event of that conversation refers to; None where it is not there."""
+        rows = await self._fetch(
+            "SELECT b.data FROM blobs b JOIN conversations c ON c.key = b.conversation WHERE c.id = ? AND b.digest = ?",
+            (conversation_id, ref.digest),
+        )
+        for (data,) in rows:
+            return Blob(ref, data)
+        return None
+
+    async def snapshot(self, conversation_id: str, made_by: str) -> tuple[int, str] | None:
+        """The newest snapshot of a conversation's state that is `made_by` this: its last event's id, and its text."""
+        rows = await self._fetch(
+            "SELECT s.event, s.state FROM snapshots s JOIN conversations c ON c.key = s.conversation"
+            " WHERE c.id = ? AND s.made_by = ?",
+            (conversation_id, made_by),
+        )
+        return next(((int(event), str(state)) for event, state in rows), None)
+
+    async def read_json(self, conversation_id: str, **which: Unpack[Which]) -> list[str]:
+        """As `read`, in the stored form: one JSON text an event."""
+        before, limit, newest = which.get("before"), which.get("limit"), which.get("newest", False)
+        clauses = ["e.conversation = (SELECT key FROM conversations WHERE id = ?)", "e.id > ?", "e.id < ?"]
+        values: list[Any] = [conversation_id, which.get("after", -1), _UNTIL_END if before is None else before]
+        if (where := which.get("where")) is not None:
+            _add_filter(where, clauses, values)
+        values.append(-1 if limit is None else limit)
+        order = "DESC" if newest else "ASC"
+        rows = list(
+            await self._fetch(
+                f"SELECT e.body FROM events e WHERE {' AND '.join(clauses)} ORDER BY e.id {order} LIMIT ?",  # noqa: S608
+                values,
+            )
+        )
+        return [packing.unpack(row[0]) for row in (reversed(rows) if newest else rows)]
+
+    async def latest(self, conversation_id: str, kinds: frozenset[str], before: int) -> Envelope | None:
+        """The last event of one of these kinds with an id below `before`; None where there is none.
+
+        Costs nothing where all kinds are landmarks (`core.store.schema.LANDMARKS`), else the way back to it.
+        """
+        marks = f"e.kind IN ({schema.LANDMARK_LIST}) AND " if kinds <= LANDMARKS else ""
+        rows = await self._fetch(
+            f"SELECT e.body FROM events e WHERE {marks}e.kind IN ({', '.join('?' * len(kinds))}) AND e.id < ?"  # noqa: S608
+            " AND e.conversation = (SELECT key FROM conversations WHERE id = ?) ORDER BY e.id DESC LIMIT 1",
+            [*sorted(kinds), before, conversation_id],
+        )
+        for (body,) in rows:
+            return envelope_from_dict(json.loads(packing.unpack(body)), conversation_id)
+        return None
+
+    async def timeline(self, conversation_id: str) -> Timeline:
+        """When its events were written: about half a second for a million of them."""
+        key = await self._key(conversation_id)
+        ((times,),) = await self._fetch(  # one row: to hand over a row for each event costs more than to read them
+            "SELECT group_concat(coalesce(unixepoch(timestamp, 'subsec'), 0))"
+            " FROM (SELECT timestamp FROM events WHERE conversation = ? ORDER BY id)",
+            (key,),
+        )
+        turns = await self._fetch(
+            f"SELECT id FROM events WHERE conversation = ? AND kind IN ({schema.LANDMARK_LIST})"  # noqa: S608
+            " AND kind = 'action:message' AND source = 'user' ORDER BY id",
+            (key,),
+        )
+        seconds = await asyncio.to_thread(lambda: array("d", map(float, times.split(",") if times else ())))
+        return Timeline(seconds, array("q", (row[0] for row in turns)))
+
+    async def answers(self, conversation_id: str) -> list[tuple[int, int]]:
+        """How often models had answered: an event's id, and how many answers came with it; in order.
+
+        Those of delegates come with their result. Costs a look at every event's kind.
+        """
+        rows = await self._fetch(_ANSWERS, (await self._key(conversation_id),))
+        return [(row[0], row[1]) for row in rows if isinstance(row[1], int) and 0 < row[1] <= _MOST_ANSWERS]
+
+    async def recorded(
+        self, conversation_id: str, *, after: int = -1, before: int | None = None, beyond: Spot | None = None
+    ) -> RecordedPage:
+        """The next of what the terminal printed after the events with `after` <= id < `before`, in order.
+
+        It begins behind the row `beyond`, where that is given. No more than RECORDED_BYTES and one row are read.
+        """
+        page, size = RecordedPage([], None), 0
+        rows = await self._fetch(
+            'SELECT "after", number, at, frames FROM recordings'
+            ' WHERE conversation = ? AND ("after", number) > (?, ?) AND "after" < ? ORDER BY "after", number LIMIT ?',
+            (await self._key(conversation_id), *(beyond or (after, -1)), _UNTIL_END if before is None else before,
+             _RECORDED_ROWS),
+        )  # fmt: skip
+        for event_id, number, at, data in rows:
+            if size >= RECORDED_BYTES:
+                return page
+            for frame in frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data)):
+                page.frames.append(frame)
+                size += len(frame.frame.data) + _FRAME_BYTES
+            page = page._replace(end=(event_id, number))
+        return page if len(rows) == _RECORDED_ROWS else page._replace(end=None)
+
+    async def recorded_tail(
+        self, conversation_id: str, *, after: int, before: int, least_bytes: int
+    ) -> list[RecordedFrame]:
+        """The end of what the terminal printed after the events with `after` <= id < `before`, in order.
+
+        It has the last `least_bytes` and a little more; what was printed before them is there as frames without bytes,
+        one for each row that is stored.
+        """
+        key, upto = await self._key(conversation_id), (before, -1)
+        tail: list[RecordedFrame] = []
+        size = 0
+        where = 'conversation = ? AND "after" >= ? AND ("after", number) < (?, ?) ORDER BY "after"'
+        while size < least_bytes:
+            rows = await self._fetch(
+                f'SELECT "after", number, at, frames FROM recordings WHERE {where} DESC, number DESC LIMIT 1',  # noqa: S608
+                (key, after, *upto),
+            )
+            if not rows:
+                return tail
+            ((event_id, number, at, data),) = rows
+            upto = event_id, number
+            tail[:0] = (frames := list(frames_of(RecordedRow(event_id, datetime.fromisoformat(at), data))))
+            size += sum(len(each.frame.data) for each in frames) + 1  # rows without bytes come to an end, too
+        heads = await self._fetch(
+            f'SELECT "after", at, substr(frames, 1, {HEAD_BYTES}) FROM recordings WHERE {where}, number',  # noqa: S608
+            (key, after, *upto),
+        )
+        return [head_of(RecordedRow(row[0], datetime.fromisoformat(row[1]), row[2])) for row in heads] + tail
+
+    async def _key(self, conversation_id: str) -> int:
+        """The number of a conversation in the tables; -1 where there is none."""
+        rows = await self._fetch("SELECT key FROM conversations WHERE id = ?", (conversation_id,))
+        return next((int(key) for (key,) in rows), -1)
+
+    # -- search ------------------------------------------------------------------------------------------------------
+
+    async def search(
+        self, text: str, *, limit: int = 50, conversation_id: str | None = None, before: Hit | None = None
+    ) -> list[Hit]:
+        """Events with all the words of `text`: the newest conversation first, in it the newest event first.
+
+        `word*` is a beginning, `"two words"` stand side by side; Chinese, Japanese and Korean of any length. The hits
+        that follow `before`, where that is given. What is not in the index yet is not found (`index_behind`).
+        """
+        query = Query.parse(text)
+        if not query.terms:
+            return []
+        first, end = 0, 2**62
+        if conversation_id is not None:
+            key = await self._key(conversation_id)
+            first, end = row_of(key, 0), row_of(key + 1, 0)
+        end = end if before is None else before.row
+        hits: list[Hit] = []
+        while len(hits) < limit:
+            statement, values = query.statement(first, end, limit)
+            rows = [row for (row,) in await self._fetch(statement, values)]
+            for row in rows:
+                if (hit := await self._hit(query, row)) is not None and len(hits) < limit:
+                    hits.append(hit)
+            if len(rows) < limit:
+                break
+            end = rows[-1]
+        return hits
+
+    async def _hit(self, query: Query, row: int) -> Hit | None:
+        """What the query finds in the event of this row; None where it is not what it looks for, or has gone."""
+        found = await self._fetch(
+            "SELECT c.id, e.id, e.timestamp, e.kind, e.body FROM events e"
+            " JOIN conversations c ON c.key = e.conversation WHERE e.conversation = ? AND e.id = ?",
+            (row >> ROW_SHIFT, row & (1 << ROW_SHIFT) - 1),
+        )
+        for conversation_id, event_id, timestamp, kind, body in found:
+            if (excerpt := query.excerpt(text_of(packing.unpack(body)))) is not None:
+                return Hit(conversation_id, event_id, datetime.fromisoformat(timestamp), kind, *excerpt, row)
+        return None
+
+    async def index_behind(self) -> int:
+        """How many events the index does not have yet."""
+        ((count,),) = await self._fetch(
+            "SELECT coalesce(sum(c.event_count - coalesce(i.upto, 0)), 0) FROM conversations c"
+            " LEFT JOIN indexed i ON i.conversation = c.key"
+        )
+        return int(count)
+
+
+RECORDED_BYTES = 512 * 1024
+"""Of a recording that are read at once: some milliseconds, and far more than one frame of a screen shows."""
+_RECORDED_ROWS = 32
+_FRAME_BYTES = 256
+"""What a frame takes beside its bytes: a command that prints single letters costs more by their number."""
+_UNTIL_END = 2**62
+
+_BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {packing.BODY}(e.body) ELSE e.body END"
+"""An event's JSON in a statement."""
+
+_ANSWERS = (
+    "SELECT min(e.id) AS first, 1 FROM events e WHERE e.conversation = ?1 AND e.source = 'agent'"
+    " AND e.cause IS NOT NULL AND e.kind <> 'action:condensation'"
+    " AND (e.kind LIKE 'action:%' OR e.kind = 'observation:error' AND NOT EXISTS (SELECT 1 FROM events c"
+    "  WHERE c.conversation = ?1 AND c.id = e.cause AND c.kind LIKE 'action:%' AND c.kind <> 'action:message'))"
+    " GROUP BY e.cause UNION ALL"
+    " SELECT e.id, json_extract(_BODY, '$.extras.outputs.iterations') FROM events e"
+    " WHERE e.conversation = ?1 AND e.kind = 'observation:delegate' AND e.cause IS NOT NULL ORDER BY first"
+).replace("_BODY", _BODY)
+"""What counts as an iteration of the agent: as the controller counts them, but for answers that came too late."""
+_MOST_ANSWERS = 1_000_000
+"""Of one delegate; what a file says beyond that is nonsense."""
+
+_SAID_WITHIN = 200_000
+"""Events among which `said` looks: about 100 ms of reading, and more than most homes ever have."""
+_SAID_BYTES = 40_000
+"""A longer message is a document that was pasted, and nobody writes it again."""
+
+_BELOW = (
+    "WITH RECURSIVE below (id) AS (SELECT id FROM conversations WHERE parent = ?1"
+    " UNION SELECT c.id FROM conversations c JOIN below ON c.parent = below.id)"
+)
+
+
+def _add_filter(where: EventFilter, clauses: list[str], values: list[Any]) -> None:
+    for column, wanted in (("kind", sorted(where.kinds)), ("source", sorted(where.sources))):
+        if wanted:
+            clauses.append(f"e.{column} IN ({', '.join('?' * len(wanted))})")
+            values.extend(str(value) for value in wanted)
+    if where.query:
+        clauses.append(f"instr(lower({_BODY}), lower(?)) > 0")
+        values.append(where.query)
+    for operator, moment in ((">=", where.since), ("<=", where.until)):
+        if moment is not None:
+            clauses.append(f"e.timestamp {operator} ?")
+            values.append(moment.astimezone(UTC).isoformat())

@@ -1,0 +1,256 @@
+"""The database's tables, and how an older database becomes today's.
+
+`user_version` says which migrations a file has seen. Each upgrade runs in one transaction, so a file is of the old
+version or of the new one, never between. A file of a newer version is refused and not touched.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from core.errors import StoreVersionError
+from core.store.sqlite import sqlite3
+
+LANDMARKS = frozenset(
+    {
+        "action:message",
+        "action:change_agent_state",
+        "observation:agent_state_changed",
+        "observation:browse",
+        "observation:task_tracking",
+        "observation:checkpoint",
+        "observation:error",
+    }
+)
+"""Kinds of events that are found by an index, because what is shown at any place is what the last of them said."""
+LANDMARK_LIST = ", ".join(f"'{kind}'" for kind in sorted(LANDMARKS))
+
+_EVENTS_GROW = """
+    CREATE TRIGGER a_conversation_knows_its_events AFTER INSERT ON events BEGIN
+        UPDATE conversations SET updated_at = NEW.timestamp, event_count = NEW.id + 1,
+            size = size + octet_length(NEW.body) WHERE key = NEW.conversation;
+    END
+"""
+_EVENTS_SHRINK = """
+    CREATE TRIGGER a_conversation_forgets_its_events AFTER DELETE ON events BEGIN
+        UPDATE conversations SET event_count = min(event_count, OLD.id), size = size - octet_length(OLD.body)
+            WHERE key = OLD.conversation;
+    END
+"""
+_OWNER = """
+    CREATE TRIGGER only_the_owner_writes BEFORE INSERT ON events
+    WHEN NEW.lease IS NOT (SELECT token FROM leases WHERE conversation = NEW.conversation)
+    BEGIN SELECT raise(ABORT, 'the lease is lost'); END
+"""
+_NO_GAPS = """
+    CREATE TRIGGER ids_have_no_gaps BEFORE INSERT ON events
+    WHEN NEW.id <> coalesce((SELECT max(id) + 1 FROM events WHERE conversation = NEW.conversation), 0)
+    BEGIN SELECT raise(ABORT, 'the id is not the next one'); END
+"""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE conversations (
+            key INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            title TEXT NOT NULL,
+            workspace TEXT NOT NULL,
+            model TEXT NOT NULL,
+            created_at TEXT NOT NULL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE leases (
+            conversation INTEGER PRIMARY KEY REFERENCES conversations (key) ON DELETE CASCADE,
+            token INTEGER NOT NULL,  -- grows with every change of owner
+            owner TEXT               -- a process mark, or NULL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE events (
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            id INTEGER NOT NULL,
+            timestamp TEXT NOT NULL,
+            source TEXT NOT NULL,
+            cause INTEGER,
+            kind TEXT NOT NULL,
+            lease INTEGER NOT NULL,  -- the token under which it was written
+            body TEXT NOT NULL,      -- in the JSON form of OpenHands V0, without what follows from the rest
+            PRIMARY KEY (conversation, id)
+        ) STRICT
+        """,
+        _OWNER,
+        _NO_GAPS,
+    ),
+    (
+        "ALTER TABLE conversations ADD COLUMN parent TEXT NOT NULL DEFAULT ''",  # who delegated to this one
+        "ALTER TABLE conversations ADD COLUMN parent_action INTEGER",
+        "ALTER TABLE conversations ADD COLUMN repository TEXT NOT NULL DEFAULT ''",  # to be cloned at the start
+        """
+        CREATE TABLE spending (  -- of all conversations, written with the events that spent it
+            day TEXT PRIMARY KEY,     -- UTC
+            calls INTEGER NOT NULL,
+            cost REAL NOT NULL,       -- US dollars, without the calls of unknown price
+            unpriced INTEGER NOT NULL,
+            tokens INTEGER NOT NULL,
+            seconds REAL NOT NULL
+        ) STRICT
+        """,
+    ),
+    (
+        """
+        CREATE TABLE blobs (  -- the pictures of events, which refer to them by digest
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            digest TEXT NOT NULL,
+            media_type TEXT NOT NULL,
+            width INTEGER NOT NULL,
+            height INTEGER NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (conversation, digest)
+        ) STRICT
+        """,
+    ),
+    (
+        """
+        CREATE TABLE snapshots (  -- a cache: what the log folds to, so that it need not be folded
+            conversation INTEGER PRIMARY KEY REFERENCES conversations (key) ON DELETE CASCADE,
+            event INTEGER NOT NULL,  -- the last one that is in it
+            made_by TEXT NOT NULL,   -- the code that folded, and what it began with
+            state TEXT NOT NULL
+        ) STRICT
+        """,
+    ),
+    (
+        # A body may be compressed, so its column takes both.
+        """
+        CREATE TABLE new_events (
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            id INTEGER NOT NULL,
+            timestamp TEXT NOT NULL,
+            source TEXT NOT NULL,
+            cause INTEGER,
+            kind TEXT NOT NULL,
+            lease INTEGER NOT NULL,
+            body ANY NOT NULL,  -- JSON text, or that compressed (`core.store.packing`)
+            PRIMARY KEY (conversation, id)
+        ) STRICT
+        """,
+        "INSERT INTO new_events SELECT conversation, id, timestamp, source, cause, kind, lease, body FROM events"
+        " ORDER BY rowid",
+        "DROP TABLE events",
+        "ALTER TABLE new_events RENAME TO events",
+        f"CREATE INDEX landmarks ON events (conversation, kind, id) WHERE kind IN ({LANDMARK_LIST})",
+        """
+        CREATE TABLE recordings (  -- what terminals printed, in rows of frames
+            conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+            "after" INTEGER NOT NULL,  -- the event that was the newest then
+            number INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            frames BLOB NOT NULL,
+            PRIMARY KEY (conversation, "after", number)
+        ) STRICT
+        """,
+        "ALTER TABLE conversations ADD COLUMN updated_at TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE conversations ADD COLUMN event_count INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE conversations ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE conversations ADD COLUMN first_line TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE conversations ADD COLUMN state TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE conversations ADD COLUMN cost REAL DEFAULT 0.0",  # US dollars; NULL where it is not known
+        "ALTER TABLE conversations ADD COLUMN origin TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE conversations ADD COLUMN origin_of TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE conversations ADD COLUMN origin_event INTEGER",
+        """
+        UPDATE conversations AS c SET
+            updated_at = coalesce((SELECT max(timestamp) FROM events e WHERE e.conversation = c.key), created_at),
+            event_count = (SELECT count(*) FROM events e WHERE e.conversation = c.key),
+            size = (SELECT coalesce(sum(octet_length(body)), 0) FROM events e WHERE e.conversation = c.key)
+                + (SELECT coalesce(sum(octet_length(data)), 0) FROM blobs b WHERE b.conversation = c.key),
+            first_line = coalesce((SELECT trim(substr(json_extract(body, '$.args.content'), 1,
+                    min(200, instr(json_extract(body, '$.args.content') || char(10), char(10)) - 1)))
+                FROM events e WHERE e.conversation = c.key AND kind = 'action:message' AND source = 'user'
+                ORDER BY id LIMIT 1), ''),
+            state = coalesce((SELECT json_extract(body, '$.extras.agent_state')
+                FROM events e WHERE e.conversation = c.key AND kind = 'observation:agent_state_changed'
+                ORDER BY id DESC LIMIT 1), ''),
+            cost = (SELECT json_extract(body, '$.llm_metrics.accumulated_cost')
+                FROM events e WHERE e.conversation = c.key AND json_extract(body, '$.llm_metrics') IS NOT NULL
+                ORDER BY id DESC LIMIT 1)
+        """,
+        """
+        UPDATE conversations AS c SET cost = 0.0 WHERE cost IS NULL AND NOT EXISTS
+            (SELECT 1 FROM events e WHERE e.conversation = c.key AND json_extract(body, '$.llm_metrics') IS NOT NULL)
+        """,
+        _OWNER,
+        _NO_GAPS,
+        _EVENTS_GROW,
+        _EVENTS_SHRINK,
+        """
+        CREATE TRIGGER a_conversation_knows_its_pictures AFTER INSERT ON blobs BEGIN
+            UPDATE conversations SET size = size + octet_length(NEW.data) WHERE key = NEW.conversation;
+        END
+        """,
+        """
+        CREATE TRIGGER a_conversation_knows_its_recordings AFTER INSERT ON recordings BEGIN
+            UPDATE conversations SET size = size + octet_length(NEW.frames) WHERE key = NEW.conversation;
+        END
+        """,
+        """
+        CREATE VIRTUAL TABLE words USING fts5 (text, content = '', detail = 'none', columnsize = 0,
+            tokenize = 'unicode61 remove_diacritics 2')
+        """,
+        """
+        CREATE VIRTUAL TABLE characters USING fts5 (text, content = '', detail = 'none', columnsize = 0,
+            tokenize = 'trigram')
+        """,
+        "INSERT INTO words (words, rank) VALUES ('secure-delete', 1)",  # a deleted word is gone at once
+        "INSERT INTO characters (characters, rank) VALUES ('secure-delete', 1)",
+        "CREATE VIRTUAL TABLE characters_terms USING fts5vocab (characters, instance)",
+        """
+        CREATE TABLE indexed (  -- how much of a conversation is in words and characters
+            conversation INTEGER PRIMARY KEY REFERENCES conversations (key) ON DELETE CASCADE,
+            upto INTEGER NOT NULL  -- the id of the first event that is not
+        ) STRICT
+        """,
+        "CREATE TABLE index_form (form INTEGER NOT NULL) STRICT",  # `core.store.index.FORM` of what is in it
+    ),
+)
+VERSION = len(MIGRATIONS)
+
+_COMMON = ("PRAGMA trusted_schema = OFF", "PRAGMA foreign_keys = ON", "PRAGMA cell_size_check = ON")
+WRITER_PRAGMAS = (
+    *_COMMON,
+    "PRAGMA secure_delete = ON",  # what is deleted is overwritten
+    "PRAGMA synchronous = FULL",  # NORMAL loses acknowledged commits at a power cut
+    "PRAGMA journal_size_limit = 67108864",  # a WAL that grew under a long reader shrinks again to 64 MB
+)
+READER_PRAGMAS = (*_COMMON, "PRAGMA query_only = ON", "PRAGMA wal_autocheckpoint = 0")
+
+
+def upgrade(path: Path, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:
+    """Bring a database file to the newest version. One process at a time; the caller holds the lock for it.
+
+    Raises StoreVersionError where the file comes from a newer Handloom.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=10.0)) as connection:
+        found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if found > len(migrations):
+            raise StoreVersionError(
+                f"{path} was written by a newer Handloom (version {found}; this one knows {len(migrations)}). "
+                "Install the newer one, or set HANDLOOM_HOME to another folder."
+            )
+        if found == len(migrations):
+            return
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statements in migrations[found:]:
+                for statement in statements:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(migrations)}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,199 @@
+"""The command that runs a task without a screen. Standard output carries what was asked for, and nothing else.
+
+Notices and the log go to standard error. Everything that did not come from our own source passes the sanitiser before
+it reaches a terminal; JSON is escaped by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from core.errors import ConfigurationError, HandloomError, UsageError
+from core.events import (
+    Action,
+    AgentFinishAction,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+    SystemMessageAction,
+    envelope_to_dict,
+    to_json,
+)
+from core.headless import ExitStatus, run_task
+from core.home import home_folder
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import load
+from tui.display.text import sanitize
+from tui.runtimes import Runtimes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.session.agent_session import AgentSession
+    from core.settings.config import Settings
+
+NOBODY = "Nobody is here to confirm actions, so this one was not carried out."
+
+
+def notice(text: str) -> None:
+    """One line on standard error."""
+    print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def say(text: str) -> None:
+    """One line on standard output."""
+    print(text, flush=True)  # noqa: T201
+
+
+def interrupts() -> asyncio.Event:
+    """Set as soon as the user or the system wants this process to end, which does not end it any more."""
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
+    return interrupted
+
+
+def manager_of_one(home: Path, settings: Settings) -> ConversationManager:
+    """A manager for one command: nothing is kept ready for a next conversation."""
+    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
+    return ConversationManager(
+        home,
+        settings,
+        make_runtime=runtimes,
+        make_checkpoints=runtimes.checkpoints,
+        forget=runtimes.forget,
+        around=runtimes,
+        environ=os.environ,
+    )
+
+
+# -- run -----------------------------------------------------------------------------------------------------------
+
+
+async def run(options: argparse.Namespace) -> int:
+    """`handloom run`: one task, its events, its exit status. Raises HandloomError before anything has happened."""
+    task = sys.stdin.read() if options.task == "-" else options.task
+    if not task.strip():
+        raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+    if options.resume and options.repo:
+        raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
+    home = home_folder(os.environ)
+    settings = load(
+        home,
+        os.environ,
+        model=options.model,
+        runtime=options.runtime,
+        agent__name=options.agent,
+        agent__max_iterations=options.max_iterations,
+        agent__max_budget=options.max_budget,
+        agent__confirm=options.confirm,
+        llm__record=options.record,
+    )
+    if not settings.model and not options.resume:
+        raise ConfigurationError(
+            "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), "
+            "or set HANDLOOM_MODEL."
+        )
+    interrupted = interrupts()
+    async with manager_of_one(home, settings) as manager:
+        if options.resume:
+            session = await manager.open(await manager.store.shelf.resolve(options.resume), model=options.model or "")
+        else:
+            session = await manager.create(
+                workspace=options.workspace,
+                model=options.model or "",
+                title=options.title,
+                repository=options.repo or "",
+            )
+        notice(f"conversation {session.info.id}")
+        if session.runtime.isolation == "none":
+            why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
+            notice(f"No isolation: the agent's commands run as you, on this machine{why}.")
+        printer = _Printer(session, _print_json if options.json else _print_text)
+        try:
+            return await run_task(
+                session, task, on_event=printer.take, on_notice=notice, ask=ask, interrupted=interrupted
+            )
+        except HandloomError as error:  # the work had begun, so it is no matter of the command line any more
+            notice(f"handloom: {error}")
+            return ExitStatus.ERROR
+
+
+class _Printer:
+    """Prints every event since the conversation was opened, in order: those from before we listened, too."""
+
+    def __init__(self, session: AgentSession, print_event: Callable[[Envelope], None]) -> None:
+        self._session = session
+        self._printed = session.opened_after
+        self._print = print_event
+
+    async def take(self, envelope: Envelope) -> None:
+        """Print up to this event. Raises OSError where the output is gone or full."""
+        if envelope.id > self._printed + 1:
+            for earlier in await self._session.stream.read(after=self._printed, before=envelope.id):
+                self._print(earlier)
+        self._print(envelope)
+        self._printed = envelope.id
+
+
+def _print_json(envelope: Envelope) -> None:
+    say(to_json(envelope_to_dict(envelope)))
+
+
+def _print_text(envelope: Envelope) -> None:
+    """What a person wants to follow: what was said, what was run, what came of it."""
+    match envelope.event:
+        case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
+            return
+        case MessageAction(content=text) if envelope.source is EventSource.AGENT:
+            say(sanitize(text))
+        case AgentFinishAction(final_thought=text):
+            say(sanitize(text))
+        case Action() as action if action.runnable:
+            if action.thought_text:
+                say(sanitize(action.thought_text))
+            say(sanitize(f"> {action.message}"))
+        case CmdOutputObservation(content=text, metadata=metadata):
+            say(sanitize(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}"))
+        case ErrorObservation(content=text):
+            notice(text)
+
+
+async def ask(envelope: Envelope) -> str | None:
+    """Ask on the terminal; where there is none, nobody agrees."""
+    if not can_ask():
+        return NOBODY
+    notice(f"The agent wants: {envelope.event.message}")
+    return None if await answer_to("Carry it out? [y/N] ") in ("y", "yes") else ""
+
+
+def can_ask() -> bool:
+    """Whether somebody sits at a terminal and can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def answer_to(question: str) -> str:
+    """What is typed as the answer to a question, in small letters; empty for nothing."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+
+    def read_line() -> None:
+        if not answer.done():
+            answer.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin.fileno(), read_line)
+    try:
+        return (await answer).strip().lower()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())

@@ -1,0 +1,180 @@
+"""Pictures as cells: read and decoded off the loop, kept small, drawn in quarters of cells.
+
+A picture is known by its reference (`core.store.blobs`), which says how large it is, so its place on the screen is
+right before its bytes are there. Who draws asks `get`; what is not there yet is noted, and `load` fetches it. Bytes
+come from tools and pages: what is too large, broken or of another kind than it says becomes a reason, not an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+
+from tui.i18n import _
+
+if TYPE_CHECKING:
+    from core.store.blobs import Blob, BlobRef
+
+MAX_PIXELS = 25_000_000
+"""A larger picture is not decoded."""
+KEPT_SIDE = 480
+"""Pixels of the longer side that are kept: two for each cell of the widest pane that has a use for them."""
+KEPT = 16
+"""Decoded pictures that are kept; 10 MB at most."""
+PIXELS_PER_COLUMN = 8
+"""Of a picture that is shown in its natural size: about what a font's cell is wide."""
+QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
+"""By the bits of the quarters that stand before: upper left, upper right, lower left, lower right."""
+SAME_LIGHT = 12
+"""Of 255: pixels that differ by less are one colour."""
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
+
+
+class Pixels(NamedTuple):
+    """A picture, decoded: `width` x `height` pixels of three bytes each, row by row."""
+
+    width: int
+    height: int
+    rgb: bytes
+
+
+class PictureError(ValueError):
+    """A picture that cannot be shown; the text says why, in one short clean line."""
+
+
+def decoded(data: bytes) -> Pixels:
+    """A picture's pixels, scaled down to KEPT_SIDE. Blocks for some 20 ms. Raises PictureError."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                size = {"width": image.width, "height": image.height}
+                raise PictureError(_("{width} x {height} pixels are too many to be shown").format(**size))
+            image.draft("RGB", (KEPT_SIDE, KEPT_SIDE))
+            whole = image.convert("RGBA")
+    except UnidentifiedImageError:
+        raise PictureError(_("it is no picture of a kind that is known")) from None
+    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        if isinstance(error, PictureError):
+            raise
+        raise PictureError(_("it is broken")) from None
+    whole.thumbnail((KEPT_SIDE, KEPT_SIDE), Image.Resampling.BOX)
+    ground = Image.new("RGBA", whole.size, "white")  # what is transparent was made for paper
+    small = Image.alpha_composite(ground, whole).convert("RGB")
+    return Pixels(small.width, small.height, small.tobytes())
+
+
+def size_in_cells(width: int, height: int, columns: int, rows: int, *, enlarge: bool = False) -> tuple[int, int]:
+    """Columns and rows of a picture of `width` x `height` pixels in a place of `columns` x `rows` cells.
+
+    A cell is twice as high as wide. Small pictures keep their natural size unless they are to be enlarged.
+    """
+    width, height = max(1, width), max(1, height)
+    most = columns if enlarge else min(columns, max(1, -(-width // PIXELS_PER_COLUMN)))
+    wide = min(most, max(1, rows * 2 * width // height))
+    return wide, max(1, min(rows, round(wide * height / width / 2)))
+
+
+def size_told(width: int, height: int) -> str:
+    """What is said of a picture that cannot be drawn here."""
+    return _("A picture of {width} x {height} pixels.").format(width=width, height=height)
+
+
+def quadrants(pixels: Pixels, columns: int, rows: int) -> list[list[Segment]]:
+    """The picture in `columns` x `rows` cells: each shows four pixels in two colours. Takes 7 us a cell."""
+    from PIL import Image
+
+    whole = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
+    image = whole.resize((columns * 2, rows * 2), Image.Resampling.BOX, reducing_gap=2.0)
+    flat, lights = image.tobytes(), image.convert("L").tobytes()
+    wide = columns * 2
+    lines: list[list[Segment]] = []
+    for row in range(rows):
+        segments: list[Segment] = []
+        text, before = "", b""
+        for at in range(2 * row * wide, (2 * row + 1) * wide, 2):
+            glyph, colours = _cell(flat, lights, (at, at + 1, at + wide, at + wide + 1))
+            if colours != before and text:
+                segments.append(Segment(text, _style(before)))
+                text = ""
+            before = colours
+            text += glyph
+        segments.append(Segment(text, _style(before)))
+        lines.append(segments)
+    return lines
+
+
+def _cell(flat: bytes, lights: bytes, places: tuple[int, int, int, int]) -> tuple[str, bytes]:
+    """The glyph for four pixels, and its two colours: what is lighter than the middle stands before what is darker."""
+    shades = [lights[place] for place in places]
+    low, high = min(shades), max(shades)
+    if high - low < SAME_LIGHT:
+        mean = _mean(flat, places)
+        return " ", mean + mean
+    middle = (low + high) / 2
+    front = [place for place, shade in zip(places, shades, strict=True) if shade > middle]
+    back = [place for place in places if place not in front]
+    shape = sum(1 << bit for bit, shade in enumerate(shades) if shade > middle)
+    return QUADRANTS[shape], _mean(flat, front) + _mean(flat, back)
+
+
+def _mean(flat: bytes, places: Sequence[int]) -> bytes:
+    count = len(places)
+    return bytes(sum(flat[3 * place + channel] for place in places) // count for channel in range(3))
+
+
+@lru_cache(16384)
+def _style(colours: bytes) -> Style:
+    return Style(color=Color.from_rgb(*colours[:3]), bgcolor=Color.from_rgb(*colours[3:]))
+
+
+class Pictures:
+    """The pictures of one conversation."""
+
+    def __init__(self, read: Callable[[BlobRef], Awaitable[Blob | None]]) -> None:
+        self.on_wanted: Callable[[], None] | None = None
+        """Called when a picture is asked for that is not there; whoever sets it calls `load` off the drawing."""
+        self._read = read
+        self._kept: OrderedDict[str, Pixels | str] = OrderedDict()
+        self._wanted: dict[str, BlobRef] = {}
+
+    def get(self, ref: BlobRef) -> Pixels | str | None:
+        """The picture, why there is none, or None where it has yet to be loaded."""
+        found = self._kept.get(ref.digest)
+        if found is not None:
+            self._kept.move_to_end(ref.digest)
+        elif ref.digest not in self._wanted:
+            self._wanted[ref.digest] = ref
+            if self.on_wanted is not None:
+                self.on_wanted()
+        return found
+
+    async def load(self) -> bool:
+        """Fetch what was asked for, and say whether there was anything. Cancelling leaves the rest asked for."""
+        loaded = False
+        while self._wanted:
+            digest, ref = next(iter(self._wanted.items()))
+            self._kept[digest] = await self._load(ref)
+            del self._wanted[digest]
+            loaded = True
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return loaded
+
+    async def _load(self, ref: BlobRef) -> Pixels | str:
+        blob = await self._read(ref)
+        if blob is None:
+            return _("it is not in the log")
+        try:
+            return await asyncio.to_thread(decoded, blob.data)
+        except PictureError as error:
+            return str(error)

@@ -1,0 +1,1 @@
+"""What the app does when it is asked to: one mixin a subject."""

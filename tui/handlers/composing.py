@@ -1,0 +1,296 @@
+"""What is written in the prompt, and where it goes: a message, the queue, a command, the shell. A mixin of the app.
+
+Also what the prompt's lists offer: files of the workspace, events of the conversation, commands. Nothing that was
+written is lost: what cannot be carried out goes back into the prompt, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import SuspendNotSupported
+
+from tui.display.text import sanitize_line
+from tui.i18n import _
+from tui.panes.prompt import Prompt, references, slash
+from tui.panes.prompt.editor import EditorError, edited
+from tui.panes.prompt.files import FileIndex, list_files
+from tui.panes.prompt.lists import Row
+from tui.panes.prompt.past import LIMIT
+from tui.panes.prompt.triggers import Kind
+from tui.panes.prompt.view import SHELL
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from core.events import Envelope
+    from core.manager.conversation_manager import ConversationManager
+    from tui.cli.options import StartOptions
+    from tui.model.conversation import ConversationTab
+    from tui.model.tab import Tab
+    from tui.screens.workspace import Workspace
+
+    _App = App[None]
+else:
+    _App = object
+
+FOUND = 50
+"""Rows of a list: whoever does not see it among them types on."""
+EVENTS_BACK = 200
+"""Events among which a reference is looked for; older ones are referred to by typing the number."""
+LABEL_CELLS = 300
+
+
+class Composing(_App):
+    """Sending, and what helps to write."""
+
+    if TYPE_CHECKING:
+        options: StartOptions
+        manager: ConversationManager | None
+        current: Tab | None
+        workspace: Workspace
+        is_starting: bool
+        connected: asyncio.Event
+
+        @property
+        def living(self) -> ConversationTab | None: ...
+        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
+        def report(self, message: str) -> None: ...
+        def flash(self, message: str) -> None: ...
+        async def do(self, command_id: str, argument: str = "") -> None: ...
+        async def new_conversation(self, agent: str = "", model: str = "") -> None: ...
+        async def consented(self, tab: ConversationTab) -> bool: ...
+
+    sends_when_open = False
+    """Enter was pressed before there was a conversation: quick hands lose nothing."""
+    _listing: tuple[str, asyncio.Task[FileIndex]] | None = None
+    """The folder that was listed last, and what is in it, or will be."""
+    _events: tuple[tuple[str, int], list[Envelope]] | None = None
+    """The conversation and its newest event when its events were read, and those that one may refer to."""
+
+    def serve_prompt(self) -> None:
+        """Give the prompt what its lists offer."""
+        prompt = self.workspace.prompt
+        prompt.folder = self.options.workspace
+        prompt.load_history = self._said_before
+        prompt.completer.sources = {
+            Kind.FILE: self._find_files,
+            Kind.EVENT: self._find_events,
+            Kind.COMMAND: self._find_commands,
+        }
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        """Carry out what was written; where that cannot be, it goes back into the prompt."""
+        tab = self.living
+        self.workspace.notice.clear()
+        if tab is None and not slash.parse(message.text):
+            self.workspace.prompt.put(message.text)
+            self.sends_when_open = True
+            self.flash(_("It is sent as soon as the conversation is open."))
+            if not self.is_starting:
+                self.attempt(self.new_conversation())
+            return
+        self.attempt(self.submit(tab, message.text))
+
+    async def submit(self, tab: ConversationTab | None, written: str, *, queued: bool = False) -> None:
+        """Carry out what was written, now or once the agent rests."""
+        with self._kept(tab, written):
+            if (line := slash.parse(written)) is not None:
+                await self._command(tab, line, written, queued=queued)
+            elif tab is None or not await self.consented(tab):
+                self._put_back(tab, written)
+            elif written.startswith(SHELL):
+                await self._run_in_shell(tab, written)
+            else:
+                await self._send(tab, written[1:] if written.startswith("//") else written, queued=queued)
+
+    @contextmanager
+    def _kept(self, tab: ConversationTab | None, written: str) -> Iterator[None]:
+        """Have it in the prompt again where it could not be carried out."""
+        try:
+            yield
+        except BaseException:
+            self._put_back(tab, written)
+            raise
+
+    def _put_back(self, tab: ConversationTab | None, written: str) -> None:
+        if self.current is tab and not self.workspace.prompt.text:
+            self.workspace.prompt.put(written)
+
+    async def _send(self, tab: ConversationTab, written: str, *, queued: bool = False) -> None:
+        chips = self.workspace.prompt.chips
+        if not queued and self.current is tab:
+            self.workspace.chat.go("end")
+        text, urls = chips.expanded(written), [picture.url for picture in chips.pictures(written)]
+        context = await self._referred(tab, chips.typed(written))
+        await (tab.session.queue if queued else tab.session.send)(text, urls, context)
+        chips.give_up_pictures(written)
+
+    async def _referred(self, tab: ConversationTab, typed: str) -> str:
+        """What the events are to which the text refers by number."""
+        found = [await tab.event(number) for number in references.referred(typed)]
+        return references.context([envelope for envelope in found if envelope is not None])
+
+    async def _run_in_shell(self, tab: ConversationTab, written: str) -> None:
+        command = self.workspace.prompt.chips.expanded(written)[len(SHELL) :].strip()
+        if not command:
+            self._put_back(tab, written)
+            self.flash(_("Write the command behind the exclamation mark."))
+            return
+        self.workspace.chat.go("end")
+        await tab.session.run_command(command)
+
+    async def do_prompt_queue(self) -> None:
+        prompt, tab = self.workspace.prompt, self.living
+        if await prompt.complete() or tab is None or not prompt.text.strip():
+            return
+        line = slash.parse(prompt.text)
+        if prompt.text.startswith(SHELL) or (line is not None and line.name in slash.BUILT_IN):
+            self.flash(_("Only messages can be queued. Enter carries this out."))
+            return
+        self.attempt(self.submit(tab, prompt.take(), queued=True))
+
+    def on_prompt_told(self, message: Prompt.Told) -> None:
+        """What the prompt could not do."""
+        self.report(message.text)
+
+    def on_prompt_picture_attached(self) -> None:
+        """Say so where the model will not be shown it."""
+        if self.manager is not None and self.manager.settings.llm.vision == "no":
+            self.flash(_("The model is shown no pictures: llm.vision is “no” in config.toml."))
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    async def _command(self, tab: ConversationTab | None, line: slash.Line, written: str, *, queued: bool) -> None:
+        built_in = slash.BUILT_IN.get(line.name)
+        if built_in is not None and not line.words:
+            await self.do(built_in.id)
+            return
+        if built_in is not None:
+            self._put_back(tab, written)
+            told = _("/{name} takes nothing behind it. // at the start sends the text as a message.")
+            self.report(told.format(name=line.name))
+            return
+        if tab is None:
+            self._put_back(tab, written)
+            self.flash(_("No conversation is open yet. ctrl+n begins one."))
+            return
+        own, _problems = await self._own_commands()
+        if (command := own.get(line.name)) is not None:
+            await self._send(tab, command.message(line.words), queued=queued)
+        elif await asyncio.to_thread(_is_path, line.name):
+            await self._send(tab, written, queued=queued)  # a path, said first
+        else:
+            self._put_back(tab, written)
+            told = _("There is no command /{name}. / shows those that there are; // sends a text with a slash.")
+            self.report(told.format(name=sanitize_line(line.name, 40)))
+
+    async def _own_commands(self) -> tuple[dict[str, slash.UserCommand], list[str]]:
+        if self.manager is None:
+            return {}, []
+        return await asyncio.to_thread(slash.load, self.manager.store.home)
+
+    async def _find_commands(self, query: str) -> Sequence[Row]:
+        own, problems = await self._own_commands()
+        rows = [Row(f"/{name}", command.help, name) for name, command in slash.BUILT_IN.items()]
+        rows += [
+            Row(f"/{name} {command.hint}".rstrip(), command.description, name + " " * bool(command.hint))
+            for name, command in own.items()
+        ]
+        if problems and not query:
+            self.flash(" ".join(problems))
+        query = query.lower()
+        begun = [row for row in rows if row.value.startswith(query)]
+        return begun + [row for row in rows if query in row.value and row not in begun]
+
+    # -- files and events ----------------------------------------------------------------------------------------------
+
+    @property
+    def _folder(self) -> str:
+        return self.current.folder if self.current is not None else self.options.workspace
+
+    async def _find_files(self, query: str) -> Sequence[Row]:
+        folder = self._folder
+        known = self._listing
+        if known is None or known[0] != folder or (not query and known[1].done()):  # anew each time that it opens
+            known = self._listing = folder, asyncio.create_task(asyncio.to_thread(_indexed, folder))
+        index = await asyncio.shield(known[1])  # one listing for all keys that are typed meanwhile
+        return [Row(path, value=path) for path in await asyncio.to_thread(index.find, query, FOUND)]
+
+    async def _find_events(self, query: str) -> Sequence[Row]:
+        if self.current is None:
+            return []
+        log = self.current.log
+        newest = (self.current.id, log.latest_id)
+        if self._events is None or self._events[0] != newest:
+            self._events = newest, references.recent(await log.page(limit=EVENTS_BACK))
+        found = (envelope for envelope in self._events[1] if references.matches(envelope, query))
+        return [_event_row(envelope) for envelope in islice(found, FOUND)]
+
+    async def _said_before(self) -> Sequence[str]:
+        await self.connected.wait()
+        return await self.manager.said(self._folder, LIMIT) if self.manager is not None else []
+
+    # -- the user's editor ---------------------------------------------------------------------------------------------
+
+    def do_prompt_editor(self) -> None:
+        self.attempt(self._edit())
+
+    async def _edit(self) -> None:
+        """Hand the terminal to the user's editor. The agents go on meanwhile; nothing is painted."""
+        prompt = self.workspace.prompt
+        prompt.leave_list()
+        try:
+            with self.batch_update(), self.suspend(), _deaf_to_ctrl_c():
+                left = await _left_by_editor(prompt.text)
+        except SuspendNotSupported:
+            self.report(_("This terminal cannot be handed to an editor. Write here: ctrl+j begins a new line."))
+        else:
+            if isinstance(left, EditorError):
+                self.report(str(left))
+            elif left != prompt.text:
+                prompt.put(left)
+        prompt.focus()
+
+
+def _indexed(folder: str) -> FileIndex:
+    return FileIndex(list_files(Path(folder)))
+
+
+async def _left_by_editor(text: str) -> str | EditorError:
+    """The edited text, or why there is none: `App.suspend` does not take the terminal back after an exception."""
+    try:
+        return await asyncio.to_thread(edited, text, os.environ)
+    except EditorError as error:
+        return error
+
+
+def _is_path(name: str) -> bool:
+    """Whether there is something of this name at the root of the file system."""
+    return bool(name) and os.path.lexists(f"/{name}")
+
+
+def _event_row(envelope: Envelope) -> Row:
+    text = sanitize_line(" ".join(references.said(envelope)[:LABEL_CELLS].split()), LABEL_CELLS)
+    kind = envelope.event.kind
+    what = _("result of {kind}").format(kind=kind) if references.is_result(envelope) else kind
+    return Row(f"#{envelope.id} {what}  {text}", str(envelope.source), str(envelope.id))
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """ctrl+c is the editor's, which is in the same group of processes. The editor itself hears it."""
+    before = signal.signal(signal.SIGINT, lambda *_unused: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,212 @@
+"""What each command does: one method `do_<id>` per row of the command table. A test holds that none is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from textual.widgets import Input
+
+from tui.handlers.answers import Answers
+from tui.handlers.appearance import Appearance
+from tui.handlers.choosing import Choosing
+from tui.handlers.composing import Composing
+from tui.handlers.conversations import Conversations
+from tui.handlers.eventlog import EventLog
+from tui.handlers.exports import Exports
+from tui.handlers.outside import Outside
+from tui.handlers.panels import Panels
+from tui.handlers.planning import Planning
+from tui.handlers.reading import Reading
+from tui.handlers.replaying import Replaying
+from tui.handlers.rerun import Rerun
+from tui.handlers.session_manager import SessionManager
+from tui.handlers.split import Split
+from tui.handlers.undoing import Undoing
+from tui.i18n import _
+from tui.screens.dialogs import SureScreen
+from tui.widgets.cards import ApprovalCard
+from tui.widgets.footer import MODES
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from core.manager.conversation_manager import ConversationManager
+    from core.session.agent_session import AgentSession
+    from tui.cli.options import StartOptions
+    from tui.model.conversation import ConversationTab
+    from tui.model.tab import Tab
+    from tui.screens.workspace import Workspace
+
+    _App = App[None]
+else:
+    _App = object
+
+MODE_TOLD = {
+    "always": _("The agent asks always before it acts."),
+    "risky": _("The agent asks if risky before it acts."),
+    "never": _("The agent never asks before it acts."),
+}
+QUIT_WITHIN_S = 2.0
+"""How long ctrl+c stays armed: two presses that belong together, not two that happened."""
+
+
+class Handlers(
+    Answers,
+    Composing,
+    Panels,
+    Conversations,
+    SessionManager,
+    Rerun,
+    Undoing,
+    Exports,
+    EventLog,
+    Reading,
+    Split,
+    Appearance,
+    Outside,
+    Replaying,
+    Planning,
+    Choosing,
+    _App,
+):
+    """The commands, as methods of the app."""
+
+    if TYPE_CHECKING:
+        options: StartOptions
+        manager: ConversationManager | None
+        open_tabs: list[Tab]
+        current: Tab | None
+        workspace: Workspace
+        clock: Callable[[], float]
+
+        @property
+        def living(self) -> ConversationTab | None: ...
+        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
+        def report(self, message: str) -> None: ...
+        def flash(self, message: str) -> None: ...
+        def arm_leader(self) -> None: ...
+        def show_tab(self, tab: Tab | None) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
+        async def add_tab(self, session: AgentSession) -> None: ...
+
+    _quit_armed_at = float("-inf")
+
+    # -- workspace -----------------------------------------------------------------------------------------------------
+
+    def do_app_leader(self) -> None:
+        prompt = self.workspace.prompt
+        if self.focused is prompt and not prompt.selection.is_empty:
+            prompt.action_cut_selection()  # what ctrl+x means everywhere else, where it can mean it
+        else:
+            self.arm_leader()
+
+    def do_app_interrupt(self) -> None:
+        selected = self.screen.get_selected_text() or self.workspace.prompt.selected_text
+        tab = self.living
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+        elif self.workspace.prompt.leave_list():
+            pass
+        elif self.workspace.prompt.text:
+            self.workspace.prompt.put("")
+        elif tab is not None and (tab.running or tab.runs_command):
+            self.attempt(tab.session.interrupt())
+        elif self.clock() - self._quit_armed_at < QUIT_WITHIN_S:
+            self.exit()
+        else:
+            self._quit_armed_at = self.clock()
+            self.flash(_("Press ctrl+c again to quit."))
+
+    def do_app_back(self) -> None:
+        workspace, tab = self.workspace, self.living
+        card = workspace.card
+        if self.leave_copy_mode() or workspace.prompt.leave_list() or self.leave_find():
+            return
+        if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
+            card.stop_writing()
+        elif workspace.notice.display:
+            workspace.notice.clear()
+        elif self.leave_filter():
+            pass
+        elif tab is not None and (tab.running or workspace.card is not None or tab.runs_command):
+            self.attempt(tab.session.interrupt())
+        elif not workspace.restore():
+            workspace.helm.focus()
+
+    def do_app_redraw(self) -> None:
+        self.workspace.chat.go("end")
+        self.workspace.events_view.action_end()
+        self.workspace.terminal.action_end()
+        self.refresh(layout=True)
+
+    def do_app_quit(self) -> None:
+        busy = [tab for tab in self.open_tabs if tab.running]
+        if not busy:
+            self.exit()
+            return
+
+        def chosen(yes: bool | None) -> None:
+            if yes:
+                self.exit()
+
+        names = _(", ").join(_("“{title}”").format(title=tab.title) for tab in busy)
+        question = _("The agent is still working in {names}. It will be stopped; what it did is kept.")
+        self.push_screen(SureScreen(question.format(names=names), _("quit")), chosen)
+
+    do_prompt_quit = do_app_quit
+
+    # -- panes ---------------------------------------------------------------------------------------------------------
+
+    def do_pane_chat(self) -> None:
+        self.workspace.choose_pane("chat")
+
+    def do_pane_events(self) -> None:
+        self.workspace.choose_pane("events")
+
+    def do_pane_terminal(self) -> None:
+        self.workspace.choose_pane("terminal")
+
+    def do_pane_browser(self) -> None:
+        self.workspace.choose_pane("browser")
+
+    def do_pane_next(self) -> None:
+        self.workspace.cycle(1)
+
+    def do_pane_prev(self) -> None:
+        self.workspace.cycle(-1)
+
+    def do_detail_toggle(self) -> None:
+        if self.focused is self.workspace.prompt and self.workspace.prompt.expand_chip():
+            return
+        if self.current is None:
+            return
+        chat = self.current.chat
+        if self.focused is self.workspace.chat and self.workspace.chat.cursor is not None:
+            self.workspace.chat.action_fold()
+            return
+        blocks = [block for block in chat.blocks if block.can_fold]
+        folded = any(block.folded for block in blocks)
+        for block in blocks:
+            if block.folded == folded:
+                chat.toggle(block)
+
+    def do_queue_drop(self) -> None:
+        tab = self.living
+        if tab is None or not tab.session.state.queued:
+            self.flash(_("Nothing is queued."))
+            return
+        last = tab.session.state.queued[-1]
+        if not self.workspace.prompt.text:
+            self.workspace.prompt.put(last.text)
+        self.attempt(tab.session.unqueue(last.id))
+
+    def do_prompt_mode(self) -> None:
+        tab = self.living
+        if tab is None:
+            return
+        mode = MODES[(MODES.index(str(tab.session.confirm_mode)) + 1) % len(MODES)]
+        tab.session.set_confirm_mode(mode)
+        self.flash(MODE_TOLD[mode])
+        self.wake(tab)

@@ -1,0 +1,62 @@
+"""The plan of a Planner: the user approves it, edits it first, or wants another. A mixin of the app's handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tui.panes.tasks.text import plan_text, tasks_of
+from tui.widgets.cards import PlanCard
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from core.controller.state import State
+    from tui.model.conversation import ConversationTab
+    from tui.model.tab import Tab
+    from tui.screens.workspace import Workspace
+
+    _App = App[None]
+else:
+    _App = object
+
+_ASKS = frozenset({"awaiting_user_input", "finished"})
+"""Where the agent rests and a plan that it made is complete."""
+
+
+def waits_for_approval(state: State, tab: Tab) -> bool:
+    """Whether a plan is made that the user has not approved yet."""
+    return state.planning and state.agent_state in _ASKS and not state.is_busy and bool(tab.plan.tasks)
+
+
+class Planning(_App):
+    """Answers to a plan, by the ids of the command table."""
+
+    if TYPE_CHECKING:
+        workspace: Workspace
+
+        @property
+        def living(self) -> ConversationTab | None: ...
+        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+    def do_plan_approve(self) -> None:
+        card, tab = self.workspace.card, self.living
+        if isinstance(card, PlanCard) and card.ready and tab is not None:
+            self.attempt(tab.session.approve_plan(tab.plan.told))
+
+    def do_plan_edit(self) -> None:
+        card, tab = self.workspace.card, self.living
+        if isinstance(card, PlanCard) and card.ready and tab is not None:
+            self.attempt(self._edit_plan(tab))
+
+    async def _edit_plan(self, tab: ConversationTab) -> None:
+        from tui.screens.plan import PlanScreen
+
+        before, told = tab.plan.tasks, list(tab.plan.told)
+        text = await self.push_screen_wait(PlanScreen(plan_text(before)))
+        if text is not None and (tasks := tasks_of(text, before, told)):
+            await tab.session.approve_plan(tasks)
+
+    def do_plan_again(self) -> None:
+        if self.living is not None:
+            self.attempt(self.living.session.plan_again())

@@ -1,0 +1,73 @@
+"""Two conversations side by side. A mixin of the app.
+
+The one in focus is the app's current tab, and owns prompt, panes and footer; of the other only the chat is shown. Which
+tab stands where is the workspace's to know; this only says what the user asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.i18n import _
+from tui.model.arrangement import SPLIT
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from tui.model.tab import Tab
+    from tui.screens.workspace import Workspace
+
+    _App = App[None]
+else:
+    _App = object
+
+
+class Split(_App):
+    """The commands for two conversations, as methods of the app."""
+
+    if TYPE_CHECKING:
+        open_tabs: list[Tab]
+        current: Tab | None
+        workspace: Workspace
+
+        def flash(self, message: str) -> None: ...
+        def show_tab(self, tab: Tab | None) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
+
+    _before: Tab | None = None
+    """The tab that was shown before the current one."""
+
+    def do_conv_split(self) -> None:
+        tab = self.current
+        if self.workspace.beside is not None:
+            self.workspace.end_split()
+        elif tab is None or len(self.open_tabs) < 2:
+            self.flash(_("There is no other conversation to show beside this one; ctrl+n begins one."))
+        elif self.size.width < SPLIT:
+            told = _("Two conversations side by side need {needed} columns; here are {width}.")
+            self.flash(told.format(needed=SPLIT, width=self.size.width))
+        else:
+            index = self.open_tabs.index(tab)
+            next_one = self.open_tabs[(index + 1) % len(self.open_tabs)]
+            self.workspace.split(self._before if self._before in self.open_tabs else next_one)
+        if tab is not None:
+            self.wake(tab)
+
+    def do_conv_other(self) -> None:
+        if self.workspace.beside is None:
+            self.flash(_("There is one conversation here; ctrl+x v shows another beside it."))
+        else:
+            self.show_tab(self.workspace.beside)
+
+    def leave_split(self, tab: Tab) -> Tab | None:
+        """Show one conversation where this tab is one of two that are shown. Answers with the one beside it."""
+        beside = self.workspace.beside
+        if beside is None or tab not in (beside, self.current):
+            return None
+        self.workspace.end_split()
+        return None if tab is beside else beside
+
+    def on_chats_other_chosen(self) -> None:
+        """The other side was clicked."""
+        if self.workspace.beside is not None:
+            self.show_tab(self.workspace.beside)

@@ -1,0 +1,1 @@
+"""What the workspace knows of its conversations. No Textual in here."""
