@@ -16,7 +16,7 @@ TUI = Path(__file__).parents[3] / "tui"
 LOOKED_UP = {
     "commands.py": {"self.title", "self.help", "self.group", "self.hint", "self.value"},
     "i18n.py": {"one if number == 1 else many"},
-    "panels.py": {"setting.help"},
+    "handlers/panels.py": {"setting.help"},
     "screens/models.py": {"offer.label"},
     "screens/settings.py": {
         "setting.help",
