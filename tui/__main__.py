@@ -54,6 +54,10 @@ def _plain(options: argparse.Namespace) -> int:
                 return int(asyncio.run(again_lines.run(options)))
             case "list" | "search" | "rename" | "delete":
                 return int(asyncio.run(_session_command(options)))
+            case "serve":
+                from tui.cli import serving
+
+                return asyncio.run(serving.serve(options))
             case "doctor":
                 return _doctor(options)
             case "agents":

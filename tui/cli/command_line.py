@@ -55,6 +55,11 @@ def parser() -> argparse.ArgumentParser:
     agents.add_argument("--allow", metavar="NAME", help="show an agent of the project in full, and let it work")
     agents.add_argument("--json", action="store_true", help="one JSON object a line")
 
+    serve = commands.add_parser("serve", help="the workspace in a web browser on this machine; prints its address")
+    serve.add_argument("--port", type=_port, default=0, metavar="N", help="which port of loopback (any that is free)")
+    _common(serve)
+    serve.add_argument("--resume", nargs="?", const="", metavar="ID", help="as without `serve`")
+
     _found_again(commands)
     _taken_elsewhere(commands)
     _played_again(commands)
@@ -147,6 +152,13 @@ def _count(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError
     return number
+
+
+def _port(text: str) -> int:
+    """A port; 0 is any that is free. Raises ValueError, which argparse tells."""
+    if not 0 <= (port := int(text)) <= 65_535:
+        raise ValueError
+    return port
 
 
 def _days(text: str) -> float:

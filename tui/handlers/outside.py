@@ -92,9 +92,15 @@ class Outside(_App):
             return
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._begin_anew)
 
     def _end_by(self, number: int) -> None:
         self.exit(return_code=128 + number)
+
+    def _begin_anew(self) -> None:
+        """Another terminal has taken the place of ours, as when a served page is loaded again: draw all of it."""
+        self.emit(escapes.BEGUN + escapes.title(self.title))
+        self.refresh(layout=True)
 
     # -- title ---------------------------------------------------------------------------------------------------------
 

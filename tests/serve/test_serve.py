@@ -1,0 +1,296 @@
+"""The workspace in a web browser: a real `handloom serve`, and a real headless Chromium that looks at it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pyte
+import pytest
+from playwright.async_api import Browser, Page, WebSocket, async_playwright
+
+from runtime.plugins.browser import chromium
+from tests.doubles import FINISH, bash, write_script
+from tests.program import Handloom
+from tests.runtime.conftest import has_ended
+from tui.serve.server import REFUSED
+
+WITHIN_S = 60.0
+
+
+class Served:
+    """A `handloom serve` under way, and its address."""
+
+    def __init__(self, handloom: Handloom, *arguments: str) -> None:
+        self.process = handloom.start("serve", *arguments)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().decode().strip()
+        assert self.address.startswith("http://127.0.0.1:"), self.process.communicate(timeout=20)
+        self.host = urlsplit(self.address).netloc
+        self.token = urlsplit(self.address).fragment
+
+    def children(self) -> list[int]:
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, check=False)
+        return [int(pid) for pid in listed.stdout.split()]
+
+    def end(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(30)
+        finally:
+            self.process.kill()
+            for pipe in (self.process.stdout, self.process.stderr):
+                if pipe is not None:
+                    pipe.close()
+
+
+@pytest.fixture
+def handloom(tmp_path: Path) -> Handloom:
+    # the terminal in which it is started can draw nothing: the page is one of its own
+    return Handloom(tmp_path, TERM="dumb", HANDLOOM__AGENT__CONFIRM="never")
+
+
+@pytest.fixture
+def served(handloom: Handloom) -> Iterator[Served]:
+    look = {"text": "A look around.", "tool_calls": [bash("echo seen-$((6*7)); touch worked")]}
+    server = Served(handloom, "--model", write_script(handloom.workspace.parent, [look, FINISH]))
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        program = chromium.find(playwright)
+        opened = await playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
+        yield opened
+        await opened.close()
+
+
+class Screen:
+    """What a page was sent, as a terminal shows it: the page itself draws on a canvas, which has no words."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._screen = pyte.Screen(200, 60)
+        self._stream = pyte.ByteStream(self._screen)
+        self._changed = asyncio.Event()
+        self.sent: list[Any] = []
+        self.complaints: list[str] = []
+        page.on("websocket", self._watch)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+
+    def _watch(self, socket: WebSocket) -> None:
+        self._screen.reset()
+        socket.on("framereceived", self._take)
+        socket.on("framesent", lambda payload: self.sent.append(json.loads(payload)))
+
+    def _take(self, payload: str | bytes) -> None:
+        if isinstance(payload, bytes):
+            self._stream.feed(payload)
+            self._changed.set()
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    async def shows(self, *words: str) -> None:
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                while not all(word in self.text for word in words):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"{words} are not on the screen:\n{self.text}\n{self.complaints}") from None
+
+
+async def opened(browser: Browser, address: str) -> Screen:
+    context = await browser.new_context(viewport={"width": 1280, "height": 760})
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    screen = Screen(await context.new_page())
+    await screen.page.goto(address)
+    return screen
+
+
+async def colours(page: Page) -> int:
+    """How many colours a picture of the page has: a page that draws nothing has one or two."""
+    import io
+
+    from PIL import Image
+
+    with Image.open(io.BytesIO(await page.screenshot())) as picture:
+        return len(picture.convert("RGB").getcolors(1 << 24) or [])
+
+
+# -- it draws, takes keys, copies, and is there again ----------------------------------------------------------------
+
+
+@pytest.mark.browser
+async def test_a_task_is_typed_answered_copied_and_there_after_a_reload(
+    served: Served, browser: Browser, handloom: Handloom
+) -> None:
+    screen = await opened(browser, served.address)
+    await screen.shows("Say what you want done", "waits for you")
+    assert served.token not in await screen.page.evaluate("location.href")
+    assert await colours(screen.page) > 20
+    await screen.page.keyboard.type("look around — 你好")
+    await screen.shows("look around — 你好")
+    await screen.page.keyboard.press("Enter")
+    await screen.shows("seen-42", "finished")
+    assert (handloom.workspace / "worked").exists()
+
+    for key in ("Control+x", "y"):
+        await screen.page.keyboard.press(key)
+    await screen.shows("Copied")
+    assert await clipboard(screen.page) == "All is done."
+
+    await screen.page.keyboard.type("half a sentence")
+    await screen.shows("half a sentence")
+    child = served.children()
+    await screen.page.reload()
+    await screen.shows("seen-42", "half a sentence", "finished")
+    assert served.children() == child
+    assert await colours(screen.page) > 20
+    assert screen.complaints == []
+    await screen.page.keyboard.press("Control+q")
+    await words_of(screen.page, "The workspace has ended")
+    await screen.page.reload()
+    await screen.shows("seen-42")
+    assert served.children() != child
+    (child_pid,) = served.children()
+    assert served.end() == 0
+    assert has_ended(child_pid)
+
+
+@pytest.mark.browser
+async def test_who_opens_it_elsewhere_has_it_there(served: Served, browser: Browser) -> None:
+    first = await opened(browser, served.address)
+    await first.shows("waits for you")
+    second = await opened(browser, served.address)
+    await second.shows("waits for you")
+    await words_of(first.page, "shown in another tab")
+    await second.page.keyboard.type("typed here")
+    await second.shows("typed here")
+    assert "typed here" not in first.text
+    await second.page.set_viewport_size({"width": 640, "height": 400})
+    await second.shows("chat  events  terminal")  # one pane: the terminal has the page's size
+
+
+@pytest.mark.browser
+async def test_without_its_token_a_page_has_nothing_in_it(served: Served, browser: Browser) -> None:
+    screen = await opened(browser, served.address.partition("#")[0])
+    await words_of(screen.page, "not complete")
+    assert (screen.text, served.children()) == ("", [])
+
+
+async def words_of(page: Page, words: str) -> None:
+    await page.get_by_text(words).wait_for(timeout=WITHIN_S * 1000)
+
+
+async def clipboard(page: Page) -> str:
+    return str(await page.evaluate("navigator.clipboard.readText()"))
+
+
+# -- who may ask what ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "[::1]:{port}", "localhost.evil.example:{port}"])
+async def test_a_name_of_others_that_points_here_is_refused(served: Served, host: str) -> None:
+    port = served.host.partition(":")[2]
+    async with aiohttp.ClientSession() as client:
+        asked = await client.get(f"http://{served.host}/", headers={"Host": host.format(port=port)})
+        assert asked.status == 421
+        assert "<html" not in await asked.text()
+
+
+async def closed_with(served: Served, token: str, origin: str | None) -> int | None:
+    """How the socket ends for who asks like this; None where it stays open."""
+    headers = {} if origin is None else {"Origin": origin}
+    address = f"http://{served.host}/ws/{token}?width=80&height=24"
+    async with aiohttp.ClientSession() as client, client.ws_connect(address, headers=headers) as socket:
+        message = await socket.receive(timeout=WITHIN_S)
+        return socket.close_code if message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED) else None
+
+
+async def test_the_socket_wants_the_token_and_our_own_page(served: Served) -> None:
+    ours = f"http://{served.host}"
+    assert await closed_with(served, "x" * 43, ours) == REFUSED
+    assert await closed_with(served, served.token[:-1], ours) == REFUSED
+    assert await closed_with(served, "%C3%A4", ours) == REFUSED
+    for origin in (None, "null", "http://evil.example", f"https://{served.host}", ours + ".evil.example"):
+        assert await closed_with(served, served.token, origin) == REFUSED
+    assert served.children() == []
+    assert await closed_with(served, served.token, ours) is None
+
+
+async def test_it_listens_on_loopback_alone_and_says_what_a_browser_has_to_hold_a_page_to(served: Served) -> None:
+    listening = Path(f"/proc/{served.process.pid}/net/tcp")
+    port = int(served.host.partition(":")[2])
+    if listening.exists():
+        lines = [line.split() for line in listening.read_text().splitlines()[1:]]
+        ours = [line[1] for line in lines if line[3] == "0A" and int(line[1].partition(":")[2], 16) == port]
+        assert [address.partition(":")[0] for address in ours] == ["0100007F"]
+    async with aiohttp.ClientSession() as client:
+        page = await client.get(f"http://{served.host}/")
+        assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+        assert (page.headers["X-Frame-Options"], page.headers["Referrer-Policy"]) == ("DENY", "no-referrer")
+        assert served.token not in await page.text()
+        for way_out in (
+            "/static/../server.py",
+            "/static/%2e%2e/server.py",
+            "/page.html",
+            "/page.py",
+            "/ws/",
+            "/static/",
+        ):
+            asked = await client.get(f"http://{served.host}{way_out}", allow_redirects=False)
+            assert asked.status in (400, 403, 404), way_out
+
+
+NO_MESSAGES = (
+    "", "{", "[" * 100_000, "7", "[]", '["stdin"]', '["stdin", 5]', '["resize", {"width": "x"}]',
+    '["resize", {"width": 0, "height": -5}]', '["resize", {"width": 999999, "height": 1}]',
+)  # fmt: skip
+
+
+async def test_what_a_page_says_that_is_no_message_is_ignored(served: Served) -> None:
+    ours = {"Origin": f"http://{served.host}"}
+    async with aiohttp.ClientSession() as client:
+        address = f"http://{served.host}/ws/{served.token}?width=99999999&height=-1"
+        async with client.ws_connect(address, headers=ours) as socket:
+            for text in NO_MESSAGES:
+                await socket.send_str(text)
+            await socket.send_bytes(b"\x00\xff")
+            await socket.send_str('["ping", "17"]')
+            while (message := await socket.receive(timeout=WITHIN_S)).type is not aiohttp.WSMsgType.TEXT:
+                assert message.type is aiohttp.WSMsgType.BINARY
+            assert message.json() == ["pong", "17"]
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_a_port_that_is_taken_is_told(served: Served, handloom: Handloom) -> None:
+    done = handloom("serve", "--port", served.host.partition(":")[2])
+    assert (done.status, done.out) == (2, "")
+    assert "cannot be had: Address already in use. Choose another: handloom serve --port N" in done.err
+
+
+def test_the_token_stands_in_nobody_elses_sight(served: Served, handloom: Handloom) -> None:
+    listed = subprocess.run(["ps", "-Aww", "-o", "args="], capture_output=True, text=True, check=True).stdout
+    assert served.token not in listed
+    assert served.end() == 0
+    for path in handloom.home.rglob("*"):
+        if path.is_file():
+            assert served.token.encode() not in path.read_bytes(), path
