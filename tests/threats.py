@@ -614,6 +614,8 @@ THREATS = (
             "tests/runtime/test_guard.py::TestBrowsers::test_none_gets_in_whatever_it_sends",
             "tests/runtime/test_guard.py::TestBrowsers::test_what_a_form_can_send_is_no_action_even_with_the_key",
             "tests/runtime/test_lives.py::TestTls::test_others_call_it_by_its_name_with_tls_only",
+            "tests/serve/test_serve.py::test_a_name_of_others_that_points_here_is_refused",
+            "tests/serve/test_serve.py::test_the_socket_wants_the_token_and_our_own_page",
         ),
         is_blocker=True,
     ),

@@ -19,8 +19,9 @@ async def serve(options: argparse.Namespace) -> int:
     try:
         await server.start(options.port)
     except OSError as error:
+        why = os.strerror(error.errno or 0)
         raise UsageError(
-            f"Port {options.port} of {HOST} cannot be had: {os.strerror(error.errno or 0)}. Choose another: handloom serve --port N"
+            f"Port {options.port} of {HOST} cannot be had: {why}. Choose another: handloom serve --port N"
         ) from error
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -17,6 +17,7 @@ from importlib import resources
 from pathlib import Path
 
 from aiohttp import WSMsgType, web
+from aiohttp.typedefs import Handler
 
 from tui.serve.terminal import ServedTerminal
 
@@ -93,11 +94,11 @@ class WorkspaceServer:
         return (f"{HOST}:{self.port}", f"localhost:{self.port}")
 
     @web.middleware
-    async def _guarded(self, request: web.Request, handler: Callable[..., web.StreamResponse]) -> web.StreamResponse:
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse what was not asked of this server by its own name; add what browsers hold a page to."""
         if request.headers.get("Host", "") not in self._hosts:  # a name of others that was pointed at us
             raise web.HTTPMisdirectedRequest(text="This server answers to its own address only.")
-        response: web.StreamResponse = await handler(request)  # type: ignore[misc]
+        response = await handler(request)
         if not response.prepared:
             sockets = " ".join(f"ws://{host}" for host in self._hosts)
             response.headers.update({name: value.replace("{ws}", sockets) for name, value in HEADERS.items()})
