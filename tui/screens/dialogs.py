@@ -17,6 +17,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.i18n import _
+from tui.widgets.field import Field
 
 _BOX = """
     align: center middle; background: $background 60%;
@@ -65,7 +66,7 @@ class ChoiceScreen(ModalScreen[str | None]):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = _("Enter chooses · Esc leaves")
-            yield Input(placeholder=self._free or _("Type to narrow down"))
+            yield Field(placeholder=self._free or _("Type to narrow down"))
             yield OptionList(markup=False)
 
     def on_mount(self) -> None:

@@ -20,6 +20,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.i18n import _
+from tui.widgets.field import Field
 
 SHOWN = 150
 """Rows in the list at once; more than anybody reads, few enough to be there within a frame."""
@@ -98,7 +99,7 @@ class Finder(ModalScreen[str | None]):
         with Vertical() as box:
             box.border_title = self.TITLE_TEXT
             box.border_subtitle = _("↑ ↓ move · Enter chooses · Esc leaves")
-            yield Input(placeholder=self.PLACEHOLDER, id="find")
+            yield Field(placeholder=self.PLACEHOLDER, id="find")
             yield Clickable(markup=False, id="found")
 
     def rows(self, query: str) -> Sequence[Row]:

@@ -19,6 +19,7 @@ from textual.widgets import Input, Static
 
 from tui.commands import COMMANDS, Command, Scope, all_keys
 from tui.i18n import _
+from tui.widgets.field import Field
 
 TWO_COLUMNS_FROM = 104
 """Cells from which two columns are easier to read than one."""
@@ -64,7 +65,7 @@ class HelpScreen(ModalScreen[None]):
         with Vertical() as box:
             box.border_title = _("Keys")
             box.border_subtitle = _("type to search · ↑ ↓ PgUp PgDn scroll · Esc leaves")
-            yield Input(placeholder=_("Type to search the keys and what they do"), id="help-find")
+            yield Field(placeholder=_("Type to search the keys and what they do"), id="help-find")
             with VerticalScroll(can_focus=False), Horizontal():
                 yield Static(classes="help-column")
                 yield Static(classes="help-column")

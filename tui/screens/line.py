@@ -9,6 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tui.i18n import _
+from tui.widgets.field import Field
 
 
 class LineScreen(ModalScreen[str | None]):
@@ -34,13 +35,10 @@ class LineScreen(ModalScreen[str | None]):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = _("Enter takes it · Esc leaves")
-            yield Input(self._text, placeholder=self._placeholder, compact=True)
+            yield Field(self._text, placeholder=self._placeholder, compact=True)
 
     def on_mount(self) -> None:
-        """An idle screen paints nothing."""
-        line = self.query_one(Input)
-        line.cursor_blink = False
-        line.focus()
+        self.query_one(Input).focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Answer with the line."""

@@ -31,6 +31,7 @@ from tui.sessions.drawn import Found, Listed
 from tui.sessions.hits import HitList
 from tui.sessions.listing import ORDERS, SessionList
 from tui.sessions.rows import CLOSED, Standing, preview
+from tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from core.store.reader import EventReader
@@ -133,7 +134,7 @@ class SessionFinding(ModalScreen[Wish | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Conversations")
-            yield Input(placeholder=NARROW, id="sessions-find")
+            yield Field(placeholder=NARROW, id="sessions-find")
             yield ChipBar(id="sessions-chips")
             with Horizontal(id="sessions-lists"):
                 yield RowsView(self._listed, "", id="sessions-rows")
@@ -142,8 +143,7 @@ class SessionFinding(ModalScreen[Wish | None]):
             yield Static(id="sessions-told")
 
     def on_mount(self) -> None:
-        """Everything is read in the background; an idle screen paints nothing."""
-        self._field.cursor_blink = False
+        """Everything is read in the background."""
         self._show_keys()
         self._read(at=self._place.conversation_id)
 

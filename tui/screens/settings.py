@@ -23,6 +23,7 @@ from textual.widgets.option_list import Option
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 from tui.screens.finder import Clickable, Row, elided, line
+from tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from core.settings.book import Setting
@@ -112,12 +113,12 @@ class SettingsScreen(ModalScreen[None]):
         with Vertical() as box:
             box.border_title = _("Settings")
             box.border_subtitle = KEYS
-            yield Input(placeholder=_("/ narrows down"), id="settings-find")
+            yield Field(placeholder=_("/ narrows down"), id="settings-find")
             with Horizontal(id="settings-lists"):
                 yield Clickable(id="settings-groups", markup=False)
                 yield Clickable(id="settings-fields", markup=False)
             yield Static(id="settings-about")
-            yield Input(id="settings-value")
+            yield Field(id="settings-value")
             yield Static(id="settings-told")
 
     def on_mount(self) -> None:

@@ -19,6 +19,7 @@ from textual.widgets import Input, Static
 
 from tui.display.text import sanitize_line
 from tui.i18n import _
+from tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from core.llm.catalogue import KnownModel
@@ -117,9 +118,9 @@ class StartScreen(ModalScreen[ChosenModel | None]):
                 yield Offer(number, label, note)
             with Vertical(classes="endpoint"):
                 yield Static(Content(_("URL of the endpoint; Enter goes on")), classes="-url")
-                yield Input(DEFAULT_URL, id="url", classes="-url")
+                yield Field(DEFAULT_URL, id="url", classes="-url")
                 yield Static(Content(_("Model, as the endpoint names it; Enter begins the conversation")))
-                yield Input(id="model", placeholder="qwen3-coder")
+                yield Field(id="model", placeholder="qwen3-coder")
             if all(offer.name == "demo" for offer in self._offers):
                 yield Static(Content(NO_KEY), classes="no-key")
             yield Static(Content(NEXT), classes="next")

@@ -28,6 +28,7 @@ from textual.widgets import Input, Static
 
 from tui.commands import BY_ID
 from tui.i18n import _
+from tui.widgets.field import Field
 
 SLICE_S = 0.006
 """How long a search works at a stretch; a frame and a key fit between two stretches."""
@@ -114,7 +115,7 @@ def ground_of(style: Style) -> Style:
     return style.background_style + Style(bold=style.bold, underline=style.underline, reverse=style.reverse)
 
 
-class FindInput(Input):
+class FindInput(Field):
     """The words that are looked for."""
 
     BINDINGS: ClassVar = [
@@ -167,7 +168,6 @@ class FindBar(Horizontal):
         """Take the pane's last row."""
         padding = self.view.styles.padding
         self.view.styles.padding = (padding.top, padding.right, 1, padding.left)
-        self.input.cursor_blink = False  # an idle screen paints nothing
         self.input.focus()
         self.screen.screen_layout_refresh_signal.subscribe(self, lambda _screen: self._place())
         self._place()

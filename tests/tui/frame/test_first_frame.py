@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
+from tests.blocking import ROOT
 from tests.tui.frame.running import running
 
 HEAVY = ["litellm", "docker", "playwright", "jupyter_client", "mcp", "pydantic", "aiosqlite", "aiohttp", "pyte", "yaml"]
@@ -42,3 +44,10 @@ async def test_an_idle_workspace_does_nothing() -> None:
         assert it.app._pump_timer is None
         assert it.app._elapsed_timer is not None
         assert not it.app._elapsed_timer._active.is_set()
+
+
+def test_every_line_to_write_in_has_a_cursor_that_stands_still() -> None:
+    """A blinking cursor wakes an idle program twice a second, and its terminal with it."""
+    allowed = {"cards.py"}  # whose line stands for seconds
+    found = [p.name for p in (ROOT / "tui").rglob("*.py") if re.search(r"(?<!\w)Input\(", p.read_text("utf-8"))]
+    assert set(found) <= allowed

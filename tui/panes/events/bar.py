@@ -20,6 +20,7 @@ from tui.i18n import _
 from tui.panes.events.completion import complete
 from tui.panes.events.filter import Filter, parse
 from tui.panes.events.language import FIELDS, FilterError
+from tui.widgets.field import Field
 
 
 class FilterBar(Vertical):
@@ -56,12 +57,8 @@ class FilterBar(Vertical):
 
     def compose(self) -> ComposeResult:
         """The line and its help."""
-        yield Input(placeholder=self.PLACEHOLDER, compact=True)
+        yield Field(placeholder=self.PLACEHOLDER, compact=True)
         yield Static(markup=False)
-
-    def on_mount(self) -> None:
-        """An idle screen paints nothing."""
-        self._input.cursor_blink = False
 
     @property
     def _input(self) -> Input:
