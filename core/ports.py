@@ -6,7 +6,7 @@ hand in a public double.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -129,6 +129,14 @@ class Checkpoints(Protocol):
 
     async def changes(self, one: str, other: str) -> list[FileChange]:
         """How the files of two checkpoints differ."""
+        ...
+
+    async def read(self, checkpoint: str, path: str, max_bytes: int) -> bytes | None:
+        """The content of a file then; None where it was not there."""
+        ...
+
+    async def amend(self, checkpoint: str, contents: Mapping[str, bytes | None], label: str) -> Checkpoint:
+        """Another checkpoint, of the same files but for these, which have these contents or are not there."""
         ...
 
     async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:

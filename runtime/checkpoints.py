@@ -20,7 +20,7 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -100,6 +100,26 @@ class WorkspaceCheckpoints:
 
         return await self._apart(compare)
 
+    async def read(self, checkpoint: str, path: str, max_bytes: int) -> bytes | None:
+        """The content of a file then; None where it was not there. Raises CheckpointError, also for a larger one."""
+
+        def look(git: ShadowGit) -> bytes | None:
+            git.require(checkpoint)
+            entry = git.entries(checkpoint).get(path)
+            if entry is None:
+                return None
+            with git.contents() as contents:
+                return contents.read(entry.id, max_bytes)
+
+        return await self._apart(look)
+
+    async def amend(self, checkpoint: str, contents: Mapping[str, bytes | None], label: str) -> Checkpoint:
+        """Another checkpoint, of the same files but for these, which have these contents or are not there.
+
+        A file keeps its right to be run. The workspace is not touched. Raises CheckpointError.
+        """
+        return await self._apart(lambda git: self._amend(git, checkpoint, contents, label))
+
     async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
         """Have the workspace, or only these paths of it, be as it was then.
 
@@ -163,6 +183,18 @@ class WorkspaceCheckpoints:
         if self._taken % TIDY_EVERY == 0:
             _prune(git, MAX_STORE_BYTES)
         return taken
+
+    def _amend(self, git: ShadowGit, checkpoint: str, contents: Mapping[str, bytes | None], label: str) -> Checkpoint:
+        git.require(checkpoint)
+        files = git.entries(checkpoint)
+        git.store(content for content in contents.values() if content is not None)
+        entries = [
+            (path, None if content is None else Entry(_mode(files.get(path)), object_id(content)))
+            for path, content in contents.items()
+        ]
+        tree = git.amended_tree(checkpoint, entries)
+        amended = Checkpoint("", label, len(files), len(entries), sum(len(c or b"") for c in contents.values()))
+        return replace(amended, id=git.commit(tree, json.dumps(asdict(amended)), self._ref))
 
     # -- restoring ---------------------------------------------------------------------------------------------------
 
@@ -326,6 +358,11 @@ def _is_at(fd: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:
         return False
+
+
+def _mode(entry: Entry | None) -> int:
+    """Of a file that gets another content: links become files, and what may be run stays so."""
+    return entry.mode if entry is not None and entry.mode != LINK else 0o100644
 
 
 def _is_ignore_file(path: str, entry: Entry) -> bool:

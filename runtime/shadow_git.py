@@ -174,17 +174,30 @@ class ShadowGit:
                 pass  # it says why by its end
             self._finish(child, "fast-import", b"")
 
-    def update_index(self, entries: Iterable[tuple[str, Entry | None]]) -> None:
+    def update_index(self, entries: Iterable[tuple[str, Entry | None]], environ: dict[str, str] | None = None) -> None:
         """Put files into the index, or take them out of it; those that are taken out come first."""
         ordered = sorted(entries, key=lambda item: item[1] is not None)
         lines = (
             f"{entry.mode:o} {entry.id}\t{path}\0" if entry else f"0 {NO_OBJECT}\t{path}\0" for path, entry in ordered
         )
-        self._run("update-index", "-z", "--index-info", data=os.fsencode("".join(lines)))
+        self._run("update-index", "-z", "--index-info", data=os.fsencode("".join(lines)), environ=environ)
 
     def write_tree(self) -> str:
         """The tree of what is in the index."""
         return self._run("write-tree").decode().strip()
+
+    def amended_tree(self, id: str, entries: Iterable[tuple[str, Entry | None]]) -> str:
+        """The tree of a commit with these files in it, or out of it. The index of the workspace is not touched."""
+        index = {"GIT_INDEX_FILE": str(self._folder / "amending")}
+        with suppress(FileNotFoundError):
+            os.unlink(self._folder / "amending")
+        try:
+            self._run("read-tree", id, environ=index)
+            self.update_index(entries, environ=index)
+            return self._run("write-tree", environ=index).decode().strip()
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(self._folder / "amending")
 
     def files(self) -> int:
         """How many files are in the index."""
@@ -329,13 +342,15 @@ class Contents:
         self._in: IO[bytes] = child.stdin
         self._out: IO[bytes] = child.stdout
 
-    def read(self, id: str) -> bytes:
-        """The content of this id. Raises CheckpointError where the store does not have it any more."""
+    def read(self, id: str, max_bytes: int | None = None) -> bytes:
+        """The content of this id. Raises CheckpointError where the store does not have it any more, or it is larger."""
         try:
             self._in.write(f"{id}\n".encode())
             self._in.flush()
             head = self._out.readline().split()
             size = int(head[2])
+            if max_bytes is not None and size > max_bytes:
+                raise CheckpointError(f"It has {size:,} bytes, which are too many to look through here.")
             data = self._out.read(size + 1)
         except (OSError, ValueError, IndexError) as error:
             raise CheckpointError(f"The store of checkpoints has lost the content {id}.") from error

@@ -474,6 +474,24 @@ class UndoAction(Action):
         return f"Undo {self.redoes} taken back: {what}" if self.redoes is not None else f"Undo to {self.first}: {what}"
 
 
+class ReviewAction(Action):
+    """The user has looked through what the conversation changed, and accepts it. Handloom's own: V0 has none."""
+
+    kind: ClassVar[str] = "review"
+
+    checkpoint: str
+    """From here on, changes are counted from these files."""
+    path: str = ""
+    """The file that was accepted; empty for all of them."""
+    hunks: list[int] = []
+    """Which of its hunks, counted from 0; none for the whole file."""
+
+    @property
+    def message(self) -> str:
+        what = f"{len(self.hunks)} of the changes to {self.path}" if self.hunks else self.path or "all changes"
+        return f"Accepted: {what}"
+
+
 PLANNER = "Planner"
 """The class of the agent that plans before it carries out."""
 

@@ -95,6 +95,8 @@ class Undos:
         self._checkpoints = checkpoints
         self._stream = stream
         self._state = state
+        self._differ: dict[tuple[str, str], set[str]] = {}
+        """Which files differ between two checkpoints that were compared before."""
 
     async def turns(self, limit: int = 200) -> list[Turn]:
         """The turns that stand, the newest first. Raises StoreError."""
@@ -166,6 +168,21 @@ class Undos:
             (by_turns if other.is_ours else outside).update(paths)
         preview = replace(preview, before=now, checkpoint=target)
         return _with(preview, changes, ours=by_turns, outside=outside)
+
+    async def changed_by_turns(self) -> set[str]:
+        """The files that the agent's turns have changed at any time, also where that was taken back since.
+
+        Raises CheckpointError, StoreError.
+        """
+        assert self._checkpoints is not None
+        found = set[str]()
+        steps = list(_steps(await self._stream.read(where=_MOMENTS)))
+        for one, other in pairwise(steps):
+            pair = (one.checkpoint, other.checkpoint)
+            if other.is_ours and pair not in self._differ:
+                self._differ[pair] = _paths(await self._checkpoints.changes(*pair))
+            found |= self._differ.get(pair, set()) if other.is_ours else set()
+        return found
 
     async def _observation_of(self, action_id: int) -> UndoObservation:
         for envelope in await self._stream.read(after=action_id, where=_UNDOS):

@@ -5,12 +5,13 @@ What an undo does is `core.session.undo`. Used by the workspace through AgentSes
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from core.controller.state import State
 from core.events import AgentState, ChangeAgentStateAction, EventSource, UndoObservation
 from core.ports import Checkpoints
+from core.session.review import Review
 from core.session.undo import Turn, UndoPreview, Undos
 from core.stream import EventStream
 
@@ -26,6 +27,7 @@ class Undoing:
         at_rest: Callable[[], AbstractAsyncContextManager[None]],
     ) -> None:
         self._undos = Undos(checkpoints, stream, state)
+        self._review = Review(checkpoints, stream, self._undos)
         self._stream = stream
         self._state = state
         self._at_rest = at_rest
@@ -33,6 +35,16 @@ class Undoing:
     async def heal(self) -> None:
         """Finish what a dead owner has begun. Raises StoreError."""
         await self._undos.heal()
+
+    @asynccontextmanager
+    async def review(self) -> AsyncIterator[Review]:
+        """What the conversation has changed, to be looked through; nothing is begun meanwhile.
+
+        Raises UsageError where the agent works, StoreError.
+        """
+        async with self._at_rest():
+            await self.heal()
+            yield self._review
 
     async def turns(self) -> list[Turn]:
         """What can be undone: the user's messages that stand, the newest first. Raises StoreError."""
