@@ -134,6 +134,8 @@ _ROWS: tuple[Command, ...] = (
     Command("conv.undo", (), "Undo", "Take back a message and what came of it: the chat, the files, or both.", _CONV,
             leader="u", slash="undo", acts=True),
     Command("conv.redo", (), "Redo", "Take the last undo back.", _CONV, leader="R", slash="redo", acts=True),
+    Command("conv.changes", (), "Changes", "What the agent has changed in the files: accept it or take it back.", _CONV,
+            leader="d", slash="changes", acts=True),
     Command("conv.fork", (), "Fork", "Go on from the chosen event, or the end, in a conversation of its own.", _CONV,
             leader="f", slash="fork"),
     Command("conv.split", (), "Side by side", "Show the conversation before beside this one; again shows one.", _CONV,

@@ -94,11 +94,8 @@ class Review:
         chosen = [change for change in changes.files if path in (None, change.path)]
         wanted = changes.base
         if path is not None and taken is not None:
-            contents = await self._contents(changes, path)
-            assert contents is not None
-            old, new = contents
-            left = set(range(len(hunks(old, new) or ()))) - set(taken)
-            wanted = (await self._required().amend(changes.now, {path: applied(old, new, left)}, "reverted")).id
+            content = await self._mixed(changes, path, taken, without=True)
+            wanted = (await self._required().amend(changes.now, {path: content}, "reverted")).id
         others = await self._required().changes(changes.now, wanted)
         return await self._undos.carry_out(
             UndoPreview(
@@ -148,20 +145,26 @@ class Review:
             return None
         return old or b"", new or b""
 
-    async def _mixed(self, changes: Changes, path: str, taken: Collection[int] | None) -> bytes | None:
-        """The content of a file with what is taken, or all of its changes; None where it is gone."""
+    async def _mixed(
+        self, changes: Changes, path: str, taken: Collection[int] | None, *, without: bool = False
+    ) -> bytes | None:
+        """The content of a file with these of its changes, or all, or `without` them; None where it is not there."""
         change = next((change for change in changes.files if change.path == path), None)
         if change is None:
             raise UsageError("This file has not changed. Look at it again.")
         if taken is None:
-            if change.kind is ChangeKind.DELETED:
-                return None
             return await self._required().read(changes.now, path, 1 << 62)
         contents = await self._contents(changes, path)
-        assert contents is not None
-        return applied(*contents, taken)
+        found = None if contents is None else await asyncio.to_thread(hunks, *contents)
+        if contents is None or found is None:
+            raise UsageError("This file cannot be looked through by its changes. Decide upon all of it.")
+        chosen = set(range(len(found))) - set(taken) if without else taken
+        mixed = await asyncio.to_thread(applied, *contents, chosen)
+        gone = {ChangeKind.CREATED: contents[0], ChangeKind.DELETED: contents[1]}.get(change.kind)
+        return None if mixed == gone else mixed
 
 
 def comment(path: str, hunk: Sequence[str], text: str) -> tuple[str, str]:
-    """What is said to the agent about a piece of what it changed, and beside it, for the model alone, that piece."""
-    return f"{path}: {text}", "About this change:\n```diff\n" + "\n".join(hunk) + "\n```"
+    """What is said to the agent about a file that it changed, and beside it, for the model alone, the piece meant."""
+    beside = f"About this change of {path}:\n```diff\n" + "\n".join(hunk) + "\n```" if hunk else ""
+    return f"{path}: {text}", beside

@@ -85,8 +85,9 @@ async def test_a_hunk_is_accepted_then_the_file_then_all(tmp_path: Path) -> None
         before, messages = read(workspace), build_messages(await session.stream.read())
         found = await accept(session, "list", {0})
         async with session.undoing.review() as review:
-            (left,) = await review.hunks(found, "list") or ()
-        assert [line for line in left.lines if line[0] in "-+"] == ["-30", "+thirty"]
+            left = await review.hunks(found, "list") or []
+        assert len(left) == 1
+        assert [line for line in left[0].lines if line[0] in "-+"] == ["-30", "+thirty"]
         assert names(await accept(session, "list")) == ["a", "gone", "raw"]
         assert names(await accept(session, "gone")) == ["a", "raw"]
         assert names(await accept(session)) == []
@@ -120,6 +121,18 @@ async def test_a_hunk_is_taken_back_then_files_and_all_of_it_is_had_again(tmp_pa
         assert fold(await session.stream.read(), session.state.limits) == session.state
 
 
+async def test_of_a_file_that_came_or_went_the_only_change_is_all_of_it(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await worked(session, workspace)
+        assert names(await revert(session, "a", {0})) == ["gone", "list", "raw"]
+        assert "a" not in read(workspace)
+        assert names(await accept(session, "gone", {0})) == ["list", "raw"]
+        with pytest.raises(UsageError, match="Decide upon all of it"):
+            await revert(session, "raw", {0})
+        assert names(await revert(session, "raw")) == ["list"]
+
+
 async def test_what_changed_since_it_was_shown_is_not_decided_upon(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
@@ -143,4 +156,4 @@ async def test_before_the_first_turn_there_is_nothing_to_look_through(tmp_path: 
 def test_a_comment_takes_the_change_along() -> None:
     said, beside = comment("src/a.py", ["@@ -1 +1 @@", "-a", "+b"], "why b?")
     assert said == "src/a.py: why b?"
-    assert beside == "About this change:\n```diff\n@@ -1 +1 @@\n-a\n+b\n```"
+    assert beside == "About this change of src/a.py:\n```diff\n@@ -1 +1 @@\n-a\n+b\n```"

@@ -20,6 +20,7 @@ from tui.handlers.planning import Planning
 from tui.handlers.reading import Reading
 from tui.handlers.replaying import Replaying
 from tui.handlers.rerun import Rerun
+from tui.handlers.reviewing import Reviewing
 from tui.handlers.session_manager import SessionManager
 from tui.handlers.split import Split
 from tui.handlers.undoing import Undoing
@@ -58,6 +59,7 @@ class Handlers(
     Conversations,
     SessionManager,
     Rerun,
+    Reviewing,
     Undoing,
     Exports,
     EventLog,
