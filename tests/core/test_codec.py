@@ -59,6 +59,7 @@ ARGS: dict[str, dict[str, Any]] = {
     "task_tracking": {"command": "plan", "task_list": [{"id": "1", "title": "t", "status": "todo"}]},
     "loop_recovery": {"option": 2},
     "undo": {"first": 3, "files": True, "checkpoint": "c" * 40, "before": "b" * 40, "spared": ["a\udcff"]},
+    "review": {"checkpoint": "c" * 40, "path": "a\udcff", "hunks": [0, 2]},
     "consent": {"origin": "somewhere.json"},
 }
 EXTRAS: dict[str, dict[str, Any]] = {

@@ -23,6 +23,7 @@ from core.errors import HandloomError
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.screens.dialogs import SureScreen
+from tui.screens.finder import Clickable
 from tui.screens.line import LineScreen
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ MAX_LINES = 2_000
 LINE_CELLS = 400
 KINDS = {"created": ("+", "$text-success"), "changed": ("~", "$text-warning"), "deleted": ("−", "$text-error")}
 """By what became of a file."""
-_SIGNS = {"+": "$text-success on $success-muted", "-": "$text-error on $error-muted", "@": "$text-accent"}
+_SIGNS = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 
 
 class Remark(NamedTuple):
@@ -69,7 +70,7 @@ class ChangesScreen(ModalScreen[Reviewed]):
             width: 96%; height: 94%; padding: 0 1; background: $surface; border: round $accent;
             border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
         }
-        OptionList, OptionList:focus { border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
+        Clickable, Clickable:focus { border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
         #changes-files { width: 36%; height: 1fr; }
         #changes-hunks { width: 1fr; height: 1fr; padding: 0 0 0 1; scrollbar-size-vertical: 1; }
         #changes-told { height: auto; color: $text-muted; }
@@ -85,6 +86,8 @@ class ChangesScreen(ModalScreen[Reviewed]):
     BINDINGS = [
         Binding("escape", "leave", "Leave", priority=True),
         Binding("tab,right,left,enter", "change_side", show=False, priority=True),
+        Binding("pagedown,space", "page(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
         Binding("a", "accept", show=False),
         Binding("r", "revert", show=False),
         Binding("A", "accept_all", show=False),
@@ -110,7 +113,7 @@ class ChangesScreen(ModalScreen[Reviewed]):
         with Vertical() as box:
             box.border_title = _("What this conversation has changed")
             with Horizontal():
-                yield OptionList(id="changes-files", markup=False)
+                yield Clickable(id="changes-files", markup=False)
                 yield VerticalScroll(id="changes-hunks", can_focus=False)
             yield Static(id="changes-told")
 
@@ -191,6 +194,11 @@ class ChangesScreen(ModalScreen[Reviewed]):
         else:
             files = self.query_one(OptionList)
             (files.action_cursor_down if step > 0 else files.action_cursor_up)()
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the changes."""
+        place = self.query_one("#changes-hunks", VerticalScroll)
+        place.scroll_relative(y=pages * max(1, place.size.height - 1), animate=False)
 
     def action_accept(self) -> None:
         """Look at this file, or this change of it, no more."""
@@ -293,12 +301,14 @@ class ChangesScreen(ModalScreen[Reviewed]):
         if self._in_hunks and self._at < len(hunks):
             self.query_one("#changes-hunks", VerticalScroll).scroll_to_widget(hunks[self._at], animate=False, top=True)
         what = _("this change") if self._in_hunks else _("this file")
-        keys = [_("a accept {what} · r take back").format(what=what), _("A R all"), _("c remark")]
-        if self._hunks:
-            keys.insert(0, _("Tab files") if self._in_hunks else _("Tab changes"))
+        keys = [_("a accept {what} · r take back").format(what=what), _("c remark")]
         if self._remarks:
             keys.append(counted(len(self._remarks), "s sends {n} remark", "s sends {n} remarks"))
-        self.query_one(Vertical).border_subtitle = " · ".join([*keys, _("Esc leaves")])
+        if self._hunks:
+            keys.append(_("Tab files") if self._in_hunks else _("Tab changes"))
+        if self.size.width >= SIDE_BY_SIDE_FROM:
+            keys += [_("A R all"), _("Esc leaves")]
+        self.query_one(Vertical).border_subtitle = " · ".join(keys)
 
 
 def _file(change: FileChange) -> Content:
