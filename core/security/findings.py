@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from core.security.places import Place, Places
-from core.security.rules import RULES
+from core.security.rules import RULES, names
 
 MAX_ITEMS = 200
 """Commands, paths, hosts and rules each; a command line has far fewer."""
@@ -82,8 +82,8 @@ class Findings:
         if rule := self.places.persistence(path):
             self.name(rule, path)
             return
-        if rule := _WRITE_RULES.get(self.places.place(path)):
-            self.name(rule, path)
+        if where := _WRITE_RULES.get(self.places.place(path)):
+            self.name(where, path)
         elif not is_known:
             self.name("opaque.path", path)
 
@@ -109,14 +109,16 @@ _WRITE_RULES = {
     Place.SYSTEM: "persist.system",
     Place.DEVICE: "destroy.disk",
 }
-_SENDING = {
-    "opaque.syntax", "opaque.size", "opaque.program", "opaque.text", "opaque.code", "opaque.input", "opaque.action",
-    "program.unknown", "shell.interactive", "run.decoded", "run.remote", "run.built", "run.remotely", "net.fetch",
-    "net.login", "net.probe", "net.scan", "net.listen", "git.fetch", "package.install", "package.install-url",
-    "package.run", "container.run", "cloud.read", "page.open", "page.unknown", "python.syntax", "python.dynamic",
-    "python.loads", "python.native", "python.magic", "mcp.call", "page.script", "run.hooked",
-}  # fmt: skip
-_CARRYING = {
-    "secret.sent", "net.upload", "net.post", "net.in-address", "net.raw", "net.open", "net.dns-data", "git.push",
-    "git.push-elsewhere", "git.force", "package.publish", "cloud.change", "message.sent", "page.fill", "page.upload",
-}  # fmt: skip
+_SENDING = names(
+    "opaque.syntax opaque.size opaque.program opaque.text opaque.code opaque.input"
+    " opaque.action program.unknown shell.interactive run.decoded run.remote run.built"
+    " run.remotely net.fetch net.login net.probe net.scan net.listen git.fetch package.install"
+    " package.install-url package.run container.run cloud.read page.open page.unknown"
+    " python.syntax python.dynamic python.loads python.native python.magic mcp.call"
+    " page.script run.hooked"
+)
+_CARRYING = names(
+    "secret.sent net.upload net.post net.in-address net.raw net.open net.dns-data git.push"
+    " git.push-elsewhere git.force package.publish cloud.change message.sent page.fill"
+    " page.upload"
+)

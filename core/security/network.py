@@ -11,7 +11,14 @@ _BARE = re.compile(
     r"(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,6}[a-z]{2,24})(?=[\s/,;:!?)'\"]|\.?(?:\s|$)|$)",
     re.IGNORECASE,
 )
-_METADATA = {"169.254.169.254", "metadata.google.internal", "100.100.100.200", "fd00:ec2::254", "metadata", "169.254.170.2"}
+_METADATA = {
+    "169.254.169.254",
+    "metadata.google.internal",
+    "100.100.100.200",
+    "fd00:ec2::254",
+    "metadata",
+    "169.254.170.2",
+}
 
 
 def host_of(url: str) -> str:

@@ -51,7 +51,8 @@ _SECRETS: tuple[tuple[str, str], ...] = (
      r"|\.htpasswd|wp-config\.php|master\.key|kubeconfig)$", "secret.read"),
 )  # fmt: skip
 _SAMPLES = (
-    "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.ssh/config", "~/.aws/credentials", "~/.netrc", "~/.npmrc", "~/.kube/config",
+    "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.ssh/config", "~/.aws/credentials", "~/.netrc", "~/.npmrc",
+    "~/.kube/config",
     "~/.bash_history", "~/.docker/config.json", "/etc/shadow", "/proc/self/environ", "/proc/1/environ",
     "~/.gnupg/secring.gpg", "~/.git-credentials",
 )  # fmt: skip
@@ -60,7 +61,8 @@ _PERSISTENCE: tuple[tuple[str, str], ...] = (
     (r"^~/\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zprofile|zshenv|zlogin|kshrc"
      r"|cshrc|tcshrc|inputrc|xinitrc|xprofile|xsession|config/fish/.*|config/starship\.toml|pam_environment)$",
      "persist.shell"),
-    (r"^/etc/(?:profile(?:\.d/.*)?|bash\.bashrc|bashrc|zsh/.*|environment|ld\.so\.preload|rc\.local)$", "persist.shell"),
+    (r"^/etc/(?:profile(?:\.d/.*)?|bash\.bashrc|bashrc|zsh/.*|environment|ld\.so\.preload|rc\.local)$",
+     "persist.shell"),
     (r"^~/\.ssh(?:/|$)|^/etc/ssh/|(?:^|/)authorized_keys2?$|^/etc/(?:sudoers|pam\.d)", "persist.ssh"),
     (r"^/etc/(?:cron|anacrontab|systemd|init|rc\d?\.d|xdg/autostart)|^/var/spool/(?:cron|at)|^/lib/systemd"
      r"|^/usr/lib/systemd|^~/\.config/(?:systemd|autostart)(?:/|$)|^~/Library/Launch(?:Agents|Daemons)"
@@ -105,7 +107,7 @@ class Places:
         elif path.startswith("~"):
             return posixpath.normpath("~/../" + path[1:])
         if path.startswith("~"):
-            return "~" + posixpath.normpath("/" + path[1:]).rstrip("/") if ".." not in path else "/home"
+            return "~" + posixpath.normpath("/" + path[1:].lstrip("/")).rstrip("/") if ".." not in path else "/home"
         if not path.startswith("/"):
             if cwd is None:
                 return None

@@ -26,6 +26,11 @@ def strictest(*risks: ActionSecurityRisk) -> ActionSecurityRisk:
     return max(risks, key=strictness, default=LOW)
 
 
+def names(text: str) -> frozenset[str]:
+    """The words of a text, as a set: how the tables of programs are written."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A row of the table."""
