@@ -6,6 +6,7 @@ The model's own rating of its action is not in here: it is another voice (`core.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ from core.security.rules import RULES, strictest, strictness
 from core.security.shell.reader import Reader, State
 
 MAX_REASONS = 12
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,11 @@ def facts_of(action: Action, *, workspace: str, cwd: str = "", read_only: Collec
     start = cwd or getattr(action, "cwd", None) or places.workspace
     read = _READERS.get(type(action))
     if read is not None:
-        read(action, findings, State(places.resolve(start, places.workspace)))
+        try:
+            read(action, findings, State(places.resolve(start, places.workspace)))
+        except Exception:  # noqa: BLE001  # the boundary to what models write
+            log.exception("an action cannot be read: %s", action.kind)
+            findings.name("opaque.failed", action.kind)
     elif isinstance(action, MCPAction):
         findings.name("mcp.read-only" if action.name in read_only else "mcp.call", action.name)
         findings.sends = action.name not in read_only

@@ -51,6 +51,7 @@ _ROWS = (
     Rule("opaque.code", UNKNOWN, "It runs code that is not read here."),
     Rule("opaque.path", UNKNOWN, "It writes to a place that is only known when it runs."),
     Rule("opaque.input", UNKNOWN, "It types into a program that is already running."),
+    Rule("opaque.failed", UNKNOWN, "Reading it failed."),
     Rule("opaque.action", UNKNOWN, "Nothing is known about this kind of action."),
     Rule("program.unknown", UNKNOWN, "No rule knows this program."),
     Rule("shell.interactive", UNKNOWN, "It opens a shell or an editor that waits for input."),

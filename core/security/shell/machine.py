@@ -50,7 +50,6 @@ _DOCKER_VALUES = (
     " --mount --platform --label --hostname --add-host --restart --device --cap-add --cap-drop --security-opt"
     " --tmpfs --shm-size --gpus"
     " --ulimit --volumes-from --pid --ipc --userns --log-driver --dns --expose --link --cidfile --pull --index"
-    " -H --host --context -c -t -f"
 )
 
 

@@ -87,6 +87,8 @@ QUIET = names(
     " typeset export cls ver tree-version pip-audit"
 )
 """Change nothing and read no file of the user's; where one needs more, it has a reader of its own."""
+_SILENT = names(": true false test [ [[ sleep set shift wait return exit break continue shopt hash umask disown cd sync")
+"""Those of them that print nothing."""
 LOOKING = names(
     "cat tac nl head tail less more most bat batcat ls ll la dir vdir exa eza lsd tree stat file wc grep egrep"
     " fgrep zgrep rg ag ack"
@@ -245,6 +247,8 @@ def _by_name(call: Call) -> Out:
         call.writes(*plain)
         return Out("")
     if name in QUIET:
+        if name in _SILENT:
+            return Out("")
         kinds = call.stdin.kinds.union(*(word.kinds for word in call.args))
         return Out(None, kinds)
     call.rule("program.unknown", name)

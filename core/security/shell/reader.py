@@ -25,6 +25,8 @@ MAX_BYTES = 64 * 1024
 """Of a command that is parsed; the rest of a longer one is opaque."""
 MAX_DEPTH = 10
 """Of commands within commands: `sh -c`, `eval`, functions, substitutions in texts."""
+MAX_LINES = 50
+"""Of a text with errors in it that are read one by one."""
 MAX_NESTING = 150
 """Of the syntax tree."""
 MAX_TURNS = 6
@@ -90,10 +92,20 @@ class Reader:
             for host in _CONNECTIONS.findall(text):
                 self.findings.calling(host, "net.raw")
         try:
+            if root.has_error and state.depth < MAX_DEPTH:
+                self._lines(text, state)
             return self.statement(root, state, stdin)
         except (TooMuch, RecursionError):
             self.findings.name("opaque.size")
             return Out()
+
+    def _lines(self, text: str, state: State) -> None:
+        """A text with errors in it, line by line: what can be read of it is only to make the verdict stricter."""
+        lines = [line for line in text.split("\n") if line.strip()]
+        for line in lines[:MAX_LINES] if len(lines) > 1 else []:
+            below = state.inner()
+            below.depth = MAX_DEPTH
+            self.read(line, below)
 
     def parse_word(self, text: str, state: State) -> Word | None:
         """A text as one word of bash; None where it is none."""
@@ -245,6 +257,7 @@ class Reader:
                 self._redirect(child, state, out)
             elif child.type in expansion.EXPANSIONS or child.type in ("word", "string", "concatenation"):
                 self.findings.name("opaque.syntax")
+                self._lines((node.text or b"").decode("utf-8", "replace"), state)
             else:
                 out = self.statement(child, state, SILENT)
         return out
