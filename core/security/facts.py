@@ -73,7 +73,7 @@ def facts_of(action: Action, *, workspace: str, cwd: str = "", read_only: Collec
     if read is not None:
         try:
             read(action, findings, State(places.resolve(start, places.workspace)))
-        except Exception:  # noqa: BLE001  # the boundary to what models write
+        except Exception:  # the boundary to what models write
             log.exception("an action cannot be read: %s", action.kind)
             findings.name("opaque.failed", action.kind)
     elif isinstance(action, MCPAction):

@@ -11,6 +11,62 @@ _BARE = re.compile(
     r"(?<![\w@./-])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,6}[a-z]{2,24})(?=[\s/,;:!?)'\"]|\.?(?:\s|$)|$)",
     re.IGNORECASE,
 )
+_SUFFIXES = frozenset(
+    [
+        "py",
+        "sh",
+        "rs",
+        "pl",
+        "md",
+        "ts",
+        "js",
+        "json",
+        "txt",
+        "toml",
+        "yaml",
+        "yml",
+        "html",
+        "css",
+        "go",
+        "java",
+        "c",
+        "h",
+        "cc",
+        "cpp",
+        "rb",
+        "php",
+        "lua",
+        "sql",
+        "csv",
+        "zip",
+        "tar",
+        "gz",
+        "png",
+        "jpg",
+        "svg",
+        "pdf",
+        "log",
+        "lock",
+        "cfg",
+        "ini",
+        "ipynb",
+        "mk",
+        "tex",
+        "xml",
+        "env",
+        "app",
+        "mov",
+        "vue",
+        "jsx",
+        "tsx",
+        "scss",
+        "kt",
+        "swift",
+        "cs",
+        "ps",
+    ]
+)
+"""What ends a file's name as well as a host's; such a host is named by its address alone."""
 _METADATA = {
     "169.254.169.254",
     "metadata.google.internal",
@@ -36,7 +92,8 @@ def urls_in(text: str) -> list[str]:
 
 def hosts_named(text: str) -> set[str]:
     """The hosts that a person names in a text, by an address or by the bare name."""
-    return {host for url in urls_in(text) if (host := host_of(url))} | {name.lower() for name in _BARE.findall(text)}
+    bare = {name.lower() for name in _BARE.findall(text) if name.rpartition(".")[2].lower() not in _SUFFIXES}
+    return {host for url in urls_in(text) if (host := host_of(url))} | bare
 
 
 def is_local(host: str) -> bool:

@@ -247,7 +247,25 @@ class _Walk(ast.NodeVisitor):
             self._hosts(node)
         elif _FETCHES.match(name) or (last in ("urlopen", "urlretrieve") and not name):
             self._fetch(name, last, node)
-        elif name in _REMOVES:
+        elif self._file_call(name, last, node):
+            return
+        elif name in ("os.kill", "os.killpg"):
+            self.findings.name("machine.kill-one", name)
+        elif name in (
+            "get_ipython().run_line_magic",
+            "get_ipython().run_cell_magic",
+            "get_ipython().run_cell",
+            "get_ipython().magic",
+        ):
+            self.findings.name("python.dynamic", name)
+        elif name == "os.chdir":
+            word = self._argument(node, 0)
+            path, is_known = self.reader.path(word, self.state)
+            self.state.cwd = path if is_known else None
+
+    def _file_call(self, name: str, last: str, node: ast.Call) -> bool:
+        """Whether a call is about files, which are named then."""
+        if name in _REMOVES:
             self._path(node, 0, lambda word: self._removed(word, recursive=_REMOVES[name]))
         elif last in ("unlink", "rmdir") and isinstance(node.func, ast.Attribute):
             self._removed(self._word(self._receiver(node)), recursive=False)
@@ -270,19 +288,9 @@ class _Walk(ast.NodeVisitor):
             self._write_path(self._word(self._receiver(node)) if is_own else self._argument(node, 0))
         elif last in ("extractall", "extract", "unpack_archive"):
             self.findings.name("write.unpacked", last)
-        elif name in ("os.kill", "os.killpg"):
-            self.findings.name("machine.kill-one", name)
-        elif name in (
-            "get_ipython().run_line_magic",
-            "get_ipython().run_cell_magic",
-            "get_ipython().run_cell",
-            "get_ipython().magic",
-        ):
-            self.findings.name("python.dynamic", name)
-        elif name == "os.chdir":
-            word = self._argument(node, 0)
-            path, is_known = self.reader.path(word, self.state)
-            self.state.cwd = path if is_known else None
+        else:
+            return False
+        return True
 
     def _run(self, name: str, node: ast.Call) -> None:
         argument = (
@@ -318,16 +326,15 @@ class _Walk(ast.NodeVisitor):
         keys = {key.arg for key in node.keywords}
         sends = keys & {"data", "json", "files", "content"} or last in ("post", "put", "patch")
         if sends and not self._local(word):
-            if True:
-                self.findings.name("secret.sent" if self._secret else "net.post", name)
-                values = [
-                    key.value for key in node.keywords if key.arg in ("data", "json", "files", "content")
-                ] + node.args[1:]
-                if any(
-                    (self._text(value) is None and not isinstance(value, ast.Dict | ast.Constant)) or "files" in keys
-                    for value in values
-                ):
-                    self.findings.name("net.upload", name)
+            self.findings.name("secret.sent" if self._secret else "net.post", name)
+            values = [
+                key.value for key in node.keywords if key.arg in ("data", "json", "files", "content")
+            ] + node.args[1:]
+            if any(
+                "files" in keys or any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(value))
+                for value in values
+            ):
+                self.findings.name("net.upload", name)
         if any(
             key.arg == "verify" and isinstance(key.value, ast.Constant) and key.value.value is False
             for key in node.keywords

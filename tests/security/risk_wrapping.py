@@ -101,7 +101,9 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
     "file": lambda c: f"cat > /tmp/x.sh <<'HANDLOOM_END'\n{c}\nHANDLOOM_END\nbash /tmp/x.sh",
     "file run": lambda c: f"echo {Q(c)} > run.sh; chmod +x run.sh; ./run.sh",
     "python": lambda c: f"python3 -c {_python(c)}",
-    "python heredoc": lambda c: f"python3 - <<'HANDLOOM_END'\nimport subprocess as s\ns.run({c!r}, shell=True)\nHANDLOOM_END",
+    "python heredoc": lambda c: (
+        f"python3 - <<'HANDLOOM_END'\nimport subprocess as s\ns.run({c!r}, shell=True)\nHANDLOOM_END"
+    ),
     "alias": lambda c: f"alias zz={Q('bash -c ' + Q(c))}; zz",
     "background": lambda c: f"bash -c {Q(c)} & disown",
     "pipeline": lambda c: f"true | bash -c {Q(c)} | cat > /dev/null",
@@ -111,10 +113,11 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
 """By name: each makes a command that does what the one in it does."""
 
 _PIECES = (
-    "'", '"', "`", "$(", ")", "${", "}", "$", "\\", ";", "&&", "||", "|", "&", ">", "<", ">>", "<<EOF\n", "<<<", "<(", ">(", "((", "))",
-    "[[", "]]", "{", "\n", " ", "\t", "\0", "\x1b", "\u202e", "é", "if ", "then ", "fi", "for x in ", "do ", "done", "case ", "esac",
-    "function f ", "f() {", "eval ", "bash -c ", "sudo ", "xargs ", "find . -exec ", "{} +", "$'\\x", "${X:-", "${!X}", "$((", "[", "*",
-    "~", "/", "-rf", "rm ", "base64 -d", "curl ", "https://", "git -c ", "python3 -c ", "=", "+=", "!", "#", "%", "@", "EOF", "\\\n", "\ud800",
+    "'", '"', "`", "$(", ")", "${", "}", "$", "\\", ";", "&&", "||", "|", "&", ">", "<", ">>", "<<EOF\n", "<<<",
+    "<(", ">(", "((", "))", "[[", "]]", "{", "\n", " ", "\t", "\x00", "\x1b", "\u202e", "\xe9", "if ", "then ", "fi",
+    "for x in ", "do ", "done", "case ", "esac", "function f ", "f() {", "eval ", "bash -c ", "sudo ", "xargs ",
+    "find . -exec ", "{} +", "$'\\x", "${X:-", "${!X}", "$((", "[", "*", "~", "/", "-rf", "rm ", "base64 -d",
+    "curl ", "https://", "git -c ", "python3 -c ", "=", "+=", "!", "#", "%", "@", "EOF", "\\\n", "\ud800",
 )  # fmt: skip
 
 

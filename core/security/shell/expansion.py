@@ -152,7 +152,7 @@ def _value(name: str, state: State) -> Word | None:
         return Word(known, known)
     if name in ("@", "*") and len(state.arguments) == 1:
         return state.arguments[0]
-    if name.isdigit() and name != "0" and int(name) <= len(state.arguments):
+    if name.isascii() and name.isdigit() and 0 < int(name) <= len(state.arguments):
         return state.arguments[int(name) - 1]
     if name in _EMPTY_WHEN_ALONE and not state.arguments and state.depth == 0:
         return Word(f"${name}", "", False)

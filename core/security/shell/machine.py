@@ -53,6 +53,11 @@ _DOCKER_VALUES = (
 )
 
 
+_DOCKER_LOOKS = names(
+    "ps images logs inspect version info stats top port diff history ls config search events df wait context"
+)
+
+
 def _docker(call: Call) -> Out:
     _, rest = options(
         call.args,
@@ -82,8 +87,7 @@ def _docker(call: Call) -> Out:
         if verb in ("cp",):
             call.writes(*[word for word in args[-1:] if ":" not in word.text])
             call.reads(*[word for word in args[:1] if ":" not in word.text])
-    elif verb not in ("ps", "images", "logs", "inspect", "version", "info", "stats", "top", "port", "diff", "history", "ls", "config", "search",
-                      "events", "df", "", "wait", "context"):  # fmt: skip
+    elif verb and verb not in _DOCKER_LOOKS:
         call.rule("program.unknown", f"{call.name} {verb}")
     return Out(None)
 
@@ -229,7 +233,7 @@ def _database(call: Call) -> Out:
     for word in rest:
         if "://" in word.text:
             call.reader.findings.calling(host_of(word.text), "net.login")
-        elif call.name == "sqlite3" and not word.text.startswith("-"):
+        elif call.name in ("sqlite", "sqlite3") and not word.text.startswith("-"):
             path, is_known = call.path(word)
             call.reader.findings.writing(path, is_known=is_known)
             break

@@ -78,7 +78,7 @@ def _sent(call: Call, word: Word, *, is_local: bool) -> None:
 def _curl(call: Call) -> Out:
     found, rest = options(call.args, _CURL)
     urls = rest + [value for name, value in found if name == "--url" and value is not None]
-    local = bool(urls) and all([call_url(call, word) for word in urls])
+    local = bool(urls) and False not in [call_url(call, word) for word in urls]
     files = "-T --upload-file"
     out: list[Word] = []
     for name, value in found:
@@ -121,7 +121,7 @@ def _curl(call: Call) -> Out:
 
 def _wget(call: Call) -> Out:
     found, rest = options(call.args, _WGET)
-    local = bool(rest) and all([call_url(call, word) for word in rest])
+    local = bool(rest) and False not in [call_url(call, word) for word in rest]
     given = Out(None, frozenset({"remote"}))
     for name, value in found:
         if value is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -87,7 +88,9 @@ QUIET = names(
     " typeset export cls ver tree-version pip-audit"
 )
 """Change nothing and read no file of the user's; where one needs more, it has a reader of its own."""
-_SILENT = names(": true false test [ [[ sleep set shift wait return exit break continue shopt hash umask disown cd sync")
+_SILENT = names(
+    ": true false test [ [[ sleep set shift wait return exit break continue shopt hash umask disown cd sync"
+)
 """Those of them that print nothing."""
 LOOKING = names(
     "cat tac nl head tail less more most bat batcat ls ll la dir vdir exa eza lsd tree stat file wc grep egrep"
@@ -142,7 +145,8 @@ RULED: Mapping[str, str] = {
     **dict.fromkeys(names("ngrok cloudflared localtunnel lt bore chisel frpc tailscale zerotier-cli serveo"
                          " inlets"), "net.open"),
     **dict.fromkeys(names("tcpdump wireshark tshark dsniff ettercap"), "net.scan"),
-    **dict.fromkeys(names("mail mailx sendmail mutt msmtp swaks ssmtp telegram-send slack-cli wall write"), "message.sent"),
+    **dict.fromkeys(names("mail mailx sendmail mutt msmtp swaks ssmtp telegram-send slack-cli wall write"),
+    "message.sent"),
     **dict.fromkeys(names("secret-tool keyring security pass op bw lpass vault gopass kwallet-query ssh-add"
                          " gpg-connect-agent"),
                     "secret.keyring"),
@@ -164,6 +168,12 @@ RULED: Mapping[str, str] = {
 _READERS = ("texts", "wrappers", "code", "files", "net", "git", "packages", "machine")
 """The modules with readers for programs of their own; each has them in `HANDLERS`."""
 _NORMAL_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin")
+
+
+_VERSIONED = re.compile(
+    r"^(python|pypy|ipython|pip|perl|ruby|lua|php|node|bash|gcc|g\+\+|clang|clang\+\+|tclsh|gdb|sqlite|cmake)[-\d][-.\d]*$"
+)
+"""Programs that are installed under a name with their version."""
 
 
 @cache
@@ -219,12 +229,9 @@ def _at_path(call: Call, path: str) -> Out:
 
 
 def _by_name(call: Call) -> Out:
-    name = call.name
-    handler = (
-        handlers().get(name) or handlers().get(name.rstrip("0123456789."))
-        if name not in QUIET
-        else handlers().get(name)
-    )
+    if versioned := _VERSIONED.match(call.name):
+        call.name = versioned[1]
+    name, handler = call.name, handlers().get(call.name)
     if any(word.kinds & {"secret"} for word in call.args) and name in RULED:
         call.rule("secret.sent")
     if handler is not None:
