@@ -122,7 +122,7 @@ def _run(action: CmdRunAction, findings: Findings, state: State) -> None:
 
 
 def _cell(action: IPythonRunCellAction, findings: Findings, state: State) -> None:
-    from core.security.python import read_cell
+    from core.security.python_cells import read_cell
 
     read_cell(action.code, Reader(findings), state)
 

@@ -152,14 +152,16 @@ class Taint:
 
     def _is_composed(self, url: str) -> bool:
         """Whether an address could carry data: it stood nowhere, and has parts that are no ordinary words."""
-        plain = url.partition("#")[0].rstrip("/")
-        if plain in self.seen or (is_local(host_of(url)) and "#" not in url):
+        plain, _, fragment = url.partition("#")
+        if fragment and _looks_like_data(fragment):
+            return True
+        if plain.rstrip("/") in self.seen or is_local(host_of(url)):
             return False
         try:
             parts = urlsplit(url)
         except ValueError:
             return True
-        if parts.username or parts.password or parts.fragment:
+        if parts.username or parts.password:
             return True
         named = host_of(url) in self.named or host_of(url).removeprefix("www.") in self.named
         if not named and (parts.query or parts.path.strip("/")):
