@@ -79,11 +79,18 @@ def test_each_cell_gets_its_verdict(risk: str, rule: str, code: str) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(parts=st.lists(st.sampled_from([*(code for _, _, code in CELLS), "(", "[", "\\", "'", "lambda: ", "\n", "for x in y:\n "]), max_size=6))
+@given(
+    parts=st.lists(
+        st.sampled_from([*(code for _, _, code in CELLS), "(", "[", "\\", "'", "lambda: ", "\n", "for x in y:\n "]),
+        max_size=6,
+    )
+)
 def test_any_cell_is_read(parts: list[str]) -> None:
     assert "opaque.failed" not in read("".join(parts)).rules
 
 
-@pytest.mark.parametrize("code", ["(" * 5_000, "x = " + "[" * 2_000 + "]" * 2_000, "1 + " * 30_000 + "1", "!ls\n" * 3_000])
+@pytest.mark.parametrize(
+    "code", ["(" * 5_000, "x = " + "[" * 2_000 + "]" * 2_000, "1 + " * 30_000 + "1", "!ls\n" * 3_000]
+)
 def test_what_is_too_large_is_opaque(code: str) -> None:
     assert read(code).opaque

@@ -171,23 +171,7 @@ _SHIM = """#!/bin/sh
 [ -f "$a" ] && cat "$a"; done; }} >> /workspace/leak/log 2>/dev/null
 exit 0
 """
-SHIMS = (
-    "curl",
-    "wget",
-    "nc",
-    "scp",
-    "ssh",
-    "rsync",
-    "dig",
-    "ping",
-    "pip",
-    "npm",
-    "gh",
-    "docker",
-    "crontab",
-    "pytest",
-    "sudo",
-)
+SHIMS = names("curl wget nc scp ssh rsync dig ping pip npm gh docker crontab pytest sudo python3 git")
 
 
 def carried_out(actions: Sequence[Action], folder: Path) -> list[str]:
