@@ -34,6 +34,7 @@ _HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/
 
 _SECRETS: tuple[tuple[str, str], ...] = (
     (r"^/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|cmdline)$", "secret.process"),
+    (r"^/dev/(?:mem|kmem|port|sd[a-z]|nvme|vd[a-z]|xvd|disk|mapper)", "secret.process"),
     (r"^~/\.(?:ssh|gnupg|aws|azure|kube|password-store|config/gcloud|config/gh|docker/config\.json|config/hub)(?:/|$)",
      "secret.read"),
     (r"^~/\.(?:netrc|npmrc|pypirc|git-credentials|pgpass|my\.cnf|vault-token|boto|s3cfg|bash_history|zsh_history"
@@ -107,7 +108,9 @@ class Places:
         elif path.startswith("~"):
             return posixpath.normpath("~/../" + path[1:])
         if path.startswith("~"):
-            return "~" + posixpath.normpath("/" + path[1:].lstrip("/")).rstrip("/") if ".." not in path else "/home"
+            if ".." in path:
+                return posixpath.normpath("/home/user/" + path[1:])
+            return "~" + posixpath.normpath("/" + path[1:].lstrip("/")).rstrip("/")
         if not path.startswith("/"):
             if cwd is None:
                 return None

@@ -343,8 +343,10 @@ def _crontab(call: Call) -> Out:
 def _gdb(call: Call) -> Out:
     if any(word.text in ("-p", "--pid", "attach") for word in call.args):
         call.rule("machine.debug")
-    if any(re.match(r"(?:shell|!|python|call)\b", word.text) for word in call.args):
-        call.rule("opaque.code")
+    for word in call.args:
+        if found := re.match(r"(?:shell|!|python|call)\b\s*(.*)", word.text):
+            call.rule("opaque.code")
+            call.reader.inside(found[1], call.state)
     if call.name == "gdb" and any(word.text == "--args" for word in call.args):
         at = [word.text for word in call.args].index("--args")
         return call.again(call.args[at + 1 :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from core.security.rules import names
@@ -30,6 +31,8 @@ EXPANSIONS = names(
     " arithmetic_expansion string concatenation word translated_string ansi_c_string"
     " raw_string"
 )
+_ARRAY = re.compile(r'"?\$\{(\w+)\[[@*]\]\}"?')
+_SECRET_NAME = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSW(?:OR)?D|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)(?:_|$)")
 _EMPTY_WHEN_ALONE = {"@", "*", "1", "2", "3", "4", "5", "6", "7", "8", "9", "!", "_"}
 
 
@@ -39,6 +42,8 @@ def words(reader: Reader, node: Node, state: State) -> list[Word]:
         return list(state.arguments)
     if node.type == "string" and _text(node) in ('"$@"', '"${@}"') and state.arguments:
         return list(state.arguments)
+    if (array := _ARRAY.fullmatch(_text(node))) and array[1] in state.arrays:
+        return list(state.arrays[array[1]])
     ifs = state.variables.get("IFS")
     split = fields(pieces(reader, node, state), ifs.text if ifs and ifs.known and ifs.text else " \t\n")
     if node.type in ("string", "raw_string", "ansi_c_string") or b"{" not in (node.text or b""):
@@ -71,6 +76,8 @@ def pieces(reader: Reader, node: Node, state: State, *, quoted: bool = False) ->
             | "test_operator"
             | "special_variable_name"
         ):
+            if "`" in text.replace("\\`", "") or "$(" in text:
+                return [_unparsed(reader, text, state)]
             return [Piece(unescape(text) if not quoted else text)]
         case "raw_string":
             return [Piece(text[1:-1], is_quoted=True)]
@@ -102,6 +109,12 @@ def pieces(reader: Reader, node: Node, state: State, *, quoted: bool = False) ->
                 reader.findings.name("opaque.syntax")
                 substitutions(reader, node, state)
             return [Piece(unescape(text) if not quoted else text)]
+
+
+def _unparsed(reader: Reader, text: str, state: State) -> Piece:
+    """A part of an expansion that the grammar leaves unread although it has commands in it."""
+    found = reader.parse_word(f'"{text}"', state)
+    return Piece(text, False) if found is None else Piece(found.text, found.known, found.kinds, bare=found.bare)
 
 
 def _spanning(reader: Reader, node: Node, state: State, *, start: int = 0, end: int = 0) -> list[Piece]:
@@ -156,6 +169,8 @@ def _value(name: str, state: State) -> Word | None:
         return state.arguments[int(name) - 1]
     if name in _EMPTY_WHEN_ALONE and not state.arguments and state.depth == 0:
         return Word(f"${name}", "", False)
+    if _SECRET_NAME.search(name):
+        return Word(f"${name}", "", False, frozenset({"secret"}))
     return None
 
 
@@ -187,6 +202,7 @@ def assignment(reader: Reader, node: Node, state: State) -> tuple[str, Word]:
         return name, Word("")
     if value.type == "array":
         parts = [one for child in value.named_children for one in words(reader, child, state)]
+        state.arrays[name] = parts
         kinds = NOTHING.union(*(part.kinds for part in parts))
         return name, Word(f"${name}", "", False, kinds)
     found = word(reader, value, state)

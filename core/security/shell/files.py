@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from core.security.places import Place
@@ -86,6 +87,10 @@ def _copy(call: Call) -> Out:
                 call.rule("write.outside", path)
     else:
         given = call.reads(*sources)
+    if len(sources) == 1 and targets:
+        path, _ = call.path(sources[0])
+        if posixpath.dirname(path) in ("/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin"):
+            call.reader.programs[call.path(targets[0])[0]] = posixpath.basename(path)
     if call.name == "mv":
         for word in sources:
             if call.reader.findings.places.place(call.path(word)[0]) not in (Place.INSIDE, Place.TEMPORARY):

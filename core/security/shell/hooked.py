@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from core.security.shell.programs import Call
     from core.security.shell.reader import Reader, State
     from core.security.shell.words import Word
 
@@ -74,7 +75,10 @@ _ROUTES = frozenset(
 
 def hooked(reader: Reader, name: str, value: Word, state: State) -> None:
     """Name the rules that setting a variable meets."""
-    if name in _COMMANDS and value.text and value.text not in _HARMLESS:
+    if name in ("PS0", "PS1", "PS2", "PS4") and ("$(" in value.text or "`" in value.text):
+        reader.findings.name("run.hooked", f"{name}={value.text}")
+        reader.inside(value.text, state)
+    elif name in _COMMANDS and value.text and value.text not in _HARMLESS:
         reader.findings.name("run.hooked", f"{name}={value.text}")
         if value.known:
             reader.inside(value.text, state)
@@ -90,3 +94,55 @@ def hooked(reader: Reader, name: str, value: Word, state: State) -> None:
         path = reader.findings.places.resolve(first, state.cwd)
         if first in ("", ".") or (path is not None and reader.findings.places.place(path) == "temporary"):
             reader.findings.name("run.hooked", f"PATH={value.text}")
+
+
+_OPTIONS = {
+    "man": ("-P", "--pager", "-H"),
+    "zip": ("-TT", "--unzip-command"),
+    "sort": ("--compress-program",),
+    "split": ("--filter",),
+    "bind": ("-x",),
+    "complete": ("-C",),
+    "compgen": ("-C",),
+    "enable": ("-f",),
+    "hash": ("-p",),
+    "less": ("+",),
+    "more": ("+",),
+    "strace": ("-o",),
+    "make": ("SHELL",),
+    "rg": ("--pre", "--hostname-bin"),
+    "ag": ("--pager",),
+    "ack": ("--pager",),
+    "tcpdump": ("-z",),
+    "diff": ("--paginate-with",),
+    "jq": ("env", "$ENV"),
+    "ip": ("exec",),
+}
+"""Options, or beginnings of arguments, by which a program runs another one."""
+
+
+def options_that_run(call: Call) -> None:
+    """Name what the options of a program would have it run."""
+    for at, word in enumerate(call.args):
+        for option in _OPTIONS.get(call.name, ()):
+            if call.name == "jq":
+                if option == word.text or "$ENV" in word.text or word.text.startswith("env"):
+                    call.rule("secret.environment")
+                continue
+            is_joined = word.text.startswith(option + "=") or (option == "+" and word.text[:2] == "+!")
+            if word.text != option and not is_joined:
+                continue
+            value = (
+                word.text.lstrip("+!").partition("=")[2] or word.text.lstrip("+!") if is_joined else _behind(call, at)
+            )
+            if call.name == "strace" and not value.startswith(("|", "!")):
+                continue
+            call.rule("run.hooked")
+            command = value.lstrip("|!").partition(":")[2] if call.name == "bind" else value.lstrip("|!")
+            call.reader.inside(command, call.state)
+
+
+def _behind(call: Call, at: int) -> str:
+    """What stands behind an argument: the rest of the words for `hash`, else the next one."""
+    rest = call.args[at + 1 :]
+    return " ".join(word.text for word in (rest[:1] if call.name != "ip" else rest[1:]))

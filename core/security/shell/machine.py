@@ -223,7 +223,7 @@ def _database(call: Call) -> Out:
     found, rest = options(call.args, "-h -U -d -p -c -f -u -P -e -D -n -a --host --dbname --eval --command --file")
     call.rule("destroy.data" if _DROPS.search(text) else "database.query")
     for line in re.findall(
-        r"(?:\\!|\.shell|\.system|\bsystem\s)\s*([^\n'\"]+)|(?i:from|to)\s+program\s+'([^']+)'", text
+        r"(?:\\!|\.shell|\.system|\bsystem\s)\s*([^\n'\"]+)|(?i:(?:from|to)\s+program)\s+'([^']+)'", text
     ):
         call.reader.inside(line[0] or line[1], call.state)
         call.rule("opaque.code")
@@ -243,6 +243,8 @@ def _database(call: Call) -> Out:
 def _printenv(call: Call) -> Out:
     names = [word.text for word in call.args if not word.text.startswith("-")]
     if call.name == "set" and call.args:
+        if call.args[0].text == "--":
+            call.state.arguments = call.args[1:]
         return Out("")
     if names and not any(re.search(r"(?i)key|token|secret|passw|pwd$|credential|auth", name) for name in names):
         return Out(None)

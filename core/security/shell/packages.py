@@ -193,10 +193,11 @@ _ROOT = frozenset(
 
 def _manager(call: Call) -> Out:
     found, rest = options(
-        call.args, "-r -c -i -e -t -w -C -f --prefix --index-url --extra-index-url --find-links --requirement"
+        call.args, "-r -c -i -e -w -C -f --prefix --index-url --extra-index-url --find-links --requirement"
                    " --constraint --target"
         " --registry --filter --workspace --manifest-path --features -p --package --root --proxy --cwd",
     )  # fmt: skip
+    call.writes(*[value for name, value in found if name in ("--target", "--root", "--prefix") and value is not None])
     verb = rest[0].text if rest else next((name for name, _ in found if name in _INSTALLS | _LOOKS), "")
     args = rest[1:]
     _addresses(call, [*args, *[value for _, value in found if value is not None]])
@@ -206,6 +207,7 @@ def _manager(call: Call) -> Out:
         call.rule("secret.keyring")
     elif call.name in ("npm", "pnpm", "yarn", "bun") and verb in ("exec", "x", "dlx", "create", "init") and args:
         call.rule("package.run")
+        call.again(args) if verb == "exec" else None
     elif call.name == "go" and verb in ("run", "install", "get") and any("@" in word.text for word in args):
         call.rule("package.install" if verb != "run" else "package.run")
     elif call.name == "go" and verb == "mod" and args and args[0].text in ("download", "tidy", "vendor"):

@@ -11,6 +11,7 @@ from importlib import import_module
 
 from core.security.places import Place
 from core.security.rules import names
+from core.security.shell.hooked import options_that_run
 from core.security.shell.reader import Reader, State
 from core.security.shell.words import Out, Word
 
@@ -158,7 +159,7 @@ RULED: Mapping[str, str] = {
                          " influx"), "database.query"),
     **dict.fromkeys(names("dropdb dropuser mysqladmin"), "destroy.data"),
     **dict.fromkeys(names("vi vim nvim nano emacs ed ex pico micro helix hx joe code subl"), "shell.interactive"),
-    **dict.fromkeys(names("screen tmux byobu su login sulogin newgrp"), "shell.interactive"),
+    **dict.fromkeys(names("su login sulogin newgrp"), "shell.interactive"),
     **dict.fromkeys(names("ifconfig route brctl nmcli iwconfig ethtool arp"), "machine.firewall"),
     **dict.fromkeys(names("killall pkill killall5 skill"), "machine.kill"),
     **dict.fromkeys(names("launchctl service chkconfig update-rc.d rc-service rc-update initctl"), "machine.service"),
@@ -219,6 +220,9 @@ def _at_path(call: Call, path: str) -> Out:
     from core.security.shell.code import run_file
 
     base, findings = posixpath.basename(path), call.reader.findings
+    if path in call.reader.programs:
+        call.name = call.reader.programs[path]
+        return _by_name(call)
     if path not in call.reader.files and (
         base in ("pip", "pip3", "python", "python3", "pytest", "node", "npm") or "/node_modules/.bin/" in path
     ):
@@ -232,6 +236,7 @@ def _by_name(call: Call) -> Out:
     if versioned := _VERSIONED.match(call.name):
         call.name = versioned[1]
     name, handler = call.name, handlers().get(call.name)
+    options_that_run(call)
     if any(word.kinds & {"secret"} for word in call.args) and name in RULED:
         call.rule("secret.sent")
     if handler is not None:

@@ -45,13 +45,20 @@ class State:
     variables: dict[str, Word] = field(default_factory=dict)
     functions: dict[str, Node] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, list[Word]] = field(default_factory=dict)
     arguments: list[Word] = field(default_factory=list)
     depth: int = 0
 
     def inner(self) -> State:
         """A copy for a subshell."""
         return State(
-            self.cwd, dict(self.variables), dict(self.functions), dict(self.aliases), self.arguments, self.depth
+            self.cwd,
+            dict(self.variables),
+            dict(self.functions),
+            dict(self.aliases),
+            dict(self.arrays),
+            self.arguments,
+            self.depth,
         )
 
 
@@ -71,6 +78,8 @@ class Reader:
         self.findings = findings
         self.files: dict[str, Out] = {}
         """What earlier parts of the action have put into files."""
+        self.programs: dict[str, str] = {}
+        """Other names that earlier parts have given to programs."""
         self._nesting = 0
         self._left = MAX_BYTES
 

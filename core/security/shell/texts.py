@@ -20,7 +20,14 @@ def _kinds(call: Call) -> frozenset[str]:
     return NOTHING.union(*(word.kinds for word in call.args))
 
 
+def _shows(call: Call) -> None:
+    """A secret of the environment that is printed."""
+    if any("secret" in word.kinds and not word.known and word.text.startswith("$") for word in call.args):
+        call.rule("secret.environment")
+
+
 def _echo(call: Call) -> Out:
+    _shows(call)
     args, is_escaped, newline = list(call.args), False, "\n"
     while args and args[0].text in ("-e", "-n", "-ne", "-en", "-E"):
         flag = args.pop(0).text
@@ -32,6 +39,7 @@ def _echo(call: Call) -> Out:
 
 
 def _printf(call: Call) -> Out:
+    _shows(call)
     args = list(call.args)
     if args and args[0].text == "-v" and len(args) > 2:
         out = _printf(Call(call.reader, call.state, "printf", args[2:], call.stdin))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from core.security.shell.programs import Call, Handler, shown
 from core.security.shell.words import Out, Word, literal, options
 
 _UNKNOWN = Word("{}", "", False)
 _SPECS: dict[str, tuple[str, int, str]] = {
     "sudo": ("-u -g -h -p -C -D -R -T -U -r -t --user --group --host --prompt --chdir --chroot", 0, "rights.root"),
+    "pkexec": ("--user", 0, "rights.root"),
     "doas": ("-u -C", 0, "rights.root"),
     "nice": ("-n --adjustment", 0, ""),
     "gnice": ("-n", 0, ""),
@@ -46,7 +49,7 @@ _SPECS: dict[str, tuple[str, int, str]] = {
     "systemd-run": ("-p -u -E -t --unit --property --on-calendar --on-active", 0, "persist.cron"),
     "systemd-inhibit": ("", 0, ""),
     "firejail": ("", 0, ""),
-    "setpriv": ("", 0, ""),
+    "setpriv": ("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits", 0, ""),
     "eatmydata": ("", 0, ""),
     "faketime": ("-f", 1, ""),
     "runuser": ("-u -g -G", 0, "rights.root"),
@@ -210,7 +213,13 @@ def _su(call: Call) -> Out:
 
 
 def _expect(call: Call) -> Out:
-    call.rule("opaque.code")
+    """Programs that type commands into another one: what they would type is read too."""
+    call.rule("opaque.code" if call.name == "expect" else "shell.interactive")
+    for word in call.args:
+        if not word.text.startswith("-"):
+            call.reader.inside(re.sub(r"^(?:spawn|send)\s+", "", word.text), call.state)
+    plain = [word for word in call.args if not word.text.startswith("-")]
+    call.reader.inside(shown(plain), call.state)
     return Out()
 
 
@@ -223,5 +232,5 @@ HANDLERS: dict[str, Handler] = {
     "flock": _flock,
     "script": _script,
     **dict.fromkeys(("su", "sg"), _su),
-    "expect": _expect,
+    **dict.fromkeys(("expect", "screen", "tmux", "byobu"), _expect),
 }
