@@ -84,6 +84,12 @@ def facts_of(action: Action, *, workspace: str, cwd: str = "", read_only: Collec
     return _facts(findings)
 
 
+def prepare() -> None:
+    """Load the grammar and the readers of programs: some hundred milliseconds, once; call it beside the loop."""
+    facts_of(CmdRunAction(command="ls"), workspace="/")
+    facts_of(IPythonRunCellAction(code="1"), workspace="/")
+
+
 _THOUGHTS = frozenset({"think", "task_tracking"})
 
 
