@@ -154,10 +154,10 @@ def _push(call: Call, args: list[Word]) -> None:
         call.rule("git.force")
     if any(word.text.startswith(("+", ":")) for word in rest[1:]):
         call.rule("git.force")
-    _remote(call, rest[:1], "git.push", "git.push-elsewhere")
+    fetched(call, rest[:1], "git.push", "git.push-elsewhere")
 
 
-def _remote(call: Call, words: list[Word], named: str, elsewhere: str) -> None:
+def fetched(call: Call, words: list[Word], named: str, elsewhere: str) -> None:
     """A remote by its name or by an address."""
     text = words[0].text if words else ""
     host = (
@@ -186,7 +186,7 @@ def _fetch(call: Call, args: list[Word]) -> None:
             _setting(call, value.text.partition("=")[0], value.text.partition("=")[2])
         if name in ("--upload-pack", "-u", "--template") and value is not None and "--upload-pack" in shown(args):
             call.rule("run.hooked")
-    _remote(call, rest[:1], "git.fetch", "git.fetch")
+    fetched(call, rest[:1], "git.fetch", "git.fetch")
 
 
 def _clone(call: Call, args: list[Word]) -> None:
@@ -296,7 +296,7 @@ def _submodule(call: Call, args: list[Word]) -> None:
         call.reader.inside(" ".join(command), call.state)
         call.rule("run.project")
     elif "update" in texts or "add" in texts:
-        _remote(call, [word for word in args if "://" in word.text][:1], "git.fetch", "git.fetch")
+        fetched(call, [word for word in args if "://" in word.text][:1], "git.fetch", "git.fetch")
 
 
 def _history(call: Call, args: list[Word]) -> None:
@@ -355,61 +355,7 @@ _VERBS = {
     "request-pull": _send_email,
 }
 
-_READING_VERBS = frozenset(["view", "list", "status", "diff", "checks", "search", "browse", "ls", "get", "show"])
-
-
-def _hub(call: Call) -> Out:
-    """`gh` and `glab`: what only looks is a call, the rest reaches people."""
-    _, rest = options(
-        call.args,
-        "-R --repo -H --header -f -F --field --raw-field -X --method --jq -q -t --title -b --body --json -L -s",
-    )
-    texts = [word.text for word in rest]
-    if texts[:1] == ["auth"]:
-        call.rule("secret.keyring" if texts[1:2] != ["status"] else "net.fetch")
-    elif texts[:1] == ["api"]:
-        flags = {word.text for word in call.args}
-        call.rule("message.sent" if flags & {"-f", "-F", "--field", "-X", "--method", "--input"} else "net.fetch")
-    elif (len(texts) > 1 and texts[1] in _READING_VERBS) or texts[:1] in (
-        ["version"],
-        ["help"],
-        ["search"],
-        ["status"],
-    ):
-        call.rule("net.fetch")
-    elif texts[:2] in (
-        ["repo", "clone"],
-        ["pr", "checkout"],
-        ["repo", "sync"],
-        ["release", "download"],
-        ["run", "watch"],
-        ["run", "download"],
-    ):
-        call.rule("git.fetch")
-    elif texts[:1] == ["repo"] and texts[1:2] == ["delete"]:
-        call.rule("destroy.history")
-    elif texts:
-        call.rule("message.sent")
-    return Out(None, frozenset({"remote"}))
-
-
-def _other(call: Call) -> Out:
-    """Subversion and Mercurial."""
-    _, rest = options(call.args, "-m -r --config")
-    verb = rest[0].text if rest else ""
-    if any(word.text.startswith("--config") for word in call.args):
-        call.rule("run.hooked")
-    if verb in ("commit", "ci", "push", "import") and (call.name == "svn" or verb == "push"):
-        call.rule("git.push")
-    elif verb in ("checkout", "co", "update", "up", "clone", "pull", "export", "incoming"):
-        _remote(call, [word for word in rest[1:2] if "://" in word.text], "git.fetch", "git.fetch")
-    elif verb in ("revert", "purge", "strip"):
-        call.rule("destroy.work")
-    return Out(None)
-
 
 HANDLERS: dict[str, Handler] = {
     "git": _git,
-    **dict.fromkeys(("gh", "glab", "hub"), _hub),
-    **dict.fromkeys(("svn", "hg"), _other),
 }

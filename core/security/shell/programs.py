@@ -166,7 +166,20 @@ RULED: Mapping[str, str] = {
 }  # fmt: skip
 """Programs that one rule says it all about."""
 
-_READERS = ("texts", "wrappers", "code", "files", "net", "git", "packages", "machine")
+_READERS = (
+    "texts",
+    "wrappers",
+    "code",
+    "files",
+    "net",
+    "git",
+    "forges",
+    "packages",
+    "machine",
+    "containers",
+    "languages",
+    "finding",
+)
 """The modules with readers for programs of their own; each has them in `HANDLERS`."""
 _NORMAL_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin")
 
