@@ -1,6 +1,6 @@
 """The parts of the documentation that are made from the program and its tests.
 
-The README's table of keys, docs/vocabulary.md, docs/weaknesses.md and docs/threats.md.
+The README's table of keys, docs/vocabulary.md, docs/weaknesses.md, docs/threats.md and docs/verdicts.md.
 
     python -m tests.documents     writes them
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from core.events import Action, Observation
 from core.events.base import Event
 from tests import threats as threat_model
+from tests.security.verdicts import page as verdicts
 from tests.threats import THREATS, Threat
 from tests.weaknesses import TITLES, WEAKNESSES, Weakness
 from tui.commands import markdown
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 VOCABULARY, WEAKNESS_PAGE = ROOT / "docs" / "vocabulary.md", ROOT / "docs" / "weaknesses.md"
 THREAT_PAGE = ROOT / "docs" / "threats.md"
+VERDICT_PAGE = ROOT / "docs" / "verdicts.md"
 KEYS = re.compile(r"(<!-- keys: begin -->\n).*?(<!-- keys: end -->)", re.DOTALL)
 
 INTRODUCTION = """\
@@ -117,6 +119,7 @@ def main() -> None:
     VOCABULARY.write_text(vocabulary(), "utf-8")
     WEAKNESS_PAGE.write_text(weaknesses(), "utf-8")
     THREAT_PAGE.write_text(threats(), "utf-8")
+    VERDICT_PAGE.write_text(verdicts(), "utf-8")
     README.write_text(readme(README.read_text("utf-8")), "utf-8")
 
 

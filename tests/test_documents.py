@@ -16,6 +16,7 @@ from tests.documents import (
     README,
     ROOT,
     THREAT_PAGE,
+    VERDICT_PAGE,
     VOCABULARY,
     WEAKNESS_PAGE,
     readme,
@@ -23,6 +24,7 @@ from tests.documents import (
     vocabulary,
     weaknesses,
 )
+from tests.security.verdicts import page as verdicts
 from tests.threats import THREATS, Threat
 from tests.weaknesses import TITLES, WEAKNESSES, Weakness
 
@@ -52,6 +54,10 @@ def test_every_test_that_is_named_as_an_answer_is_there(rows: Sequence[Weakness 
 
 def test_the_page_of_threats_is_current() -> None:
     assert THREAT_PAGE.read_text("utf-8") == threats(), "run: make documents"
+
+
+def test_the_page_of_verdicts_is_current() -> None:
+    assert VERDICT_PAGE.read_text("utf-8") == verdicts(), "run: make documents"
 
 
 def test_threats_stand_once_and_in_the_order_of_their_numbers() -> None:

@@ -109,8 +109,15 @@ THREATS = (
         "B10",
         "A page tells the model what to do, and the model obeys",
         "Behind the walls its obedience reaches nobody who is not allowed: no secret leaves, nothing of the host "
-        "changes; without walls every action asks first",
-        ("tests/journeys/test_hijacked_model.py::test_what_a_hijacked_model_does_stays_inside",),
+        "changes; without walls every action asks first. After foreign content was read, what could carry data out, "
+        "write outside the workspace or run what was written since is told by reading the action itself, whatever "
+        "the model says of it",
+        (
+            "tests/journeys/test_hijacked_model.py::test_what_a_hijacked_model_does_stays_inside",
+            "tests/security/test_hostile_pages.py::test_a_page_gets_nothing_out_without_asking",
+            "tests/security/test_hostile_pages.py::test_what_is_let_through_leaks_nothing",
+            "tests/security/test_taint.py::test_what_can_carry_data_out_asks_after_a_page_and_not_before",
+        ),
         is_blocker=True,
     ),
     Threat(

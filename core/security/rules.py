@@ -1,0 +1,163 @@
+"""The rules by which the risk of an action is told: one row each, with the id and the sentence that the user sees.
+
+Data alone. Readers of commands, cells, pages and files name a rule by its id when they see what it is about; the
+strictest rule that was named is the action's risk. To add one, add a row here and name it where it is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.events import ActionSecurityRisk
+
+LOW, MEDIUM = ActionSecurityRisk.LOW, ActionSecurityRisk.MEDIUM
+HIGH, UNKNOWN = ActionSecurityRisk.HIGH, ActionSecurityRisk.UNKNOWN
+
+_STRICTNESS = {LOW: 0, MEDIUM: 1, UNKNOWN: 2, HIGH: 3}
+
+
+def strictness(risk: ActionSecurityRisk) -> int:
+    """How strict a risk is, from 0 to 3: what cannot be told stands above MEDIUM and below HIGH."""
+    return _STRICTNESS[risk]
+
+
+def strictest(*risks: ActionSecurityRisk) -> ActionSecurityRisk:
+    """The strictest of these; LOW where there are none."""
+    return max(risks, key=strictness, default=LOW)
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text, as a set: how the tables of programs are written."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A row of the table."""
+
+    id: str
+    """`room.thing`, as the user sees it and as policies name it."""
+    risk: ActionSecurityRisk
+    reason: str
+    """One short sentence."""
+
+
+_ROWS = (
+    # What cannot be told by reading.
+    Rule("opaque.syntax", UNKNOWN, "Part of it cannot be read as a command of bash."),
+    Rule("opaque.size", UNKNOWN, "It is too long or too deeply nested to be read whole."),
+    Rule("opaque.program", UNKNOWN, "Which program runs is only known when it runs."),
+    Rule("opaque.text", UNKNOWN, "It runs a text as commands that is only known when it runs."),
+    Rule("opaque.code", UNKNOWN, "It runs code that is not read here."),
+    Rule("opaque.path", UNKNOWN, "It writes to a place that is only known when it runs."),
+    Rule("opaque.input", UNKNOWN, "It types into a program that is already running."),
+    Rule("opaque.failed", UNKNOWN, "Reading it failed."),
+    Rule("opaque.action", UNKNOWN, "Nothing is known about this kind of action."),
+    Rule("program.unknown", UNKNOWN, "No rule knows this program."),
+    Rule("shell.interactive", UNKNOWN, "It opens a shell or an editor that waits for input."),
+    # Running what came from elsewhere, or was hidden.
+    Rule("run.decoded", HIGH, "It decodes a text and runs it."),
+    Rule("run.remote", HIGH, "It runs what it fetches from the network."),
+    Rule("run.built", HIGH, "It builds the name of the program that it runs out of pieces."),
+    Rule("run.project", MEDIUM, "It runs code of the workspace."),
+    Rule("run.elsewhere", MEDIUM, "It runs code from outside the workspace."),
+    Rule("run.hooked", HIGH, "It sets a variable that makes other programs run something."),
+    Rule("run.remotely", MEDIUM, "It runs a command on another machine."),
+    # Destruction.
+    Rule("destroy.root", HIGH, "It removes the file system, the home folder or the whole workspace."),
+    Rule("destroy.outside", HIGH, "It removes files outside the workspace."),
+    Rule("destroy.variable", HIGH, "It removes what a variable names, which may be empty."),
+    Rule("destroy.history", HIGH, "It destroys commits or the history of the repository."),
+    Rule("destroy.work", HIGH, "It throws away changes that are in no commit."),
+    Rule("destroy.folder", MEDIUM, "It removes a folder with all that is in it."),
+    Rule("destroy.found", MEDIUM, "It removes every file that a search finds."),
+    Rule("destroy.disk", HIGH, "It writes to a disk or makes a file system."),
+    Rule("destroy.emptied", HIGH, "It empties or overwrites files outside the workspace."),
+    Rule("destroy.traces", HIGH, "It removes the traces of what was done."),
+    Rule("destroy.data", HIGH, "It drops data of a database or a cluster."),
+    Rule("destroy.containers", HIGH, "It removes containers, images or volumes."),
+    Rule("machine.forkbomb", HIGH, "It starts copies of itself without end."),
+    Rule("machine.kill", HIGH, "It ends programs that it did not start."),
+    Rule("machine.kill-one", MEDIUM, "It ends a program."),
+    Rule("machine.power", HIGH, "It shuts the machine down or restarts it."),
+    Rule("machine.service", HIGH, "It changes the services of the machine."),
+    Rule("machine.kernel", HIGH, "It changes the kernel, its modules or what is mounted."),
+    Rule("machine.firewall", HIGH, "It changes the rules of the network."),
+    Rule("machine.users", HIGH, "It changes users, groups or passwords."),
+    Rule("machine.debug", HIGH, "It looks into the memory of another program."),
+    Rule("rights.wide", HIGH, "It gives everyone rights to files, or changes rights outside the workspace."),
+    Rule("rights.many", MEDIUM, "It changes the rights of a whole folder."),
+    Rule("rights.root", MEDIUM, "It runs with the rights of the administrator."),
+    Rule("rights.setuid", HIGH, "It makes a program run with the rights of its owner."),
+    Rule("rights.container", HIGH, "It gives a container the rights of the machine."),
+    # What outlasts the conversation.
+    Rule("persist.shell", HIGH, "It changes a file that every new shell runs."),
+    Rule("persist.ssh", HIGH, "It changes who may log in here, or how."),
+    Rule("persist.cron", HIGH, "It has something run later or again and again."),
+    Rule("persist.hook", HIGH, "It changes what git or the editor runs by itself."),
+    Rule("persist.ci", MEDIUM, "It changes what the project's automation runs."),
+    Rule("persist.config", HIGH, "It changes the settings of a program for all folders."),
+    Rule("persist.system", HIGH, "It changes files of the system."),
+    # Files.
+    Rule("write.home", MEDIUM, "It writes to the home folder."),
+    Rule("write.outside", MEDIUM, "It writes outside the workspace."),
+    Rule("write.unpacked", MEDIUM, "It unpacks an archive, which may name any file."),
+    Rule("read.outside", MEDIUM, "It reads personal files outside the workspace."),
+    Rule("read.unknown", LOW, "It reads a place that is only known when it runs."),
+    # Secrets.
+    Rule("secret.read", HIGH, "It reads a file that holds secrets."),
+    Rule("secret.environment", MEDIUM, "It lists the environment, where secrets stand."),
+    Rule("secret.process", HIGH, "It reads the environment of a program."),
+    Rule("secret.keyring", HIGH, "It asks a keyring or a credential helper for a secret."),
+    Rule("secret.search", HIGH, "It searches for secrets."),
+    Rule("secret.sent", HIGH, "It sends secrets out."),
+    Rule("secret.metadata", HIGH, "It asks the cloud's metadata service, which gives out keys."),
+    # The network.
+    Rule("net.local", LOW, "It calls a program on this machine."),
+    Rule("net.fetch", MEDIUM, "It fetches something from the network."),
+    Rule("net.upload", HIGH, "It sends files or the output of programs to the network."),
+    Rule("net.post", MEDIUM, "It sends data to a host."),
+    Rule("net.in-address", HIGH, "It puts what a command prints or a file holds into an address."),
+    Rule("net.raw", HIGH, "It opens a raw connection."),
+    Rule("net.listen", MEDIUM, "It waits for connections from others."),
+    Rule("net.open", HIGH, "It gives the network a way into this machine."),
+    Rule("net.login", MEDIUM, "It logs in on another machine."),
+    Rule("net.probe", MEDIUM, "It asks the network about a host."),
+    Rule("net.scan", HIGH, "It scans hosts of the network."),
+    Rule("net.dns-data", HIGH, "It puts what a command prints into a name that is looked up."),
+    Rule("net.unchecked", HIGH, "It does not check who answers."),
+    Rule("git.fetch", MEDIUM, "It fetches from another repository."),
+    Rule("git.push", MEDIUM, "It pushes commits to another repository."),
+    Rule("git.push-elsewhere", HIGH, "It pushes commits to an address that it names itself."),
+    Rule("git.force", HIGH, "It overwrites the history of another repository."),
+    Rule("git.remote", MEDIUM, "It changes where the repository fetches and pushes."),
+    Rule("git.discard", MEDIUM, "It takes back changes of single files, or drops a branch."),
+    Rule("package.install", MEDIUM, "It installs packages, which may run code of others."),
+    Rule("package.install-url", HIGH, "It installs a package from an address outside the package index."),
+    Rule("package.publish", HIGH, "It publishes a package."),
+    Rule("package.run", MEDIUM, "It fetches a package and runs it."),
+    Rule("container.run", MEDIUM, "It runs a container."),
+    Rule("cloud.change", HIGH, "It changes something in the cloud or the cluster."),
+    Rule("cloud.read", MEDIUM, "It asks the cloud or the cluster."),
+    Rule("database.query", MEDIUM, "It runs statements on a database."),
+    Rule("message.sent", HIGH, "It sends a message to people."),
+    # Cells of Python.
+    Rule("python.syntax", UNKNOWN, "Part of the code cannot be read as Python."),
+    Rule("python.dynamic", UNKNOWN, "It runs code that it makes while it runs."),
+    Rule("python.loads", UNKNOWN, "It loads objects that can run code."),
+    Rule("python.native", UNKNOWN, "It calls code outside Python."),
+    Rule("python.magic", UNKNOWN, "No rule knows this magic."),
+    # The browser, MCP, other agents.
+    Rule("page.open", MEDIUM, "It opens a page."),
+    Rule("page.local-file", HIGH, "It opens a file of this machine in the browser."),
+    Rule("page.script", HIGH, "It runs a script in a page."),
+    Rule("page.fill", MEDIUM, "It types into a page."),
+    Rule("page.upload", HIGH, "It gives a file to a page."),
+    Rule("page.unknown", UNKNOWN, "Part of it is no call of a browser function with literal arguments."),
+    Rule("mcp.read-only", LOW, "The server says that this tool changes nothing."),
+    Rule("mcp.call", UNKNOWN, "What a tool of a server does is not known."),
+    Rule("agent.delegate", MEDIUM, "Another agent works on it; each of its own actions is judged too."),
+)
+
+RULES = {rule.id: rule for rule in _ROWS}
+"""Every rule by its id."""

