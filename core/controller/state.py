@@ -134,7 +134,7 @@ class State:
     view_events: int = 0
     """Events that the model sees, about."""
     view_tokens: int = 0
-    """Tokens of its next prompt, about: what its provider said of the last answer, and an estimate of what came since."""
+    """Tokens of its next prompt, about: what its provider said of the last answer, and an estimate of the rest."""
     recent: tuple[Step, ...] = ()
     """The agent's last steps since the user spoke, for finding loops."""
     plans: tuple[tuple[int, bool], ...] = ()

@@ -18,6 +18,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -41,8 +42,10 @@ from core.manager.agent_factory import AgentFactory, Made
 from core.manager.copies import Copies
 from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
+from core.manager.summing_up import condensing_of
 from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
+from core.memory.condensers.making import room_of
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
@@ -384,7 +387,10 @@ class ConversationManager:
         if make_agent is not None:
             made = Made(make_agent, runtime, toolbox)
         else:
-            made = await self._agents.of(info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime)
+            condensing = condensing_of(self._llms, self.settings, info.workspace)
+            made = await self._agents.of(
+                info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime, condensing=condensing
+            )
         session = AgentSession(
             store=self.store,
             lease=lease,
@@ -393,7 +399,7 @@ class ConversationManager:
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
             make_agent=made.make,
-            limits=limits or _limits(agent_settings),
+            limits=limits or replace(_limits(agent_settings), room=room_of(self.settings.condenser, made.condenses)),
             day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
             close_child=self.close,

@@ -64,8 +64,8 @@ def build_messages(history: Sequence[Envelope], room: int | None = None) -> list
     """What the model is sent for this history: the system's message, then user, assistant and tool in turn.
 
     In a room of so many tokens no result and no message takes more than its part: the middle of a long one is cut out,
-    the same each time. Text content is a string, or a list of parts where there are images. Unknown and hidden events are left
-    out. The messages share parts with the events: they are for sending, not for changing.
+    the same each time. Text content is a string, or a list of parts where there are images. Unknown and hidden events
+    are left out. The messages share parts with the events: they are for sending, not for changing.
     """
     builder = _Builder(room)
     for envelope in history:

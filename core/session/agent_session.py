@@ -518,6 +518,17 @@ class AgentSession:
                 return
         await self.resume()
 
+    async def compact(self, keep: str = "") -> None:
+        """Have the history condensed for the model, now or before its next answer; `keep` is what matters above all.
+
+        Raises as `send`, UsageError where the agent has no history of ours.
+        """
+        if self._controller is not None and not hasattr(self._controller.agent, "condensing"):
+            raise UsageError("This agent keeps its own history. Start a new conversation for a fresh one.")
+        if self.state.first_said is None:
+            raise UsageError("Nothing was said yet, so there is nothing to condense.")
+        await self._add(CondensationRequestAction(keep=keep))
+
     async def _last_request(self) -> str:
         """What the user said last."""
         before: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from core.events import CondensationAction, Envelope
@@ -49,7 +50,7 @@ class Attention(Condenser):
 def _kept(wanted: Sequence[int], work: Work, cut: Cut, most: int) -> Collection[int]:
     """The ids that stay: those that are wanted, with all that cannot be parted from them, as long as there is room."""
     at = places(work.events)
-    groups: list[Sequence[Envelope]] = [work.events[one:other] for one, other in zip(at, at[1:], strict=False)]
+    groups: list[Sequence[Envelope]] = [work.events[one:other] for one, other in pairwise(at)]
     group_of = {envelope.id: group for group in groups for envelope in group}
     known = {envelope.id for envelope in cut.forgotten}
     left_tokens = None if work.room is None else work.room // 4

@@ -96,7 +96,8 @@ def middle(work: Work, *, keep_first: int, max_events: int | None, tokens: int |
         tokens -= sum(sizes[at] for at in head)
     if max_events is not None:
         max_events -= sum(is_seen(events[at].event) for at in head) + 1
-    end = _begin_of_tail(events, sizes, head, [at for at in allowed if at >= begin], max_events, tokens)
+    counted = [0 if at in head or not is_seen(events[at].event) else size for at, size in enumerate(sizes)]
+    end = _begin_of_tail(counted, [at for at in allowed if at >= begin], max_events, tokens)
     gone = [e for e in events[begin:end] if e.id not in kept and not is_summary(e)]
     if not any(is_seen(envelope.event) for envelope in gone):
         return None
@@ -113,22 +114,16 @@ def _after_first(events: Sequence[Envelope], keep_first: int, allowed: Sequence[
     return len(events)
 
 
-def _begin_of_tail(
-    events: Sequence[Envelope],
-    sizes: Sequence[int],
-    head: frozenset[int],
-    allowed: Sequence[int],
-    max_events: int | None,
-    tokens: int | None,
-) -> int:
-    """The earliest allowed place behind which everything fits; the end of all where not even the newest answer does."""
-    best, count, size, behind = len(events), 0, 0, len(events)
+def _begin_of_tail(sizes: Sequence[int], allowed: Sequence[int], max_events: int | None, tokens: int | None) -> int:
+    """The earliest allowed place behind which everything fits; the end of all where not even the newest answer does.
+
+    What has no size does not count.
+    """
+    best, count, size, behind = len(sizes), 0, 0, len(sizes)
     for place in reversed(allowed):
-        for at in range(place, behind):
-            if at not in head and is_seen(events[at].event):
-                count, size = count + 1, size + sizes[at]
-        behind = place
-        is_newest = best == len(events)
+        of_part = [each for each in sizes[place:behind] if each]
+        count, size, behind = count + len(of_part), size + sum(of_part), place
+        is_newest = count == len(of_part)
         too_many = max_events is not None and count > max_events and not is_newest
         if too_many or (tokens is not None and size > tokens):
             break

@@ -34,8 +34,8 @@ def make(settings: CondenserSettings) -> Condenser:
     return Pipeline([KINDS[kind](settings) for kind in settings.kinds])
 
 
-def room_of(settings: CondenserSettings) -> Room:
+def room_of(settings: CondenserSettings, condenses: bool = True) -> Room:
     """How much the model may see before the history is condensed; without a bound where nothing would condense it."""
-    if not ROLLING & set(settings.kinds):
+    if not condenses or not ROLLING & set(settings.kinds):
         return Room()
     return Room(settings.max_size, settings.max_tokens, settings.window_share)

@@ -21,7 +21,7 @@ class ObservationMasking(Condenser):
         self._window = attention_window
 
     def shown(self, events: Sequence[Envelope]) -> Sequence[Envelope]:
-        """See the class. In steps of half a window, so that what a provider has kept of the prompt lasts for a while."""
+        """See the class. It moves by half a window at once, so that what a provider has kept lasts for a while."""
         seen = [at for at, envelope in enumerate(events) if is_seen(envelope.event) and not is_summary(envelope)]
         step = max(1, self._window // 2)
         old = max(0, len(seen) - self._window) // step * step

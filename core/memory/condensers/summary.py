@@ -6,7 +6,7 @@ are none, or that is longer than what it replaces is no summary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from core.errors import ModelError
 from core.events import (
@@ -83,7 +83,7 @@ def _text_of(envelope: Envelope) -> str:
     return f"{who}: {thought}\n{said}" if thought and thought not in said else f"{who}: {said}"
 
 
-def _arguments(model_response: dict[str, object], call_id: str) -> str:
+def _arguments(model_response: Mapping[str, object], call_id: str) -> str:
     """The arguments of a call as the model wrote them, where the event has the whole answer."""
     match model_response:
         case {"choices": [{"message": {"tool_calls": list(calls)}}, *_]}:
