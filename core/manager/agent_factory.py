@@ -58,10 +58,12 @@ class AgentFactory:
         toolbox: Toolbox | None,
         runtime: Runtime,
         condensing: Callable[[LLM], Condensing] | None = None,
+        more: Sequence[Tool] = (),
     ) -> Made:
         """What makes the agent of a conversation, the one that it is begun with or that began it, and goes with it.
 
-        `condensing` makes what shortens its history, where it is an agent of ours.
+        `condensing` makes what shortens its history, and `more` are tools that the session carries out, for an agent of
+        ours.
         Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
         Raises ConfigurationError, ConsentError, StoreError.
         """
@@ -81,7 +83,7 @@ class AgentFactory:
 
         async def more_tools() -> Sequence[Tool]:
             own = (OUR_TOOLS["request_condensation"],) if condenses else ()
-            return (*own, *(await toolbox.tools() if toolbox else ()))
+            return (*own, *more, *(await toolbox.tools() if toolbox else ()))
 
         def made(llm: LLM) -> Agent:
             agent = make(llm, plugins, more_tools)

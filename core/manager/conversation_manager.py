@@ -29,6 +29,7 @@ from weakref import WeakValueDictionary
 from core import collector
 from core.acp.choice import OTHER
 from core.agent.registry import AgentKind, Found
+from core.agent.tools.past import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
@@ -42,7 +43,7 @@ from core.manager.agent_factory import AgentFactory, Made
 from core.manager.copies import Copies
 from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
-from core.manager.summing_up import condensing_of
+from core.manager.remembering import condensing_of, past_of
 from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
 from core.memory.condensers.making import room_of
@@ -384,12 +385,14 @@ class ConversationManager:
         if info.model not in (DEMO, AGAIN):  # neither has a model that could want a tool
             toolbox = Toolbox(self.mcp, info.workspace)
             await self.mcp.open(info.workspace)
+        past = past_of(self.store, info, self.settings.memory)
         if make_agent is not None:
             made = Made(make_agent, runtime, toolbox)
         else:
             condensing = condensing_of(self._llms, self.settings, info.workspace)
+            more = () if past is None else (RECALL_CONVERSATIONS,)
             made = await self._agents.of(
-                info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime, condensing=condensing
+                info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime, condensing=condensing, more=more
             )
         session = AgentSession(
             store=self.store,
@@ -412,6 +415,7 @@ class ConversationManager:
             sandbox=self.settings.sandbox,
             comes_back=info.origin != AGAIN,
             toolbox=made.toolbox,
+            past=past if made.condenses else None,
         )
         try:
             await session.start()

@@ -38,7 +38,9 @@ def tokens_in(value: Any) -> int:
     """What a value takes of a prompt, by a real tokenizer."""
     import tiktoken
 
-    return len(tiktoken.get_encoding("cl100k_base").encode(json.dumps(value, ensure_ascii=False), disallowed_special=()))
+    return len(
+        tiktoken.get_encoding("cl100k_base").encode(json.dumps(value, ensure_ascii=False), disallowed_special=())
+    )
 
 
 @dataclass
@@ -169,7 +171,7 @@ def main() -> None:
         "cached share": f"{counting.cached_share:.1%}",
     }
     for name, value in told.items():
-        print(f"{name}: {value}")  # noqa: T201
+        print(f"{name}: {value}")
 
 
 if __name__ == "__main__":
