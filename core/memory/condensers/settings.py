@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from core.llm.settings import split
+from core.llm.settings import Names
 
 Kind = Literal[
+    "pipeline",
     "noop",
     "observation_masking",
     "browser_output_masking",
@@ -19,7 +20,6 @@ Kind = Literal[
     "structured",
     "conversation_window",
 ]
-Kinds = Annotated[tuple[Kind, ...], BeforeValidator(split)]
 ROLLING = frozenset({"amortized", "llm", "llm_attention", "structured"})
 """Those that act by themselves once what the model sees has grown too large."""
 
@@ -29,9 +29,9 @@ class CondenserSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    kind: Kind | Literal["pipeline"] = "pipeline"
+    kind: Kind = "pipeline"
     """How: pipeline takes several one after the other, llm sums up, amortized forgets the middle, noop does nothing."""
-    pipeline: Kinds = ("conversation_window", "browser_output_masking", "llm")
+    pipeline: Names = ("conversation_window", "browser_output_masking", "llm")
     """What the pipeline is made of, in this order."""
     max_size: int = Field(default=240, ge=1)
     """Events that the model sees before the history is condensed to half of that."""
@@ -50,6 +50,9 @@ class CondenserSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        known = sorted({*get_args(Kind)} - {"pipeline"})
+        if unknown := [name for name in self.pipeline if name not in known]:
+            raise ValueError(f"pipeline: {unknown[0][:40]!r} is no condenser; there are {', '.join(known)}")
         if self.keep_first >= max(1, self.max_size // 2):
             raise ValueError("keep_first has to be less than half of max_size")
         return self
