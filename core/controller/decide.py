@@ -126,7 +126,7 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
-    after = _release(state, _settle(weight.weighed(_apply(state, envelope), envelope), envelope), envelope)
+    after = _release(state, _settle(weight.weighed(state, _apply(state, envelope), envelope), envelope), envelope)
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
         return replace(after, worked_s=after.worked_at(envelope.timestamp), running_since=None)
@@ -247,6 +247,7 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
         recent=(*s.recent, step)[-KEPT:] if step else s.recent,
+        **weight.with_one_more(s, observation),
     )
     if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
         spent = add_metrics(s.metrics, observation.llm_metrics)
@@ -272,12 +273,11 @@ def _from_agent(s: State, env: Envelope) -> State:
     """An event of the agent: part of the answer that is awaited, or of one that nobody awaits any more."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics))
+    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **weight.with_one_more(s, event))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
-        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=None)
-        s = replace(s, ending=s.rests, rests=None)
+        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=s.rests, rests=None)
         if isinstance(event, CondensationAction):
             s = weight.condensed(s, event)
         else:

@@ -7,20 +7,38 @@ the decisions (`decide`).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from core.controller.state import State
-from core.events import CondensationAction, Envelope, LLMMetrics, SystemMessageAction
-from core.memory.seen import is_seen, json_size, size_of
+from core.events import CondensationAction, Envelope, Event, LLMMetrics, Observation, SystemMessageAction
+from core.memory.seen import is_seen, json_size, result_tokens, size_of
+from core.memory.texts import MAX_OBSERVATION_CHARS
+from core.memory.tokens import MESSAGE_TOKENS, tokens_of
 
 
-def weighed(s: State, env: Envelope) -> State:
-    """The state with one more event in view."""
-    if not is_seen(env.event):
-        return s
-    size = size_of(env.event, _room(s))
-    if isinstance(env.event, SystemMessageAction):
-        size += json_size(env.event.tools or [])
-    return replace(s, view_events=s.view_events + 1, view_tokens=s.view_tokens + size)
+def with_one_more(s: State, event: Event) -> dict[str, Any]:
+    """The fields of the state after one more event in view. For those who change the state anyway: that costs."""
+    if not is_seen(event):
+        return {}
+    size = _size(event, _room(s))
+    return {"view_events": s.view_events + 1, "view_tokens": s.view_tokens + size}
+
+
+def weighed(before: State, after: State, env: Envelope) -> State:
+    """The state with this event in view, where that was not counted yet."""
+    if after.view_events != before.view_events or not (fields := with_one_more(after, env.event)):
+        return after
+    return replace(after, **fields)
+
+
+def _size(event: Event, room: int | None) -> int:
+    """As `size_of`, but quick: opening a long conversation asks for each of its events."""
+    if isinstance(event, Observation):
+        size = MESSAGE_TOKENS + tokens_of(event.content[:MAX_OBSERVATION_CHARS])
+        most = result_tokens(event, room)
+        return size if most is None else min(size, most)
+    size = size_of(event, room)
+    return size + json_size(event.tools or []) if isinstance(event, SystemMessageAction) else size
 
 
 def told(s: State, metrics: LLMMetrics | None) -> State:
