@@ -40,7 +40,7 @@ class Remembering(_App):
         self.flash(_("What the model sees is condensed; the log keeps all of it."))
 
     async def do_memory_pin(self, text: str = "") -> None:
-        await self._pin(text, self._folder())
+        await self._pin(text, self._here())
 
     async def do_memory_pin_all(self, text: str = "") -> None:
         await self._pin(text, "")
@@ -48,7 +48,7 @@ class Remembering(_App):
     def do_memory_list(self) -> None:
         self.attempt(self._show_memory())
 
-    def _folder(self) -> str:
+    def _here(self) -> str:
         """The folder that a fact of this project holds for."""
         return self.living.session.info.workspace if self.living is not None else self.options.workspace
 

@@ -46,7 +46,7 @@ class BrowserOutputMasking(Condenser):
 
 def _masked(envelope: Envelope) -> Envelope:
     event = envelope.event
-    if not isinstance(event, Observation) or len(event.content) <= len(MASKED):
+    if not isinstance(event, Observation) or not event.content:
         return envelope
     return replace(envelope, event=event.model_copy(update=_without_pictures(event) | {"content": MASKED}))
 
