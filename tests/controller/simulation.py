@@ -263,6 +263,8 @@ class World:
         self.append(NullObservation(), ENVIRONMENT, self.recalling.pop(0))
 
     def user_wants(self, wish: AgentState, thought: str = "") -> None:
+        if wish is AgentState.STOPPED:
+            self.condensed = False  # a wish that is on its way may be given up, and comes again
         self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER)
 
     def user_does_something_else(self) -> None:
