@@ -64,6 +64,10 @@ def _plain(options: argparse.Namespace) -> int:
                 from tui.cli import agents as agent_lines
 
                 return agent_lines.agents(options)
+            case "memory":
+                from tui.cli import memory
+
+                return memory.memory(options)
             case "show":
                 from tui.cli import reports
 

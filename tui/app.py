@@ -335,12 +335,13 @@ class HandloomApp(Handlers, App[None]):
         await self.do(command_id)
 
     async def do(self, command_id: str, argument: str = "") -> None:
-        """Carry out a command by its id; `argument` is the digit of a tab."""
+        """Carry out a command by its id; `argument` is the digit of a tab, or the words behind a command's name."""
         if refusal := self.refuses(BY_ID[command_id]):
             self.flash(refusal)
             return
         method = getattr(self, BY_ID[command_id].method)
-        result = method(argument) if command_id == "conv.goto" else method()
+        takes = command_id == "conv.goto" or BY_ID[command_id].words
+        result = method(argument) if takes else method()
         if asyncio.iscoroutine(result):
             await result
 

@@ -59,6 +59,8 @@ class Command:
     """Its name behind a slash at the start of the prompt; empty where it is none."""
     native: bool = False
     """The widget in focus answers by itself; the app binds nothing."""
+    words: str = ""
+    """What may stand behind its name at the prompt; empty where nothing may."""
     acts: bool = False
     """It changes a conversation, so it cannot be given in a replay."""
     also: str = ""
@@ -78,7 +80,8 @@ class Command:
         """The command in the language of the screen."""
         title, help = _(self.title), _(self.help)
         also = "" if title == self.title else f"{self.title} {self.help}"
-        return replace(self, title=title, help=help, group=_(self.group), hint=_(self.hint), also=also)
+        words = _(self.words) if self.words else ""
+        return replace(self, title=title, help=help, group=_(self.group), hint=_(self.hint), words=words, also=also)
 
 
 UNLISTED = frozenset({"app.palette", "app.leader", "app.back", "conv.goto"})
@@ -155,6 +158,14 @@ _ROWS: tuple[Command, ...] = (
             _CONV, leader="A", slash="again"),
     Command("conv.mcp", (), "MCP servers", "Which there are, how they stand, and which tools were called.", _CONV,
             leader="M", slash="mcp"),
+    Command("memory.compact", (), "Condense", "Have the history summed up for the model; say what it is to keep.",
+            _CONV, leader="c", slash="compact", words="what to keep", acts=True),
+    Command("memory.pin", (), "Remember", "Pin a fact: agents in this project are told of it from then on.", _CONV,
+            slash="remember", words="a fact"),
+    Command("memory.pin_all", (), "Remember everywhere", "Pin a fact that agents in every project are told of.",
+            _CONV, slash="rememberall", words="a fact"),
+    Command("memory.list", (), "Memory", "See what is remembered, and forget it.", _CONV, leader="K",
+            slash="memory"),
     Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE,
             slash="chat"),
     Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE,

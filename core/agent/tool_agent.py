@@ -13,16 +13,17 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from core.agent.answers import events_of, used_ids
+from core.agent.answers import events_of
 from core.agent.tools import Tool
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
+from core.memory.condensing import Condensing
 from core.memory.prompt import build_messages
+from core.memory.seen import json_size
 from core.memory.texts import last_observation_text
-from core.memory.view import View, condense_window
+from core.memory.view import Watched
 from core.plugins import PluginRequirement, load
 from core.ports import LLM, FrameSink, LLMRequest
-from core.undone import without_undone
 
 MoreTools = Callable[[], Awaitable[Sequence[Tool]]]
 """The tools of others as they are at this moment, sorted by name."""
@@ -67,6 +68,10 @@ class ToolAgent:
         self._more_tools = more_tools if self.takes_more else no_more_tools
         self._tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema() for tool in self._tools.values()]
+        self._watched = Watched()
+        """Saves looking at all events at each step; says nothing that the history does not say."""
+        self.condensing = Condensing()
+        """How a long history is shortened."""
 
     def system_message(self) -> SystemMessageAction:
         """What a conversation begins with: instructions, and the tools as the model is told of them."""
@@ -78,33 +83,24 @@ class ToolAgent:
 
         Raises ModelError; cancelling cancels the call.
         """
-        view = View.of(history)
+        view = self._watched.look(history)
+        cause = history[-1].id if history else 0
+        more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}
+        schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
         if view.wants_condensation:
-            return [condense_window(view)]
-        messages = build_messages(view.events)
+            overhead = json_size(schemas)
+            return [await self.condensing.condense(view, metrics, on_frame, cause, overhead=overhead)]
+        messages = build_messages(self.condensing.shown(view), self.condensing.room(metrics))
         instructions = {"role": "system", "content": self.prompt}
         if messages and messages[0]["role"] == "system":
             messages[0] = self._instructed(messages[0], instructions)
         else:  # a trajectory from elsewhere may begin without instructions; the model cannot
             messages.insert(0, instructions)
-        more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}
-        schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
-        request = LLMRequest(
-            messages, schemas, last_observation_text(without_undone(history)), _forgotten(history, view)
-        )
-        cause = history[-1].id if history else 0
+        request = LLMRequest(messages, schemas, last_observation_text(view.events), self._watched.forgotten(view))
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)
-        return events_of(response, {**more, **self._tools}, used_ids(history), step=cause, metrics=spent)
+        return events_of(response, {**more, **self._tools}, set(self._watched.ids), step=cause, metrics=spent)
 
     def _instructed(self, told: dict[str, str], own: dict[str, str]) -> dict[str, str]:
         """The instructions that the model gets: those that the conversation began with, of whichever version."""
         return told
-
-
-def _forgotten(history: Sequence[Envelope], view: View) -> int:
-    """How many answers of the model the view leaves out."""
-    if view.events is history:
-        return 0
-    whole, seen = ([m for m in build_messages(e) if m["role"] == "assistant"] for e in (history, view.events))
-    return len(whole) - len(seen)

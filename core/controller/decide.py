@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Literal
 
 from core.agent.tools.reading import only_reads
-from core.controller import undoing
+from core.controller import undoing, weight
 from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
 from core.controller.limits import extended, reached
 from core.controller.state import Limits, Owed, Pending, Queued, State
@@ -104,6 +105,8 @@ Effect = AskAgent | Execute | Cancel | Emit
 
 _RESTING = frozenset({AgentState.AWAITING_USER_INPUT, AgentState.FINISHED})
 """Where a message that was queued is said."""
+_QUIET = _RESTING | {AgentState.STOPPED, AgentState.REJECTED}
+"""Where nothing is under way and nothing is asked."""
 _INTERRUPTIBLE = frozenset(
     {AgentState.RUNNING, AgentState.PAUSED, AgentState.AWAITING_USER_CONFIRMATION, AgentState.RATE_LIMITED}
 )
@@ -123,7 +126,7 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
-    after = _release(state, _settle(_apply(state, envelope), envelope), envelope)
+    after = _release(state, _settle(weight.weighed(state, _apply(state, envelope), envelope), envelope), envelope)
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
         return replace(after, worked_s=after.worked_at(envelope.timestamp), running_since=None)
@@ -150,7 +153,9 @@ def _apply(s: State, env: Envelope) -> State:
         case UndoObservation() as undone:
             return undoing.ended(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
         case CondensationRequestAction() if env.source is not EventSource.AGENT:
-            return replace(s, condensing=False, condensed=True)
+            return _to_condense(s, env)
+        case CondensationAction() if env.source is not EventSource.AGENT:
+            return weight.condensed(s, env.event)
         case LoopRecoveryAction(option=option) if s.halt is not None and s.halt.kind is HaltKind.STUCK:
             state = AgentState.STOPPED if option == 3 else AgentState.AWAITING_USER_INPUT
             s = replace(s, halt=None, recent=(), agent_state=state, reason="", ending=None)
@@ -184,6 +189,18 @@ def _told(s: State, env: Envelope, message: MessageAction) -> State:
     return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
 
 
+def _to_condense(s: State, env: Envelope) -> State:
+    """A shorter history is wanted: the next call of the model is for that. By the user while all rests, it is at once.
+
+    What the user wants then changes nothing else: the controller goes back to where it rested.
+    """
+    s = replace(s, condensing=False, condensed=True)
+    by_hand = env.source is EventSource.USER and s.first_said is not None and s.undoing is None
+    if not (by_hand and s.agent_state in _QUIET and s.halt is None and not s.is_busy and not s.unread):
+        return s
+    return replace(s, agent_state=AgentState.RUNNING, rests=s.agent_state, reason="", ending=None)
+
+
 def _planned(s: State, env: Envelope, plan: PlanAction) -> State:
     """The plan is approved, and the agent begins; or another one is wanted, and what has not begun is not done."""
     if not s.plans or s.planning is not plan.approved:
@@ -199,7 +216,7 @@ def _planned(s: State, env: Envelope, plan: PlanAction) -> State:
 
 def _not_answered(s: State, error: ErrorObservation) -> State:
     """A model call that failed for good, or was not made because a limit of the day stands in the way."""
-    s = replace(s, asked=None)
+    s = replace(s, asked=None, rests=None)
     if error.error_id == CONTEXT_WINDOW and not s.condensed and s.agent_state is AgentState.RUNNING:
         return replace(s, condensing=True)
     if error.error_id.startswith(LIMIT_PREFIX):
@@ -230,6 +247,7 @@ def _answered(s: State, env: Envelope, observation: Observation) -> State:
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
         recent=(*s.recent, step)[-KEPT:] if step else s.recent,
+        **weight.with_one_more(s, observation),
     )
     if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
         spent = add_metrics(s.metrics, observation.llm_metrics)
@@ -255,12 +273,15 @@ def _from_agent(s: State, env: Envelope) -> State:
     """An event of the agent: part of the answer that is awaited, or of one that nobody awaits any more."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics))
+    s = replace(s, metrics=_sums_after(s.metrics, event.llm_metrics), **weight.with_one_more(s, event))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
-        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=None)
-        if not isinstance(event, CondensationAction):
+        s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=s.rests, rests=None)
+        if isinstance(event, CondensationAction):
+            s = weight.condensed(s, event)
+        else:
+            s = weight.told(s, event.llm_metrics)
             cost = (s.metrics.accumulated_cost or 0.0) - before
             s = replace(s, iteration=s.iteration + 1, last_cost=max(cost, 0.0), condensed=False)
     elif s.answer_left == 0 or env.cause != s.answer:
@@ -291,7 +312,7 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
     """What the user (or the restart) wants of the controller."""
     match action.agent_state:
         case AgentState.STOPPED:
-            s = replace(s, releasing=None, condensing=False, answer_left=0)
+            s = replace(s, releasing=None, condensing=False, rests=None, answer_left=0)
             if s.agent_state in _INTERRUPTIBLE or s.halt is not None:
                 s = replace(
                     s, agent_state=AgentState.STOPPED, reason=action.thought, asked=None, ending=None, halt=None
@@ -349,6 +370,8 @@ def _settle(s: State, env: Envelope) -> State:
         return replace(s, agent_state=AgentState.PAUSED, reason=f"The agent {describe(loop)}.", halt=halt)
     if (limit := reached(s, env.timestamp)) is not None:
         return replace(s, agent_state=AgentState.PAUSED, reason=limit.text, halt=Halt(HaltKind.LIMIT, limit.name))
+    if weight.is_full(s):
+        return replace(s, condensing=True)
     return replace(s, asked=env.id, unread=False, ending=None)
 
 
@@ -412,7 +435,8 @@ def _announcements(before: State, after: State, env: Envelope) -> list[Effect]:
         cut = CondensationAction(forgotten_events_start_id=since, forgotten_events_end_id=env.id - 1)
         found.append(Emit(cut, EventSource.ENVIRONMENT, None))
     if after.condensing and not before.condensing:
-        found.append(Emit(CondensationRequestAction(), EventSource.ENVIRONMENT, None))
+        why: Literal["full", "overflow"] = "overflow" if isinstance(env.event, ErrorObservation) else "full"
+        found.append(Emit(CondensationRequestAction(why=why), EventSource.ENVIRONMENT, None))
     if after.releasing is not None and after.releasing != before.releasing:
         said = next(queued.said() for queued in after.queued if queued.id == after.releasing)
         found.append(Emit(said, EventSource.USER, after.releasing))
@@ -442,7 +466,7 @@ def resume(state: State) -> tuple[Effect, ...]:
         stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Interrupted by a restart.")
         effects.append(Emit(stop, EventSource.ENVIRONMENT, None))
     elif state.condensing:
-        effects.append(Emit(CondensationRequestAction(), EventSource.ENVIRONMENT, None))
+        effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))
     lost = ErrorObservation(content=RESTART_TEXT, error_id=NOT_EXECUTED_ERROR)
     effects += [Emit(lost, EventSource.ENVIRONMENT, id) for id in (*state.running, *sorted(state.errands))]
     effects += [_settlement(owed) for owed in state.owed]

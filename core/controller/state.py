@@ -9,6 +9,7 @@ from typing import Literal
 from core.controller.halts import Halt
 from core.controller.stuck import Step
 from core.events import Action, AgentState, LLMMetrics, MessageAction
+from core.memory.tokens import Room
 
 _NOTHING_SPENT = LLMMetrics()
 
@@ -25,6 +26,8 @@ class Limits:
     """Tokens of all calls, prompts and answers."""
     max_seconds: float | None = None
     """Seconds that the agent works; waiting for the user does not count."""
+    room: Room = Room()  # noqa: RUF009  # frozen
+    """How much the model may see; what is beyond is condensed, and nobody is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,12 @@ class State:
     """The history was too long for the model, and a request to condense it is on its way."""
     condensed: bool = False
     """It has been asked for since the model's last real answer."""
+    rests: AgentState | None = None
+    """Where the controller goes back to after a condensation that the user wanted while it rested."""
+    view_events: int = 0
+    """Events that the model sees, about."""
+    view_tokens: int = 0
+    """Tokens of its next prompt, about: what its provider said of the last answer, and an estimate of the rest."""
     recent: tuple[Step, ...] = ()
     """The agent's last steps since the user spoke, for finding loops."""
     plans: tuple[tuple[int, bool], ...] = ()

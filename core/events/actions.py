@@ -6,12 +6,16 @@ action, add a class with a `kind`; where a runtime has to carry it out, say `run
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 from typing import ClassVar, Literal, Self
 
 from pydantic import JsonValue, model_validator
 
 from core.events.base import Action
+
+NAMED_IDS = 1000
+"""Ids that a message names one by one."""
 
 
 class ActionSecurityRisk(IntEnum):
@@ -374,12 +378,15 @@ class CondensationAction(Action):
     """Which events the model no longer sees, and what stands in for them."""
 
     kind: ClassVar[str] = "condensation"
+    ours: ClassVar[frozenset[str]] = frozenset({"note"})
 
     forgotten_event_ids: list[int] | None = None
     forgotten_events_start_id: int | None = None
     forgotten_events_end_id: int | None = None
     summary: str | None = None
     summary_offset: int | None = None
+    note: str = ""
+    """Why there is no summary where one was wanted; for people."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -391,24 +398,33 @@ class CondensationAction(Action):
         return self
 
     @property
-    def forgotten(self) -> list[int]:
-        """The ids that are forgotten, in order."""
+    def forgotten(self) -> Sequence[int]:
+        """The ids that are forgotten, in order. A log from elsewhere may name ids that no event has, and very many."""
         if self.forgotten_event_ids is not None:
             return self.forgotten_event_ids
         start, end = self.forgotten_events_start_id, self.forgotten_events_end_id
-        return list(range(start, end + 1)) if start is not None and end is not None else []
+        return range(start, end + 1) if start is not None and end is not None else ()
 
     @property
     def message(self) -> str:
         if self.summary:
             return f"Summary: {self.summary}"
-        return f"Condenser is dropping the events: {self.forgotten}."
+        ids = self.forgotten
+        if isinstance(ids, range) and ids.stop - ids.start > NAMED_IDS:
+            return f"Condenser is dropping the events: {ids.start} to {ids.stop - 1}."
+        return f"Condenser is dropping the events: {list(ids)}."
 
 
 class CondensationRequestAction(Action):
     """A wish for a shorter history."""
 
     kind: ClassVar[str] = "condensation_request"
+    ours: ClassVar[frozenset[str]] = frozenset({"keep", "why"})
+
+    keep: str = ""
+    """What the summary is to keep above all, in the user's words."""
+    why: Literal["wanted", "full", "overflow"] = "wanted"
+    """Somebody wanted it; what the model sees has grown too large; or the model has refused it for that."""
 
     @property
     def message(self) -> str:

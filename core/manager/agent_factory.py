@@ -14,11 +14,13 @@ from pathlib import Path
 from core.acp.choice import OTHER, linked
 from core.agent.absent import AbsentAgent
 from core.agent.registry import AgentKind, Agents
+from core.agent.tool_agent import ToolAgent
 from core.agent.tools import OUR_TOOLS, Tool
 from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
 from core.llm.absent import AGAIN
 from core.mcp.toolbox import Toolbox
+from core.memory.condensing import Condensing
 from core.plugins import PluginRequirement
 from core.ports import LLM, Agent, Runtime
 from core.settings.config import AgentSettings
@@ -34,6 +36,8 @@ class Made:
     runtime: Runtime
     toolbox: Toolbox | None
     """None where its agent has tools of its own only."""
+    condenses: bool = False
+    """Whether the agent shortens its history by itself."""
 
 
 class AgentFactory:
@@ -53,9 +57,13 @@ class AgentFactory:
         plugins: Sequence[PluginRequirement],
         toolbox: Toolbox | None,
         runtime: Runtime,
+        condensing: Callable[[LLM], Condensing] | None = None,
+        more: Sequence[Tool] = (),
     ) -> Made:
         """What makes the agent of a conversation, the one that it is begun with or that began it, and goes with it.
 
+        `condensing` makes what shortens its history, and `more` are tools that the session carries out, for an agent of
+        ours.
         Where that one is not there any more, it is an agent that says so; an import goes on with that of the settings.
         Raises ConfigurationError, ConsentError, StoreError.
         """
@@ -75,9 +83,15 @@ class AgentFactory:
 
         async def more_tools() -> Sequence[Tool]:
             own = (OUR_TOOLS["request_condensation"],) if condenses else ()
-            return (*own, *(await toolbox.tools() if toolbox else ()))
+            return (*own, *more, *(await toolbox.tools() if toolbox else ()))
 
-        return Made(lambda llm: make(llm, plugins, more_tools), runtime, toolbox)
+        def made(llm: LLM) -> Agent:
+            agent = make(llm, plugins, more_tools)
+            if condensing is not None and isinstance(agent, ToolAgent):
+                agent.condensing = condensing(llm)
+            return agent
+
+        return Made(made, runtime, toolbox, condenses=True)
 
     async def _name(self, info: ConversationInfo) -> str:
         """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""

@@ -18,6 +18,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from weakref import WeakValueDictionary
 from core import collector
 from core.acp.choice import OTHER
 from core.agent.registry import AgentKind, Found
+from core.agent.tools.past import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
@@ -41,8 +43,10 @@ from core.manager.agent_factory import AgentFactory, Made
 from core.manager.copies import Copies
 from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
+from core.manager.remembering import condensing_of, past_of
 from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
+from core.memory.condensers.making import room_of
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
@@ -381,10 +385,15 @@ class ConversationManager:
         if info.model not in (DEMO, AGAIN):  # neither has a model that could want a tool
             toolbox = Toolbox(self.mcp, info.workspace)
             await self.mcp.open(info.workspace)
+        past = past_of(self.store, info, self.settings.memory)
         if make_agent is not None:
             made = Made(make_agent, runtime, toolbox)
         else:
-            made = await self._agents.of(info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime)
+            condensing = condensing_of(self._llms, self.settings, info.workspace)
+            more = () if past is None else (RECALL_CONVERSATIONS,)
+            made = await self._agents.of(
+                info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime, condensing=condensing, more=more
+            )
         session = AgentSession(
             store=self.store,
             lease=lease,
@@ -393,7 +402,7 @@ class ConversationManager:
             llm=llm,
             make_llm=lambda name: self._make_llm(name, info.workspace),
             make_agent=made.make,
-            limits=limits or _limits(agent_settings),
+            limits=limits or replace(_limits(agent_settings), room=room_of(self.settings.condenser, made.condenses)),
             day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
             make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
             close_child=self.close,
@@ -406,6 +415,7 @@ class ConversationManager:
             sandbox=self.settings.sandbox,
             comes_back=info.origin != AGAIN,
             toolbox=made.toolbox,
+            past=past if made.condenses else None,
         )
         try:
             await session.start()

@@ -19,33 +19,21 @@ from typing import Any, NamedTuple
 from core.events import (
     Action,
     AgentFinishAction,
-    AgentStateChangedObservation,
-    ChangeAgentStateAction,
-    CheckpointObservation,
     CmdOutputObservation,
     CmdRunAction,
-    CondensationAction,
     CondensationRequestAction,
     ConsentAction,
     Envelope,
-    Event,
     EventSource,
-    LoopDetectionObservation,
-    LoopRecoveryAction,
     MessageAction,
-    NullAction,
-    NullObservation,
     Observation,
     PlanAction,
-    RecallAction,
-    ReviewAction,
     SystemMessageAction,
     ToolCallMetadata,
-    UndoAction,
-    UnknownAction,
-    UnknownObservation,
 )
+from core.memory.seen import UNSEEN, result_tokens
 from core.memory.texts import observation_text, seen_pictures
+from core.memory.tokens import clipped, part_tokens
 
 Message = dict[str, Any]
 
@@ -63,26 +51,6 @@ REPLAN = "I want to see a plan again before anything else changes. Until I appro
 CONDENSED = "The history is condensed."
 FINISHED = "The user has been told that the task is done."
 
-_UNSEEN: frozenset[type[Event]] = frozenset(
-    {
-        AgentStateChangedObservation,
-        ChangeAgentStateAction,
-        CheckpointObservation,
-        CondensationAction,
-        CondensationRequestAction,
-        LoopDetectionObservation,
-        LoopRecoveryAction,
-        NullAction,
-        NullObservation,
-        RecallAction,
-        ReviewAction,
-        UndoAction,
-        UnknownAction,
-        UnknownObservation,
-    }
-)
-"""What is said between the controller, the memory and the user, and never to the model."""
-
 
 class _Answer(NamedTuple):
     """An answer with tool calls, as it stands in its first event."""
@@ -92,13 +60,14 @@ class _Answer(NamedTuple):
     calls: list[Message]
 
 
-def build_messages(history: Sequence[Envelope]) -> list[Message]:
+def build_messages(history: Sequence[Envelope], room: int | None = None) -> list[Message]:
     """What the model is sent for this history: the system's message, then user, assistant and tool in turn.
 
-    Text content is a string, or a list of parts where there are images. Unknown and hidden events are left
-    out. The messages share parts with the events: they are for sending, not for changing.
+    In a room of so many tokens no result and no message takes more than its part: the middle of a long one is cut out,
+    the same each time. Text content is a string, or a list of parts where there are images. Unknown and hidden events
+    are left out. The messages share parts with the events: they are for sending, not for changing.
     """
-    builder = _Builder()
+    builder = _Builder(room)
     for envelope in history:
         builder.add(envelope)
     return builder.messages()
@@ -110,7 +79,8 @@ class _Builder:
     A call is known by its answer's id and its own, as one string: histories are long, and each object counts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, room: int | None) -> None:
+        self._room = room
         self._items: list[Message | _Answer] = []
         self._told: set[str] = set()
         """The ids of the answers that are among the items."""
@@ -124,7 +94,7 @@ class _Builder:
     def add(self, envelope: Envelope) -> None:
         event = envelope.event
         metadata = event.tool_call_metadata
-        if type(event) in _UNSEEN and not (metadata and type(event) is CondensationRequestAction):
+        if type(event) in UNSEEN and not (metadata and type(event) is CondensationRequestAction):
             return
         if isinstance(event, Observation):
             self._add_observation(envelope, event, metadata)
@@ -164,20 +134,25 @@ class _Builder:
     def _add_observation(self, envelope: Envelope, event: Observation, metadata: ToolCallMetadata | None) -> None:
         call = (metadata and self._call(metadata)) or self._call_of.get(envelope.cause)
         if call:
-            self._results.setdefault(call, observation_text(event))
+            if call not in self._results:
+                self._results[call] = self._text(event)
             if pictures := seen_pictures(event):
                 self._pictures.setdefault(call, pictures)
         if call or metadata:
             return
         if getattr(event, "hidden", False):
             return
-        text = observation_text(event)
+        text = self._text(event)
         if isinstance(event, CmdOutputObservation):
             text = f"Observed result of command executed by user:\n{text}"
         self._say("user", text, seen_pictures(event))
 
+    def _text(self, event: Observation) -> str:
+        return clipped(observation_text(event), result_tokens(event, self._room))
+
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
         text = f"{event.content}\n\n{event.context}" if event.context else event.content
+        text = clipped(text, part_tokens(self._room))
         self._say("assistant" if source is EventSource.AGENT else "user", text, event.image_urls or ())
 
     def _add_bare_action(self, source: EventSource, event: Action) -> None:

@@ -1,7 +1,8 @@
 """View: what the model sees of a history, after what was undone and what was condensed is left out.
 
 Pure. The log itself is never changed: a CondensationAction names the events that are no longer seen, and may say what
-stands in for them. Only the newest summary is shown. Follows `openhands/memory/view.py`.
+stands in for them. Only the newest summary is shown. Ids that no event has are forgotten without a word: a log may come
+from elsewhere. Follows `openhands/memory/view.py`.
 """
 
 from __future__ import annotations
@@ -10,18 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.events import (
-    Action,
     AgentCondensationObservation,
     CondensationAction,
     CondensationRequestAction,
     Envelope,
-    Event,
     EventSource,
-    MessageAction,
-    Observation,
-    RecallAction,
-    SystemMessageAction,
+    UndoAction,
+    UndoObservation,
 )
+from core.memory.seen import is_answer
 from core.undone import without_undone
 
 
@@ -30,73 +28,87 @@ class View:
     """The events that the model sees, in order."""
 
     events: Sequence[Envelope]
-    wants_condensation: bool = False
-    """A request to condense is newer than the newest condensation."""
+    request: CondensationRequestAction | None = None
+    """A wish to condense that is newer than the newest condensation."""
+
+    @property
+    def wants_condensation(self) -> bool:
+        """V0's `unhandled_condensation_request`."""
+        return self.request is not None
 
     @classmethod
     def of(cls, history: Sequence[Envelope]) -> View:
         """The view of a whole history."""
-        history = without_undone(history)
-        kinds = (CondensationAction, CondensationRequestAction)
-        steps = [envelope for envelope in history if isinstance(envelope.event, kinds)]
-        if not steps:
-            return cls(history)
-        forgotten = {step.id for step in steps}
-        newest: Envelope | None = None
-        for step in steps:
-            if isinstance(step.event, CondensationAction):
-                forgotten.update(step.event.forgotten)
-                newest = step if step.event.summary is not None else newest
-        seen = [envelope for envelope in history if envelope.id not in forgotten]
-        if newest is not None and isinstance(newest.event, CondensationAction):
-            summary = AgentCondensationObservation(content=newest.event.summary or "")
-            shown = replace(newest, event=summary, source=EventSource.ENVIRONMENT, cause=None)
-            seen.insert(min(newest.event.summary_offset or 0, len(seen)), shown)
-        return cls(seen, isinstance(steps[-1].event, CondensationRequestAction))
+        return Watched().look(history)
 
 
-def condense_window(view: View) -> CondensationAction:
-    """Forget the older half: V0's `conversation_window`.
+class Watched:
+    """The view of a history that grows: each event is looked at once, and a step costs what the view holds.
 
-    Kept are the system message, the first message of the user with what memory answered to it, and the newer half of
-    the rest, from the beginning of an answer on, so that no tool call is parted from its result.
+    An undo has it begun anew. What it says is what `View.of` says of the same history.
     """
-    head = _head(view.events)
-    rest = [envelope for envelope in view.events if envelope.id not in head]
-    cut = max(0, len(rest) - max(1, len(rest) // 2))
-    while cut < len(rest) and _belongs_to_what_was_before(rest, cut):
-        cut += 1
-    forgotten = [envelope.id for envelope in rest[:cut]]
-    if forgotten and forgotten[-1] - forgotten[0] == len(forgotten) - 1:
-        return CondensationAction(forgotten_events_start_id=forgotten[0], forgotten_events_end_id=forgotten[-1])
-    return CondensationAction(forgotten_event_ids=forgotten)
 
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: Envelope | None = None
+        self.ids: set[str] = set()
+        """The ids of all answers and tool calls, those included that are no longer seen."""
+        self._begin()
 
-def _head(events: Sequence[Envelope]) -> set[int]:
-    """What is always kept."""
-    kept = {envelope.id for envelope in events if isinstance(envelope.event, SystemMessageAction)}
-    first = next((e for e in events if _is_from_user(e)), None)
-    if first is None:
-        return kept
-    recalls = {e.id for e in events if isinstance(e.event, RecallAction) and e.cause == first.id}
-    answers = {e.id for e in events if isinstance(e.event, Observation) and e.cause in recalls}
-    return kept | {first.id} | recalls | answers
+    def _begin(self) -> None:
+        self._seen: list[Envelope] = []
+        self._summary: Envelope | None = None
+        """The newest condensation with a summary."""
+        self._request: CondensationRequestAction | None = None
+        self._told: set[str] = set()
+        self._answers = 0
 
+    def look(self, history: Sequence[Envelope]) -> View:
+        """The view of this history, which goes on where the one of the last look ended; another one is looked at anew.
 
-def _is_from_user(envelope: Envelope) -> bool:
-    return isinstance(envelope.event, MessageAction) and envelope.source is EventSource.USER
+        The events of the view are a list that nobody else has.
+        """
+        if len(history) < self._count or (self._count and history[self._count - 1] is not self._last):
+            self.__init__()  # type: ignore[misc]
+        news = history[self._count :]
+        for envelope in news:
+            if (metadata := envelope.event.tool_call_metadata) is not None:
+                self.ids.update((metadata.tool_call_id, str(metadata.model_response.get("id", ""))))
+        if any(isinstance(envelope.event, UndoAction | UndoObservation) for envelope in news):
+            self._begin()
+            news = without_undone(history)
+        for envelope in news:
+            self._take(envelope)
+        self._count, self._last = len(history), history[-1] if history else None
+        return View(self._shown(), self._request)
 
+    def _take(self, envelope: Envelope) -> None:
+        event = envelope.event
+        self._answers += is_answer(envelope, self._told)
+        if isinstance(event, CondensationAction):
+            self._forget(event.forgotten)
+            self._request = None
+            if event.summary is not None:
+                self._summary = envelope
+        elif isinstance(event, CondensationRequestAction):
+            self._request = event
+        else:
+            self._seen.append(envelope)
 
-def _belongs_to_what_was_before(rest: Sequence[Envelope], cut: int) -> bool:
-    """Whether the event is a result of what is forgotten, or a later call of an answer that is."""
-    envelope, before = rest[cut], {earlier.id for earlier in rest[:cut]}
-    if isinstance(envelope.event, Observation):
-        return envelope.cause in before
-    answer = _answer_of(envelope.event)
-    return bool(answer) and any(_answer_of(earlier.event) == answer for earlier in rest[:cut])
+    def _forget(self, ids: Sequence[int]) -> None:
+        gone = ids if isinstance(ids, range) else frozenset(ids)
+        self._seen = [envelope for envelope in self._seen if envelope.id not in gone]
 
+    def _shown(self) -> list[Envelope]:
+        """What is left, with the newest summary at its place."""
+        shown, step = list(self._seen), self._summary
+        if step is not None and isinstance(step.event, CondensationAction):
+            summary = AgentCondensationObservation(content=step.event.summary or "")
+            place = min(max(0, step.event.summary_offset or 0), len(shown))
+            shown.insert(place, replace(step, event=summary, source=EventSource.ENVIRONMENT, cause=None))
+        return shown
 
-def _answer_of(event: Event) -> object:
-    """The id of the model's answer that an action is part of; None where it is of none."""
-    metadata = event.tool_call_metadata
-    return metadata.model_response.get("id") if isinstance(event, Action) and metadata is not None else None
+    def forgotten(self, view: View) -> int:
+        """How many answers of the model are left out by the view, which is the one of the last look."""
+        told: set[str] = set()
+        return self._answers - sum(is_answer(envelope, told) for envelope in view.events)

@@ -56,7 +56,8 @@ from core.llm.pictures import IllustratedLLM
 from core.llm.worded import WordedLLM
 from core.mcp.toolbox import Shared, Toolbox
 from core.memory.memory import recall
-from core.ports import LLM, Agent, Checkpoints, Runtime
+from core.memory.past import Past
+from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
 from core.repository import Repository
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
@@ -65,6 +66,7 @@ from core.session.consent import Consent
 from core.session.delegation import CloseChild, Delegation, MakeChild, share
 from core.session.places import Places
 from core.session.preparation import Preparation
+from core.session.recalling import Recalling, is_recall, with_pins
 from core.session.snapshots import EVERY, Snapshots
 from core.session.tasks import Tasks
 from core.session.titles import SuggestTitle, first_line
@@ -115,6 +117,7 @@ class AgentSession:
         toolbox: Toolbox | None = None,
         clock: Callable[[], float] = time.monotonic,
         comes_back: bool = True,
+        past: Past | None = None,
     ) -> None:
         self.info = info
         self.closed = asyncio.Event()
@@ -130,6 +133,8 @@ class AgentSession:
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
         self.confirm_mode = confirm
         self._toolbox = toolbox
+        self._past = past
+        self._masker = masker
         self._store = store
         self._lease = lease
         self._llm = llm
@@ -190,10 +195,11 @@ class AgentSession:
             collector.spare()
         await self._tasks.open()
         agent = self._agent_with(self._llm)
+        executor: Executor = self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox)
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
-            runtime=self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox),
+            runtime=executor if self._past is None else Recalling(executor, self._past),
             frames=self.frames,
             history=history,
             state=state,
@@ -219,6 +225,8 @@ class AgentSession:
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
+        if is_recall(action.event):
+            return
         if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
             await self._preparation.ready()
         await self._turns.ready(action)
@@ -404,6 +412,7 @@ class AgentSession:
         repository = Repository.parse(self.info.repository) if self.info.repository else None
         workspace, now = self.runtime.working_dir, datetime.now(UTC)
         found = recall(envelope.event, workspace=workspace, now=now, repository=repository)
+        found = await with_pins(found, self._store.home, self.info.workspace, self._masker)
         await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
 
     # -- the user's wishes -------------------------------------------------------------------------------------------
@@ -517,6 +526,17 @@ class AgentSession:
                 await self.send(text)
                 return
         await self.resume()
+
+    async def compact(self, keep: str = "") -> None:
+        """Have the history condensed for the model, now or before its next answer; `keep` is what matters above all.
+
+        Raises as `send`, UsageError where the agent has no history of ours.
+        """
+        if self._controller is not None and not hasattr(self._controller.agent, "condensing"):
+            raise UsageError("This agent keeps its own history. Start a new conversation for a fresh one.")
+        if self.state.first_said is None:
+            raise UsageError("Nothing was said yet, so there is nothing to condense.")
+        await self._add(CondensationRequestAction(keep=keep))
 
     async def _last_request(self) -> str:
         """What the user said last."""

@@ -109,6 +109,7 @@ def share(state: State) -> Limits:
         else max(allowed.max_budget - spent, 0.0) / parts,
         max_tokens=_part(allowed.max_tokens, state.tokens, parts),
         max_seconds=left_s,
+        room=allowed.room,
     )
 
 

@@ -20,6 +20,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from core.errors import ConfigurationError
 from core.home import CONFIG
 from core.llm.settings import LLMSettings, Models, Names, split
+from core.memory.condensers.settings import CondenserSettings
+from core.memory.settings import MemorySettings
 from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
 from core.settings.mcp_settings import MCPSettings
@@ -189,6 +191,8 @@ class Settings(_Section):
     models: Models = {}
     """Models under names of the user's own, each in a section [models.NAME]."""
     conversations: ConversationSettings = ConversationSettings()
+    condenser: CondenserSettings = CondenserSettings()
+    memory: MemorySettings = MemorySettings()
     sandbox: SandboxSettings = SandboxSettings()
     docker: DockerSettings = DockerSettings()
     remote: RemoteSettings = RemoteSettings()

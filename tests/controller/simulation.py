@@ -47,6 +47,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
+from core.memory.tokens import Room
 from core.undone import undone_spans
 
 PRICE = 0.1
@@ -116,6 +117,8 @@ class World:
                 Limits(None),
             ]
         )
+        if self.rng.random() < 0.3:
+            self.limits = replace(self.limits, room=Room(max_events=self.rng.choice([6, 12]), max_tokens=200))
         self.monotonous = self.rng.random() < 0.4
         self.log: list[Envelope] = []
         self.inbox: list[Envelope] = []  # committed, but the controller has not seen them yet
@@ -133,6 +136,10 @@ class World:
         """The actions that only read."""
         self.found: dict[int, State] = {}
         """The state that an undo found, by the id of its action."""
+        self.condensed = False
+        """Whether the controller has had the history condensed since the last answer."""
+        self.at_rest: int | None = None
+        """The newest wish of the user to condense while nothing was under way."""
         self.plans_first = self.rng.random() < 0.4
         self.append(SystemMessageAction(content="be good", agent_class=PLANNER if self.plans_first else "A"), AGENT)
 
@@ -153,6 +160,7 @@ class World:
         self.seen = envelope.id
         before = self.state
         self.state = after = self.machine.evolve(before, envelope)
+        self.check_condensation(before, envelope)
         for effect in self.machine.react(before, after, envelope):
             self.perform(effect)
         self.check_step()
@@ -174,6 +182,9 @@ class World:
                     if id in table:
                         table[id] = True
             case decide.Emit(event=event, source=source, cause=cause):
+                if isinstance(event, CondensationRequestAction):
+                    check(not self.condensed, "condensed twice without an answer in between")
+                    self.condensed = True
                 self.append(event, source, cause)
 
     # -- the others ------------------------------------------------------------------------------------------------
@@ -182,8 +193,11 @@ class World:
         cancelled = self.thinking.pop(cause)
         if cancelled and self.rng.random() < 0.6:
             return  # the cancellation came in time; otherwise the answer was committed already
-        if isinstance(self.log[cause].event, CondensationRequestAction):
-            self.append(CondensationAction(forgotten_event_ids=[]), AGENT, cause)
+        asked_by = self.log[cause].event
+        if isinstance(asked_by, CondensationRequestAction):
+            self.reached.add(f"condensed because {asked_by.why}")
+            gone = [] if self.rng.random() < 0.3 else [e.id for e in self.log[3:cause]]
+            self.append(CondensationAction(forgotten_event_ids=gone), AGENT, cause)
             return
         if self.rng.random() < 0.15:
             error_id = self.rng.choice(["LLM$SERVER", "LLM$CONTEXT_WINDOW", "LIMIT$DAY_BUDGET"])
@@ -191,6 +205,7 @@ class World:
             return
         self.cost += PRICE
         self.tokens += 10
+        self.condensed = False
         usage = TokenUsage(prompt_tokens=self.tokens, per_turn_token=10)
         unknown = self.rng.random() < 0.05
         metrics = LLMMetrics(accumulated_cost=None if unknown else self.cost, accumulated_token_usage=usage)
@@ -248,6 +263,8 @@ class World:
         self.append(NullObservation(), ENVIRONMENT, self.recalling.pop(0))
 
     def user_wants(self, wish: AgentState, thought: str = "") -> None:
+        if wish is AgentState.STOPPED:
+            self.condensed = False  # a wish that is on its way may be given up, and comes again
         self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER)
 
     def user_does_something_else(self) -> None:
@@ -288,6 +305,7 @@ class World:
         undoing, before = self.state.undoing, self.state
         done = self.rng.random() < 0.8
         self.append(UndoObservation(done=done), ENVIRONMENT, undoing.id)
+        self.condensed = False
         self.controller_sees_one()
         if done and undoing.redoes is None and undoing.chat:
             self.reached.add("undone")
@@ -406,6 +424,16 @@ class World:
             check(len(s.halt.ways) >= 2, "a halt without a way out")
             check(s.agent_state in (AgentState.PAUSED, AgentState.ERROR), f"a halt in {s.agent_state}")
         self.check_limits()
+
+    def check_condensation(self, before: State, envelope: Envelope) -> None:
+        """One that the user wants while all rests wakes nobody up."""
+        if isinstance(envelope.event, CondensationRequestAction) and self.state.asked == envelope.id:
+            self.at_rest = envelope.id if before.agent_state is not AgentState.RUNNING else None
+        if isinstance(envelope.event, CondensationAction) and envelope.cause == self.at_rest is not None:
+            self.at_rest = None
+            self.reached.add("condensed at rest")
+            if envelope.cause == before.asked and not before.unread:
+                check(self.state.asked is None, "the model is asked because of a condensation")
 
     def check_limits(self) -> None:
         """A call that begins is within what the user allowed."""

@@ -538,7 +538,8 @@ def test_a_late_error_of_a_call_that_was_given_up_changes_nothing() -> None:
     talk.wish(AgentState.STOPPED)
     before = talk.state
     assert talk.add(ErrorObservation(content="503", error_id="LLM$SERVER"), ENVIRONMENT, cause) == []
-    assert talk.state == before
+    seen = replace(before, view_events=talk.state.view_events, view_tokens=talk.state.view_tokens)
+    assert talk.state == seen  # only that the model will see it
 
 
 def test_what_another_subscriber_reports_about_an_event_is_no_answer_to_it() -> None:

@@ -42,6 +42,10 @@ EVERYTHING = {
     "undone",
     "had again",
     "read while planning",
+    "condensed because full",
+    "condensed because overflow",
+    "condensed because wanted",
+    "condensed at rest",
 }
 """What stands in the way of some of them and what is undone, so that it is known to have been tried."""
 
@@ -141,6 +145,16 @@ def waits_for_a_condensation_that_nobody_asks_for(s: State, env: Envelope) -> St
     return replace(after, condensing=True) if isinstance(env.event, CondensationRequestAction) else after
 
 
+def condenses_again_and_again(s: State, env: Envelope) -> State:
+    """A history that cannot be made shorter is condensed for ever."""
+    return decide.evolve(replace(s, condensed=False), env)
+
+
+def stays_awake_after_a_condensation_by_hand(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, rests=None)
+
+
 def is_greeted_by_what_is_undone(s: State, env: Envelope) -> State:
     after = decide.evolve(s, env)
     return replace(after, first_said=s.first_said) if isinstance(env.event, UndoObservation) else after
@@ -197,6 +211,8 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
         lets_commands_run_side_by_side,
         loses_delegates,
         waits_for_a_condensation_that_nobody_asks_for,
+        condenses_again_and_again,
+        stays_awake_after_a_condensation_by_hand,
         is_greeted_by_what_is_undone,
         says_what_is_queued_because_of_an_undo,
         loses_the_halt_that_was_undone,

@@ -35,8 +35,18 @@ max_iterations = 50
 """
 
 
+BOUND_BY_OTHERS = {
+    "condenser.keep_first": "7",
+    "condenser.window_share": "0.5",
+    "condenser.pipeline": "noop, amortized",
+}
+"""Values of fields that do not take any."""
+
+
 def sample(name: str, info: FieldInfo) -> str | bool:
     """A value of a field that is not its default."""
+    if name in BOUND_BY_OTHERS:
+        return BOUND_BY_OTHERS[name]
     match kind_of(info):
         case Kind.SWITCH:
             return not info.default

@@ -397,7 +397,7 @@ class TestNumbers:
             events.append({**place, "action": "condensation", "args": args})
         imported = read(trajectory(tmp_path / "t.json", events))
         found = [each.event for each in imported.envelopes if isinstance(each.event, CondensationAction)]
-        assert [event.forgotten for event in found] == [[1, 2], [1, 2, 3, 4, 5], []]
+        assert [list(event.forgotten) for event in found] == [[1, 2], [1, 2, 3, 4, 5], []]
         assert_nothing_is_lost(imported, events)
 
     @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ from core.events import (
     SystemMessageAction,
     ToolCallMetadata,
 )
+from core.memory.condensers.base import Work
+from core.memory.condensers.window import half_forgotten
 from core.memory.prompt import build_messages
-from core.memory.view import View, condense_window
+from core.memory.view import View
 
 AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,9 +58,13 @@ def talk(answers: int, calls: int = 1) -> Log:
     return log
 
 
+def window(log: Log) -> CondensationAction:
+    return half_forgotten(Work(View.of(log).events, CondensationRequestAction(why="overflow")))
+
+
 def test_a_history_that_was_never_condensed_is_seen_whole() -> None:
     log = talk(2)
-    assert View.of(log).events is log
+    assert View.of(log).events == log
 
 
 def test_what_is_forgotten_is_not_seen_and_the_newest_summary_stands_in_for_it() -> None:
@@ -82,7 +88,7 @@ def test_a_request_is_handled_by_the_next_condensation() -> None:
 
 def test_the_window_keeps_the_beginning_and_the_newer_half() -> None:
     log = talk(10)
-    log.add(condense_window(View.of(log)))
+    log.add(window(log))
     seen = [e.id for e in View.of(log).events]
     assert seen[:4] == [0, 1, 2, 3]
     assert seen[4:] == list(range(14, 24))
@@ -92,7 +98,7 @@ def test_no_call_is_parted_from_its_result_and_no_answer_is_cut_in_two() -> None
     for answers in range(1, 9):
         for calls in (1, 2, 3):
             log = talk(answers, calls)
-            log.add(condense_window(View.of(log)))
+            log.add(window(log))
             messages = build_messages(View.of(log).events)
             for message in messages:
                 if message["role"] == "tool":
@@ -105,7 +111,7 @@ def test_condensing_again_and_again_comes_to_an_end() -> None:
     log = talk(6)
     sizes = []
     for _ in range(8):
-        log.add(condense_window(View.of(log)))
+        log.add(window(log))
         sizes.append(len(View.of(log).events))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] <= 6

@@ -235,6 +235,9 @@ class SessionDouble:
         self._wish("resume")
         await self.become(agent_state=AgentState.RUNNING)
 
+    async def compact(self, keep: str = "") -> None:
+        self._wish("compact", keep)
+
     async def approve_plan(self, task_list: Sequence[dict[str, Any]]) -> None:
         self._wish("approve_plan", *(str(task.get("title")) for task in task_list))
         await self.become(planning=False, agent_state=AgentState.RUNNING)

@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     _common(serve)
     serve.add_argument("--resume", nargs="?", const="", metavar="ID", help="as without `serve`")
 
+    _remembered(commands)
     _found_again(commands)
     _taken_elsewhere(commands)
     _played_again(commands)
@@ -74,6 +75,20 @@ def parser() -> argparse.ArgumentParser:
     building.add_argument("--base", metavar="IMAGE", help="a Debian-like image to build on")
     building.add_argument("--force", action="store_true", help="repeat every step")
     return top
+
+
+def _remembered(commands: Commands) -> None:
+    """The facts that agents are told of."""
+    steps = commands.add_parser("memory", help="what agents are told of at the start: list it, add to it, forget it")
+    steps = steps.add_subparsers(dest="step", metavar="STEP", required=True)
+    listing = steps.add_parser("list", help="what is remembered, with its numbers")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    adding = steps.add_parser("add", help="remember a fact in this project")
+    adding.add_argument("text", metavar="TEXT")
+    adding.add_argument("--workspace", metavar="DIR", default=".", help="in this project instead")
+    adding.add_argument("--everywhere", action="store_true", help="in every project")
+    forgetting = steps.add_parser("forget", help="forget a fact")
+    forgetting.add_argument("number", metavar="NUMBER", type=_count, help="its number in the list")
 
 
 def _found_again(commands: Commands) -> None:

@@ -172,8 +172,8 @@ class Composing(_App):
 
     async def _command(self, tab: ConversationTab | None, line: slash.Line, written: str, *, queued: bool) -> None:
         built_in = slash.BUILT_IN.get(line.name)
-        if built_in is not None and not line.words:
-            await self.do(built_in.id)
+        if built_in is not None and (not line.words or built_in.words):
+            await self.do(built_in.id, line.words)
             return
         if built_in is not None:
             self._put_back(tab, written)
@@ -201,7 +201,10 @@ class Composing(_App):
 
     async def _find_commands(self, query: str) -> Sequence[Row]:
         own, problems = await self._own_commands()
-        rows = [Row(f"/{name}", command.help, name) for name, command in slash.BUILT_IN.items()]
+        rows = [
+            Row(f"/{name} {command.words}".rstrip(), command.help, name + " " * bool(command.words))
+            for name, command in slash.BUILT_IN.items()
+        ]
         rows += [
             Row(f"/{name} {command.hint}".rstrip(), command.description, name + " " * bool(command.hint))
             for name, command in own.items()

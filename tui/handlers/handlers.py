@@ -18,6 +18,7 @@ from tui.handlers.outside import Outside
 from tui.handlers.panels import Panels
 from tui.handlers.planning import Planning
 from tui.handlers.reading import Reading
+from tui.handlers.remembering import Remembering
 from tui.handlers.replaying import Replaying
 from tui.handlers.rerun import Rerun
 from tui.handlers.reviewing import Reviewing
@@ -70,6 +71,7 @@ class Handlers(
     Replaying,
     Planning,
     Choosing,
+    Remembering,
     _App,
 ):
     """The commands, as methods of the app."""

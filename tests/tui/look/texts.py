@@ -14,7 +14,7 @@ from tui.commands import COMMANDS, Scope
 
 TUI = Path(__file__).parents[3] / "tui"
 LOOKED_UP = {
-    "commands.py": {"self.title", "self.help", "self.group", "self.hint", "self.value"},
+    "commands.py": {"self.title", "self.help", "self.group", "self.hint", "self.words", "self.value"},
     "i18n.py": {"one if number == 1 else many"},
     "handlers/panels.py": {"setting.help"},
     "screens/models.py": {"offer.label"},
@@ -54,7 +54,7 @@ def asked() -> Iterator[Asked]:
 
 def from_tables() -> set[str]:
     """The texts of tables that are written in English and looked up when they are shown."""
-    found = {text for c in COMMANDS for text in (c.title, c.help, c.group, c.hint)}
+    found = {text for c in COMMANDS for text in (c.title, c.help, c.group, c.hint, c.words)}
     found |= {str(member) for kind in (Scope, Kind, Effect, Origin) for member in kind}
     found |= {words for name, words in _BOUNDS}
     found |= set(sections().values()) | {" ".join((info.description or "").split()) for name, info in fields(Settings)}

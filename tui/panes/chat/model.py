@@ -258,12 +258,7 @@ class ChatModel(PaneModel):
                 self._say(event.thought_text)
                 self._add(Block(Kind.ERROR, clean(event.message), mark=Mark.REJECTED))
             case CondensationAction():
-                told = counted(
-                    len(event.forgotten),
-                    "The model no longer sees {n} older event",
-                    "The model no longer sees {n} older events",
-                )
-                self._detail(told)
+                self._condensed(event)
             case PlanAction(approved=True):
                 self._statuses.clear()
                 self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
@@ -275,6 +270,20 @@ class ChatModel(PaneModel):
                 self._call(event, event_id)
             case _:
                 self._detail(f"{event.kind} {event.message}")
+
+    def _condensed(self, event: CondensationAction) -> None:
+        """A block that opens on the summary; one line where there is none."""
+        told = counted(
+            len(event.forgotten),
+            "The model no longer sees {n} older event",
+            "The model no longer sees {n} older events",
+        )
+        if not event.summary:
+            self._detail(f"{told}. {event.note}" if event.note else told)
+            return
+        title = counted(len(event.forgotten), "condensed: {n} event, summary", "condensed: {n} events, summary")
+        block = self._add(Block(Kind.TOOL, title, clean(event.summary), Mark.OK, body=PieceKind.TEXT, shown=1))
+        self._touch(block)
 
     def _say(self, content: str) -> Block | None:
         """Show what the agent says; an answer that streamed turns into it where it stands."""

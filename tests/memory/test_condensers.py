@@ -1,0 +1,384 @@
+"""Each kind of condenser, on histories as they come and on those that nobody wishes for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from core.errors import ModelError, ModelErrorKind
+from core.events import (
+    AgentCondensationObservation,
+    BrowserOutputObservation,
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
+    Envelope,
+    LLMMetrics,
+    MessageAction,
+    TokenUsage,
+    UndoAction,
+    UndoObservation,
+)
+from core.memory.condensers.base import Condenser, NoSummaryError, Work
+from core.memory.condensers.making import KINDS, make, room_of
+from core.memory.condensers.masking import MASKED
+from core.memory.condensers.settings import ROLLING, CondenserSettings
+from core.memory.condensers.structured import TOOL
+from core.memory.condensers.summary import record
+from core.memory.condensing import Condensing
+from core.memory.prompt import build_messages
+from core.memory.seen import size_of
+from core.memory.tokens import Room, Scale, clipped, tokens_of
+from core.memory.view import View, Watched
+from core.ports import FrameSink, LLMRequest, LLMResponse, ToolCall
+from tests.memory.long_run import torn_pairs
+from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
+
+FULL, WANTED = CondensationRequestAction(why="full"), CondensationRequestAction()
+Answer = Callable[[LLMRequest], LLMResponse]
+
+
+def says(text: str, *calls: tuple[str, Any]) -> Answer:
+    tool_calls = tuple(ToolCall(f"c{n}", name, json.dumps(said)) for n, (name, said) in enumerate(calls))
+    usage = TokenUsage(prompt_tokens=50, completion_tokens=5)
+    return lambda request: LLMResponse("r", text, tool_calls, usage, cost=0.25)
+
+
+def fails(request: LLMRequest) -> LLMResponse:
+    raise ModelError(ModelErrorKind.SERVER, "The provider is down.")
+
+
+GOOD = {
+    "llm": says("They ran things."),
+    "structured": says("", (TOOL, {"user_context": "The task.", "completed_tasks": "Half.", "pending_tasks": "Half."})),
+    "llm_attention": says("", ("keep_events", {"ids": [6, 7, 999, True]})),
+    "amortized": fails,
+}
+
+
+def made(kind: str, **settings: Any) -> Condenser:
+    return make(CondenserSettings.model_validate({"kind": kind, "max_size": 20, **settings}))
+
+
+def work(log: Log, request: CondensationRequestAction, answer: Answer = fails, room: int | None = None) -> Work:
+    async def ask(asked: LLMRequest) -> LLMResponse:
+        return answer(asked)
+
+    return Work(View.of(log).events, request, ask, room)
+
+
+def after(log: Log, action: CondensationAction) -> list[dict[str, Any]]:
+    """What the model is sent after a condensation."""
+    log.add(action)
+    return build_messages(View.of(log).events)
+
+
+def test_every_kind_has_its_row() -> None:
+    assert set(KINDS) >= ROLLING
+    for kind in KINDS:
+        made(kind)
+    assert room_of(CondenserSettings()).max_events == 240
+    assert room_of(CondenserSettings(kind="noop")) == Room()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_size": 0}, {"max_size": 8, "keep_first": 4}, {"keep_first": -1}, {"pipeline": ["nonsense"]}]
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        CondenserSettings.model_validate(wrong)
+
+
+@pytest.mark.parametrize("kind", sorted(ROLLING))
+@pytest.mark.parametrize("calls", [1, 3])
+@pytest.mark.parametrize("request_", [FULL, WANTED], ids=["full", "wanted"])
+async def test_a_rolling_one_leaves_no_more_than_half_and_parts_nothing(
+    kind: str, calls: int, request_: CondensationRequestAction
+) -> None:
+    log = talk(12, calls)
+    action = await made(kind).condense(work(log, request_, GOOD[kind]))
+    assert action is not None
+    messages = after(log, action)
+    assert torn_pairs(messages) == []
+    assert messages[1]["content"].startswith("the task")
+    view = View.of(log)
+    assert len([e for e in view.events if not isinstance(e.event, CondensationRequestAction)]) <= 12 + 2 * calls
+    assert f"out 11-{calls - 1}" in str(messages)  # the newest answer is still there
+
+
+async def test_a_summary_stands_behind_the_task_and_takes_in_the_one_before() -> None:
+    log = talk(12)
+    for number in range(2):
+        asked: list[LLMRequest] = []
+
+        def answer(request: LLMRequest, number: int = number, asked: list[LLMRequest] = asked) -> LLMResponse:
+            asked.append(request)
+            return says(f"Summary {number}.")(request)
+
+        action = await made("llm").condense(work(log, WANTED, answer))
+        assert action is not None
+        log.add(action)
+        for said in range(4):
+            log.add(MessageAction(content=f"I said {said}."), AGENT)
+        events = View.of(log).events
+        assert [e.event.content for e in events if isinstance(e.event, AgentCondensationObservation)] == [
+            f"Summary {number}."
+        ]
+        if number:
+            assert "Summary 0." in str(asked[0].messages)
+    assert [type(e.event).__name__ for e in events[:7]] == [
+        "SystemMessageAction", "MessageAction", "RecallAction", "NullObservation", "CmdRunAction",
+        "CmdOutputObservation", "AgentCondensationObservation",
+    ]  # fmt: skip
+
+
+async def test_what_the_user_wants_kept_is_told_to_the_model_that_sums_up() -> None:
+    asked: list[LLMRequest] = []
+
+    def answer(request: LLMRequest) -> LLMResponse:
+        asked.append(request)
+        return says("Kept.")(request)
+
+    await made("llm").condense(work(talk(5), CondensationRequestAction(keep="the port number 8123"), answer))
+    assert "the port number 8123" in asked[0].messages[1]["content"]
+    assert not asked[0].tools
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (says("  \n"), "empty"),
+        (says("x" * 100_000), "longer than what it was to replace"),
+        (says("", ("execute_bash", {})), "called tools"),
+        (fails, "The provider is down"),
+    ],
+    ids=["empty", "too long", "tools", "error"],
+)
+async def test_a_summary_of_no_use_is_none_and_the_window_takes_over(answer: Answer, why: str) -> None:
+    log = talk(12)
+    with pytest.raises(NoSummaryError, match=why):
+        await made("llm").condense(work(log, FULL, answer))
+    log.add(FULL, ENVIRONMENT)
+    condensing = Condensing(made("llm"), Room(20), own=Model(answer))
+    action = await condensing.condense(View.of(log), LLMMetrics(), lambda frame: None, 0)
+    assert (action.summary, why in action.note) == (None, True)
+    assert action.forgotten
+    messages = after(log, action)
+    assert torn_pairs(messages) == []
+    assert not View.of(log).wants_condensation
+
+
+@pytest.mark.parametrize("arguments", ["", "[]", "{", '{"user_context": 1}', "[" * 9999])
+async def test_a_form_that_cannot_be_read_is_no_summary(arguments: str) -> None:
+    answer: Answer = lambda request: LLMResponse("r", "", (ToolCall("c", TOOL, arguments),))  # noqa: E731
+    with pytest.raises(NoSummaryError):
+        await made("structured").condense(work(talk(12), FULL, answer))
+
+
+class Model:
+    """A model that answers as a function says."""
+
+    name = "double"
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        return self.answer(request)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+async def test_what_a_summary_costs_is_added_to_what_was_spent() -> None:
+    log = talk(12)
+    log.add(FULL, ENVIRONMENT)
+    before = LLMMetrics(accumulated_cost=1.0, accumulated_token_usage=TokenUsage(prompt_tokens=10, per_turn_token=9))
+    condensing = Condensing(made("llm"), Room(20), own=Model(says("Short.")))
+    action = await condensing.condense(View.of(log), before, lambda frame: None, 0)
+    assert action.llm_metrics is not None
+    assert (action.llm_metrics.accumulated_cost, action.llm_metrics.accumulated_token_usage.prompt_tokens) == (1.25, 60)
+    assert action.llm_metrics.accumulated_token_usage.per_turn_token == 9  # the context is that of the conversation
+
+
+async def test_a_history_that_is_short_already_is_left_alone() -> None:
+    log = talk(1)
+    log.add(FULL, ENVIRONMENT)
+    condensing = Condensing(made("pipeline"), Room(20), own=Model(fails))
+    action = await condensing.condense(View.of(log), LLMMetrics(), lambda frame: None, 0)
+    assert list(action.forgotten) == []
+
+
+@pytest.mark.parametrize("kind", ["llm", "amortized", "conversation_window"])
+async def test_a_result_larger_than_the_whole_room_ends_in_a_prompt_that_fits(kind: str) -> None:
+    log, room = talk(3), 2_000
+    log[-1] = Envelope(
+        conversation_id="c", id=log[-1].id, timestamp=log[-1].timestamp, source=AGENT, cause=log[-1].cause,
+        event=CmdOutputObservation(command="x", content="huge " * 200_000),
+    )  # fmt: skip
+    log[1] = Envelope(
+        conversation_id="c", id=1, timestamp=log[1].timestamp, source=USER, cause=None,
+        event=MessageAction(content="please " * 200_000),
+    )  # fmt: skip
+    log.add(CondensationRequestAction(why="overflow"), ENVIRONMENT)
+    metrics = LLMMetrics(accumulated_token_usage=TokenUsage(context_window=room))
+    condensing = Condensing(made(kind), Room(None, None, 1.0), own=Model(says("Short.")))
+    log.add(await condensing.condense(View.of(log), metrics, lambda frame: None, 0))
+    messages = build_messages(View.of(log).events, room)
+    assert torn_pairs(messages) == []
+    assert tokens_of(str(messages)) <= room
+
+
+def test_the_record_for_a_summary_is_bounded_whatever_the_events_are() -> None:
+    log = talk(200)
+    for number in range(50):
+        log.add(CmdOutputObservation(command="x", content=f"{number} " * 100_000))
+    text = record(log, 10_000, 3_000)
+    assert tokens_of(text) <= 3_100
+    assert "[0]" not in text or len(text) < 10_000
+
+
+def test_masked_observations_keep_their_place_and_their_pairs() -> None:
+    log = talk(20)
+    events = made("observation_masking", attention_window=10).shown(log)
+    texts = [e.event.content for e in events if isinstance(e.event, CmdOutputObservation)]
+    assert texts[0] == texts[5] == MASKED
+    assert texts[-5:] == [f"out {n}-0" for n in range(15, 20)]
+    assert torn_pairs(build_messages(events)) == []
+    assert log[-1].event.content == "out 19-0"  # type: ignore[attr-defined]  # nothing was changed
+
+
+def test_of_old_pages_only_the_address_is_left() -> None:
+    log = Log()
+    for number in range(4):
+        log.add(
+            BrowserOutputObservation(
+                content="text", url=f"http://{number}/", trigger_by_action="browse", screenshot="blob:x"
+            )
+        )
+    events = made("browser_output_masking", browser_window=2).shown(log)
+    pages = [e.event for e in events if isinstance(e.event, BrowserOutputObservation)]
+    assert [page.content for page in pages] == [
+        "Visited URL http://0/\nContent omitted", "Visited URL http://1/\nContent omitted", "text", "text",
+    ]  # fmt: skip
+    assert [bool(page.screenshot) for page in pages] == [False, False, True, True]
+
+
+def test_recent_shows_the_beginning_and_the_end() -> None:
+    log = talk(20)
+    events = made("recent").shown(log)
+    assert len([e for e in events if isinstance(e.event, CmdRunAction)]) < 10
+    assert torn_pairs(build_messages(events)) == []
+    assert made("recent").shown(log[:6]) == log[:6]
+
+
+# -- the view ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_condensation_of_ids_that_no_event_has_is_harmless_and_quick() -> None:
+    log = talk(3)
+    log.add(CondensationAction(forgotten_event_ids=[-5, 10**9, 4]))
+    log.add(CondensationAction(forgotten_events_start_id=100, forgotten_events_end_id=10**15))
+    log.add(CondensationAction(forgotten_event_ids=[], summary="foreign", summary_offset=10**6))
+    later = log.add(MessageAction(content="later"), USER)  # within the range, but after it
+    seen = [e.id for e in View.of(log).events]
+    assert later in seen
+    assert 4 not in seen
+    assert log[-3].event.message == "Condenser is dropping the events: 100 to 1000000000000000."
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_an_undone_condensation_forgets_nothing(chat: bool) -> None:
+    log = talk(3)
+    said = log.add(MessageAction(content="again"), USER)
+    log.add(CondensationAction(forgotten_events_start_id=4, forgotten_events_end_id=7, summary="s", summary_offset=4))
+    assert 4 not in [e.id for e in View.of(log).events]
+    undo = log.add(UndoAction(first=said, chat=chat), USER)
+    log.add(UndoObservation(done=True), ENVIRONMENT, undo)
+    assert (4 in [e.id for e in View.of(log).events]) is chat
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_view_that_grows_is_the_view_of_the_whole(seed: int) -> None:
+    import random
+
+    rng = random.Random(seed)
+    log, watched = talk(2), Watched()
+    for number in range(60):
+        match rng.randrange(9):
+            case 0:
+                first = rng.randrange(len(log))
+                log.add(CondensationAction(forgotten_event_ids=list(range(first, first + 4))))
+            case 1:
+                cut = rng.randrange(len(log))
+                log.add(
+                    CondensationAction(
+                        forgotten_events_start_id=4,
+                        forgotten_events_end_id=4 + cut,
+                        summary=str(number),
+                        summary_offset=rng.randrange(6),
+                    )
+                )
+            case 2:
+                log.add(CondensationRequestAction(), rng.choice([USER, AGENT, ENVIRONMENT]))
+            case 3:
+                undo = log.add(UndoAction(first=rng.randrange(len(log)), chat=True), USER)
+                log.add(UndoObservation(done=rng.random() < 0.8), ENVIRONMENT, undo)
+            case _:
+                log.add(MessageAction(content=str(number)), rng.choice([USER, AGENT]))
+        if rng.random() < 0.5:
+            view = watched.look(tuple(log))
+            assert view == View.of(tuple(log))
+            whole = sum(m["role"] == "assistant" for m in build_messages(View.of(_plain(log)).events))
+            shown = sum(m["role"] == "assistant" for m in build_messages(view.events))
+            assert watched.forgotten(view) == whole - shown
+
+
+def _plain(log: Sequence[Envelope]) -> list[Envelope]:
+    """The history as if nothing had been condensed."""
+    return [e for e in log if not isinstance(e.event, CondensationAction | CondensationRequestAction)]
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def test_estimates_are_not_below_what_a_tokenizer_counts() -> None:
+    from tests.memory.long_run import tokens_in
+
+    for text in ("def f(x):\n    return x + 1\n" * 50, "The quick brown fox. " * 80, "修复登录错误，谢谢。" * 50):
+        assert tokens_of(text) >= tokens_in(text) * 0.7
+
+
+def test_what_a_provider_said_corrects_the_estimate_within_reason() -> None:
+    assert Scale.of(2000, 1000)(100) == 200
+    assert Scale.of(0, 1000)(100) == Scale.of(1000, 0)(100) == 100
+    assert Scale.of(10**9, 1)(100) == 300
+
+
+def test_a_long_text_loses_its_middle_and_the_same_each_time() -> None:
+    text = "begin " + "x" * 100_000 + " end"
+    assert clipped(text, None) == text
+    cut = clipped(text, 500)
+    assert cut == clipped(text, 500)
+    assert tokens_of(cut) < 700
+    assert cut.startswith("begin")
+    assert cut.endswith("end")
+
+
+def test_the_results_of_one_answer_share_the_room() -> None:
+    log = talk(1, calls=30)
+    for at, envelope in enumerate(log):
+        if isinstance(envelope.event, CmdOutputObservation):
+            metadata = log[envelope.cause or 0].event.tool_call_metadata
+            event = envelope.event.model_copy(update={"content": "y" * 30_000, "tool_call_metadata": metadata})
+            log[at] = Envelope(
+                conversation_id="c", id=envelope.id, timestamp=envelope.timestamp, source=AGENT, cause=envelope.cause,
+                event=event,
+            )  # fmt: skip
+    assert tokens_of(str(build_messages(log, 12_000))) < 12_000
+    assert sum(size_of(e.event, 12_000) for e in log if isinstance(e.event, CmdOutputObservation)) < 6_000
