@@ -19,12 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from core import repository as shell
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
 from core.live import Frames
 from core.ports import Runtime
 from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT, Repository
-from core.session import repository as shell
 from core.session.environment import TRY_AGAIN, EnvironmentShell, apart, check, in_agents_shell
 from core.settings.config import SandboxSettings
 from core.store.listing import FORK, ConversationInfo
