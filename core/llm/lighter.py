@@ -1,8 +1,8 @@
 """The model host made quick: what its libraries do for others and nobody here needs is left out, and done once before.
 
 OpenAI's library looks through every message for names to change and files to encode before it sends a request, which
-takes as long as the conversation is: some 40 ms at 200 messages. Messages of ours are JSON already, in the words that go
-over the wire. litellm works out what a streamed answer has cost before any of it has come; we ask at its end.
+takes as long as the conversation is: some 40 ms at 200 messages. Messages of ours are JSON already, in the words that
+go over the wire. litellm works out what a streamed answer has cost before any of it has come; we ask at its end.
 
 What is left out is found by its name; with a version that has no such name, all is done as ever.
 """
