@@ -14,6 +14,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from core.agent.answers import events_of, used_ids
+from core.agent.thoughts import with_thoughts
 from core.agent.tools import Tool
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
@@ -87,6 +88,7 @@ class ToolAgent:
             messages[0] = self._instructed(messages[0], instructions)
         else:  # a trajectory from elsewhere may begin without instructions; the model cannot
             messages.insert(0, instructions)
+        messages = with_thoughts(messages, view.events, self._llm.name)
         more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}
         schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
         request = LLMRequest(

@@ -291,5 +291,12 @@ class HostedLLM:
         )
         calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in done["tool_calls"])
         return LLMResponse(
-            done["answer_id"], done["text"], calls, usage, done["cost"], done["finish_reason"], done["reasoning"]
+            done["answer_id"],
+            done["text"],
+            calls,
+            usage,
+            done["cost"],
+            done["finish_reason"],
+            done["reasoning"],
+            tuple(done["thinking"]),
         )

@@ -73,6 +73,13 @@ class TestWhatIsSaid:
         (told,) = plain(Teller(PATHS).frame(TokenDelta(4, "Hm.", "reasoning")))
         assert (told["sessionUpdate"], told["content"]["text"]) == ("agent_thought_chunk", "Hm.")
 
+    def test_what_was_thought_before_a_message_is_told_again_apart_from_it(self) -> None:
+        said = put(MessageAction(content="Two.", reasoning="One and one."), 5, cause=4)
+        thought, answer = plain(Teller(PATHS).event(said, again=True))
+        assert (thought["sessionUpdate"], thought["content"]["text"]) == ("agent_thought_chunk", "One and one.\n\n")
+        assert (answer["sessionUpdate"], answer["content"]["text"]) == ("agent_message_chunk", "Two.\n\n")
+        assert len(Teller(PATHS).event(said)) == 1, "it streamed"
+
     def test_the_users_words_are_told_only_again(self) -> None:
         said = put(MessageAction(content="hello"), 1, EventSource.USER)
         assert Teller(PATHS).event(said) == []

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.settings import LLMSettings
@@ -36,7 +37,7 @@ def test_the_installed_versions_have_what_is_left_out_and_a_warm_host_has_called
 async def test_a_request_is_sent_as_it_is() -> None:
     seen = [{"type": "text", "text": "ä"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "s"},
         {"role": "user", "content": seen},
         {"role": "assistant", "content": "", "tool_calls": [call]},

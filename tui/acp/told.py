@@ -48,6 +48,7 @@ from core.events import (
     UndoObservation,
 )
 from core.events.output import plain_text
+from core.events.reasoning import reasoning_of
 from tui.acp.actions import Paths, begun, ended, printed
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
@@ -122,6 +123,11 @@ class Teller:
 
     def event(self, envelope: Envelope, *, again: bool = False) -> Sequence[Update]:
         """What an event says. `again` is for those of an earlier time: then the user's own words are told, too."""
+        thoughts = reasoning_of(envelope.event) if again else ""
+        told = self._told(envelope, again=again)
+        return [thought(f"{sanitize(thoughts)}\n\n", envelope.id), *told] if thoughts.strip() else told
+
+    def _told(self, envelope: Envelope, *, again: bool) -> Sequence[Update]:
         event = envelope.event
         match event:
             case MessageAction(queued=True):
