@@ -7,6 +7,7 @@ file no more than the user chose. Used by the conversation manager.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from core.agent.registry import AgentKind, Agents
 from core.agent.tools import OUR_TOOLS, Tool
 from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
+from core.inherited import inherited
 from core.llm.absent import AGAIN
 from core.mcp.toolbox import Toolbox
 from core.plugins import PluginRequirement
@@ -69,7 +71,9 @@ class AgentFactory:
                     return Made(lambda llm: absent, runtime, toolbox)
                 kind = await asyncio.to_thread(self.agents.find, self._settings().name, info.workspace)
         if kind.name == OTHER:
-            other = await asyncio.to_thread(linked, self._settings().acp_command, info.workspace, runtime)
+            said = self._settings()
+            environ = inherited(os.environ, said.acp_env)
+            other = await asyncio.to_thread(linked, said.acp_command, info.workspace, runtime, environ)
             return Made(other.make, other.runtime, None)
         make, condenses = kind.make, self._settings().request_condensation
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.inherited import inherited
 from core.llm.wire import Line
 from core.mcp.tidy import clean_line, digest
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
@@ -33,11 +34,6 @@ MAX_SERVERS = 32
 MAX_COMMAND_CHARS = 2_000
 """Of a project's command with its variables: a longer one is not read before somebody says yes to it."""
 MAX_HASHED_BYTES = 4 * 1024 * 1024
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM",
-             "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-             "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")  # fmt: skip
-"""Variables that every server gets; no key is among them."""
-
 _NAME = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
 _EDITORS = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{(workspaceFolder|input:[^}]*)\}")
 """What editors fill in."""
@@ -104,13 +100,12 @@ class ServerSpec:
                 raise ValueError(f"The variable {missing[0]} is not set. Set it, and start Handloom anew.")
             return _VARIABLE.sub(lambda found: environ[found[1]], value)
 
-        inherited = {name: environ[name] for name in INHERITED if name in environ}
         return {
             "type": "connect",
             "key": self.key,
             "transport": self.transport,
             "command": list(self.command),
-            "environ": inherited | {name: whole(value) for name, value in self.environ.items()},
+            "environ": inherited(environ) | {name: whole(value) for name, value in self.environ.items()},
             "folder": self.folder or environ.get("HOME") or "/",
             "url": whole(self.url),
             "headers": {name: whole(value) for name, value in self.headers.items()},

@@ -22,6 +22,7 @@ from acp.schema import (
     TextContentBlock,
     ToolCallProgress,
     ToolCallStart,
+    UsageUpdate,
     UserMessageChunk,
 )
 
@@ -63,6 +64,7 @@ Update = (
     | SessionInfoUpdate
     | AvailableCommandsUpdate
     | CurrentModeUpdate
+    | UsageUpdate
 )
 
 TAIL_BYTES = 16 * 1024
