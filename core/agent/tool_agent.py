@@ -7,7 +7,7 @@ of another package is registered by the entry point group `handloom.agents`, who
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import resources
 from typing import ClassVar
 
@@ -15,7 +15,8 @@ from pydantic import JsonValue
 
 from core.agent.answers import events_of, used_ids
 from core.agent.thoughts import with_thoughts
-from core.agent.tools import Tool
+from core.agent.tools import Tool, delegate_to
+from core.agent.tools.delegate import DELEGATE
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.prompt import build_messages
@@ -68,6 +69,12 @@ class ToolAgent:
         self._more_tools = more_tools if self.takes_more else no_more_tools
         self._tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema() for tool in self._tools.values()]
+
+    def know(self, others: Mapping[str, str]) -> None:
+        """Tell the model of agents beside ours, by name with what each is for, where it may delegate."""
+        if others and DELEGATE.name in self._tools:
+            self._tools[DELEGATE.name] = delegate_to(others)
+            self._schemas = [tool.schema() for tool in self._tools.values()]
 
     def system_message(self) -> SystemMessageAction:
         """What a conversation begins with: instructions, and the tools as the model is told of them."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from core.acp.choice import OTHER, linked
 from core.agent.absent import AbsentAgent
-from core.agent.registry import AgentKind, Agents
+from core.agent.registry import AGENTS, AgentKind, Agents
+from core.agent.tool_agent import ToolAgent
 from core.agent.tools import OUR_TOOLS, Tool
 from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
@@ -81,7 +82,20 @@ class AgentFactory:
             own = (OUR_TOOLS["request_condensation"],) if condenses else ()
             return (*own, *(await toolbox.tools() if toolbox else ()))
 
-        return Made(lambda llm: make(llm, plugins, more_tools), runtime, toolbox)
+        others = await asyncio.to_thread(self._others, info.workspace)
+
+        def made(llm: LLM) -> Agent:
+            agent = make(llm, plugins, more_tools)
+            if isinstance(agent, ToolAgent):
+                agent.know(others)
+            return agent
+
+        return Made(made, runtime, toolbox)
+
+    def _others(self, workspace: str) -> dict[str, str]:
+        """The agents beside ours that may take a task there, with what each is for. Blocks."""
+        kinds = self.agents.all(workspace).kinds.values()
+        return {kind.name: kind.description for kind in kinds if kind.name not in AGENTS and kind.allowed}
 
     async def _name(self, info: ConversationInfo) -> str:
         """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""

@@ -292,7 +292,8 @@ class TestSessions:
 
     async def test_an_agent_with_a_model_of_its_own_needs_none_here(self, handloom: Handloom, tmp_path: Path) -> None:
         other = written(tmp_path, 'say("I have my own.")')
-        handloom.environ |= {"HANDLOOM__AGENT__NAME": "ACPAgent", "HANDLOOM__AGENT__ACP_COMMAND": other}
+        own = {"HANDLOOM__AGENT__NAME": "ACPAgent", "HANDLOOM__AGENT__ACP_COMMAND": other}
+        handloom = Handloom(tmp_path, **own)
         async with editing(handloom, "") as editor:
             assert await editor.prompt(await editor.open(handloom), "hello") == "end_turn"
             assert "I have my own." in editor.said()
