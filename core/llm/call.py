@@ -118,7 +118,13 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
             await stream.aclose()
     if not is_finished(stream, source, answer.finish_reason):
         raise _broken_off(answer)
-    return _done(litellm, order, answer)
+    return {**_done(litellm, order, answer), "estimated": _is_estimated(stream, answer.usage)}
+
+
+def _is_estimated(stream: Any, usage: Any) -> bool:
+    """Whether litellm counted the tokens itself, because no piece of the provider's had them."""
+    pieces = getattr(stream, "chunks", None)
+    return usage is not None and pieces is not None and not any(getattr(one, "usage", None) for one in pieces)
 
 
 def _sees(litellm: Any, model: str, settings: Line) -> bool:

@@ -288,6 +288,7 @@ class HostedLLM:
             context_window=done["context_window"],
             per_turn_token=done["prompt_tokens"] + done["completion_tokens"],
             response_id=done["answer_id"],
+            **({"is_estimated": True} if done["estimated"] else {}),
         )
         calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in done["tool_calls"])
         return LLMResponse(

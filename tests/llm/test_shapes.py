@@ -146,6 +146,15 @@ async def test_an_answer_without_its_usage_has_no_cost(host: ModelHost, server: 
     response, _ = await ask(model(host, server, priced))
     assert response.text == TEXT
     assert response.cost != 0
+    assert response.usage.is_estimated, "what was counted here is not what the provider counted"
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=ids)
+async def test_what_the_provider_counted_is_no_estimate(host: ModelHost, server: ProviderServer, shape: Shape) -> None:
+    server.behave = sends(*shape.events)
+    response, _ = await ask(model(host, server, shape))
+    assert not response.usage.is_estimated
+    assert "is_estimated" not in response.usage.model_dump(), "so that a log says it only where it is so"
 
 
 async def test_what_is_known_of_a_model_comes_from_the_tables_and_the_settings(
