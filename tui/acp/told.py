@@ -51,6 +51,7 @@ from core.events import (
 from core.events.output import plain_text
 from core.events.reasoning import reasoning_of
 from tui.acp.actions import Paths, begun, ended, printed
+from tui.display.notices import in_words
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 
@@ -110,7 +111,7 @@ class Teller:
             case Status(id=id, message=text) if text and self._noticed.get(id) != text:
                 is_first = id not in self._noticed
                 self._noticed[id] = text
-                return [thought(f"{sanitize(text)}\n\n")] if is_first or frame.level == "error" else []
+                return [thought(f"{sanitize(in_words(text))}\n\n")] if is_first or frame.level == "error" else []
             case Status(id=id, message=""):
                 self._noticed.pop(id, None)
         return []

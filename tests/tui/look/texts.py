@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from core.llm import notices
 from core.llm.registry import offers
 from core.settings.book import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
 from core.settings.config import Origin, Settings
@@ -16,7 +17,7 @@ TUI = Path(__file__).parents[3] / "tui"
 LOOKED_UP = {
     "commands.py": {"self.title", "self.help", "self.group", "self.hint", "self.value"},
     "i18n.py": {"one if number == 1 else many"},
-    "panels.py": {"setting.help"},
+    "handlers/panels.py": {"setting.help"},
     "screens/models.py": {"offer.label"},
     "screens/settings.py": {
         "setting.help",
@@ -59,6 +60,7 @@ def from_tables() -> set[str]:
     found |= {words for name, words in _BOUNDS}
     found |= set(sections().values()) | {" ".join((info.description or "").split()) for name, info in fields(Settings)}
     found |= {offer.label for offer in offers({})} | {BY_ENVIRONMENT, BY_OPTION}
+    found |= {*notices.FORMS, *notices.WORDS}
     return found - {""}
 
 

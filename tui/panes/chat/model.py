@@ -47,6 +47,7 @@ from core.events import (
 )
 from core.events.reasoning import reasoning_of
 from core.store.blobs import pictures_of
+from tui.display.notices import in_words
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.panes.chat.blocks import Block, Kind, Mark
@@ -211,7 +212,7 @@ class ChatModel(PaneModel):
         if status.id == READY:
             self._end_notices()  # the steps that led there
         mark = Mark.FAILED if status.level == "error" else Mark.NONE
-        block = Block(Kind.STATUS, clean(status.message, DETAIL_CELLS), mark=mark)
+        block = Block(Kind.STATUS, clean(in_words(status.message), DETAIL_CELLS), mark=mark)
         block.touch()
         self._statuses[status.id] = block
 
