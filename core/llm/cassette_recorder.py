@@ -26,7 +26,7 @@ from core.llm.cassette import (
     request_after,
     to_line,
 )
-from core.llm.notices import NO_RECORD
+from core.notices import NO_RECORD
 from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
 
 RECORD_STATUS = "STATUS$RECORDING"

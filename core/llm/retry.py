@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from core import notices
 from core.errors import ModelError, ModelErrorKind
 from core.events import Status
-from core.llm import notices
 from core.ports import FrameSink
 
 T = TypeVar("T")

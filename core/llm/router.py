@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from core import notices
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Status
-from core.llm import notices
 from core.llm.catalogue import Abilities
 from core.llm.hosted import HostedLLM
 from core.llm.retry import FailedCall

@@ -12,7 +12,7 @@ from dataclasses import replace
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
 from core.llm.calls_in_text import OPENING, calls_of, in_words
-from core.llm.notices import NO_TOOLS
+from core.notices import NO_TOOLS
 from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
 
 TOOLS_STATUS = "STATUS$TOOLS_IN_TEXT"

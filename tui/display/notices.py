@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.llm.notices import said_as
+from core.notices import said_as
 from tui.i18n import _
 
 

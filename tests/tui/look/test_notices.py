@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.llm import notices
+from core import notices
 from tui import i18n
 from tui.display.notices import in_words
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from core.llm import notices
+from core import notices
 from core.llm.registry import offers
 from core.settings.book import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
 from core.settings.config import Origin, Settings
