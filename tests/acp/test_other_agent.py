@@ -54,7 +54,7 @@ async def talking(tmp_path: Path, command: str, confirm: str = "always", **agent
 
 def ours(tmp_path: Path, turns: Sequence[dict[str, Any]]) -> str:
     """`handloom acp` on a home of its own, as a command."""
-    other = Handloom(tmp_path / "other")
+    other = Handloom(tmp_path / "other", HANDLOOM__SANDBOX__PLUGINS="")
     words = [f"{name}={value}" for name, value in other.environ.items()]
     return shlex.join(["env", "-i", *words, *HANDLOOM, "acp", "--model", write_script(tmp_path, turns)])
 

@@ -24,7 +24,7 @@ PIXEL = base64.b64decode(
 
 @pytest.fixture
 def handloom(tmp_path: Path) -> Handloom:
-    return Handloom(tmp_path)
+    return Handloom(tmp_path, HANDLOOM__SANDBOX__PLUGINS="")
 
 
 def edit(path: Path, **arguments: str) -> dict[str, object]:
