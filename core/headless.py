@@ -39,10 +39,12 @@ async def run_task(
     on_notice: Callable[[str], None],
     ask: Callable[[Envelope], Awaitable[str | None]],
     interrupted: asyncio.Event,
+    approves: bool = False,
 ) -> ExitStatus:
     """Say `task` and see it through until the agent rests, a limit is reached or `interrupted` is set.
 
-    `ask` answers None for yes, or why not: with a reason the agent goes on, with an empty one it stops. Raises
+    `ask` answers None for yes, or why not: with a reason the agent goes on, with an empty one it stops. Where
+    `approves`, a plan that the agent makes is carried out as it stands. Raises
     StoreError where the task itself could not be stored. Where `on_event` raises OSError, the work is stopped: then
     this raises BrokenPipeError where whoever read the output is gone, and HandloomError where it cannot be written.
     """
@@ -61,7 +63,7 @@ async def run_task(
         await session.send(task)
         async with asyncio.TaskGroup() as group:
             waits = {
-                group.create_task(_see_through(session, ask)): "done",
+                group.create_task(_see_through(session, ask, approves=approves)): "done",
                 group.create_task(interrupted.wait()): "interrupted",
                 group.create_task(store_failed.wait()): "trouble",
                 group.create_task(unheard.noticed.wait()): "unheard",
@@ -110,19 +112,32 @@ class _Unheard:
             self.noticed.set()
 
 
-async def _see_through(session: AgentSession, ask: Callable[[Envelope], Awaitable[str | None]]) -> None:
+async def _see_through(
+    session: AgentSession, ask: Callable[[Envelope], Awaitable[str | None]], *, approves: bool
+) -> None:
     """Wait until the agent rests, answering its confirmations on the way."""
     while True:
         await session.settled()
         awaiting = session.state.awaiting
         if awaiting is None:
-            return
+            if not (approves and _planned(session) and (plan := await session.plan())):
+                return
+            await session.approve_plan(plan)
+            continue
         (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
         refusal = await ask(envelope)
         if refusal is None:
             await session.confirm()
         else:
             await session.reject(refusal)
+
+
+def _planned(session: AgentSession) -> bool:
+    """Whether the agent rests with a plan that it may not carry out yet."""
+    return session.state.planning and session.state.agent_state in (
+        AgentState.AWAITING_USER_INPUT,
+        AgentState.FINISHED,
+    )
 
 
 _FLAGS = {"iterations": " --max-iterations N", "budget": " --max-budget USD"}
@@ -140,6 +155,11 @@ def _exit_status(session: AgentSession, on_notice: Callable[[str], None]) -> Exi
     if state.halt is not None and state.halt.kind is HaltKind.STUCK:
         on_notice(f"Tell it another way with: handloom run --resume {session.info.id} '...'")
         return ExitStatus.STUCK
+    if _planned(session):
+        on_notice(
+            "The agent only plans until its plan is approved. Let it be carried out with: "
+            f"handloom run --resume {session.info.id} --approve-plan 'go on'"
+        )
     match state.agent_state:
         case AgentState.FINISHED | AgentState.AWAITING_USER_INPUT:
             return ExitStatus.FINISHED

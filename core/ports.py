@@ -197,6 +197,8 @@ class LLMResponse:
     finish_reason: str = "stop"
     reasoning: str = ""
     """What the model thought before it answered, where it lets that be seen. Not a part of the answer."""
+    thinking: tuple[dict[str, Any], ...] = ()
+    """The same in blocks that its provider has signed, and wants back between tool calls."""
 
 
 class LLM(Protocol):

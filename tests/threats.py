@@ -24,6 +24,7 @@ class Threat:
 
 
 TITLES = {
+    "A01": "Editors and agents over the Agent Client Protocol",
     "B01": "The browser",
     "I01": "Conversations from elsewhere",
     "I10": "Files and repositories",
@@ -35,6 +36,40 @@ TITLES = {
 """The first number of each section."""
 
 THREATS = (
+    Threat(
+        "A01",
+        "An editor, or what it opened, has an agent do more than the user would: folders, servers, lines without end, "
+        "a yes that is none",
+        "The agent works inside the same walls as any other; further folders are not opened and servers that the "
+        "editor names are not started; lines and pictures are bounded; only a clear yes is one, and a question "
+        "outlives the editor",
+        (
+            "tests/acp/test_walls.py::test_what_the_agent_does_for_an_editor_stays_inside",
+            "tests/acp/test_walls.py::test_where_walls_are_demanded_and_cannot_be_the_editor_is_told_and_nothing_runs",
+            "tests/acp/test_serving.py::TestSessions::test_servers_that_the_editor_names_are_told_of_and_not_started",
+            "tests/acp/test_hostile.py::test_what_is_no_message_gets_an_error_and_the_next_one_an_answer",
+            "tests/acp/test_hostile.py::test_a_line_that_is_too_long_is_left_out_whole",
+            "tests/acp/test_hostile.py::test_pictures_and_sounds_that_are_none_are_refused",
+            "tests/acp/test_hostile.py::test_nothing_but_messages_is_on_standard_output",
+            "tests/acp/test_told.py::TestToolCalls::test_a_large_edit_is_asked_about_whole",
+        ),
+    ),
+    Threat(
+        "A02",
+        "Another agent, driven over the protocol, takes keys, reads files outside, hangs or talks garbage; or a model "
+        "reaches it",
+        "It is the user's own program and outside of the walls, which is said; it gets a small environment without "
+        "keys; files that it asks for go through the sandbox and the user's yes; what hangs is ended; only the user "
+        "chooses it",
+        (
+            "tests/acp/test_other_agent.py::TestEnvironment::test_it_gets_what_is_named_and_no_key_else",
+            "tests/acp/test_other_agent.py::TestFiles::test_are_read_and_written_by_our_sandbox_once_the_user_said_yes",
+            "tests/acp/test_other_agent.py::TestFiles::test_that_the_user_does_not_give_are_an_error_for_it",
+            "tests/acp/test_other_agent.py::TestWhoMayStartIt::test_no_model_can_reach_it_by_delegating",
+            "tests/acp/test_other_agent.py::TestTrouble::test_one_that_does_not_heed_a_cancel_is_ended",
+            "tests/acp/test_other_agent.py::TestTrouble::test_garbage_from_it_is_left_out",
+        ),
+    ),
     Threat(
         "B01",
         "Redirects lead round for ever",

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui import i18n
-from tui.cli.command_line import parser
+from tui.cli.command_line import KEEPS_AGENT, parser
 
 if TYPE_CHECKING:
     from core.manager.conversation_manager import ConversationManager
@@ -138,6 +138,9 @@ def _workspace(options: argparse.Namespace) -> int:
 
     start = StartOptions.from_arguments(options)
     speak(start.screen.language)
+    if options.agent and options.resume is not None:
+        sys.stderr.write(f"handloom: {KEEPS_AGENT}\n")
+        return 2
     by_lines = options.screen_reader or start.screen.screen_reader
     if not by_lines and (wrong := _wrong_terminal()):
         sys.stderr.write(f"handloom: {wrong}\n")

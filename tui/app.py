@@ -37,7 +37,7 @@ from tui.panes.prompt import Prompt
 from tui.panes.tasks.text import plan_text
 from tui.screens.workspace import Workspace
 from tui.widgets.cards import ApprovalCard, HaltCard, PlanCard
-from tui.widgets.footer import Facts
+from tui.widgets.footer import ABOUT, Facts
 from tui.widgets.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.widgets.tabs import TabItem, TabStrip
 
@@ -423,6 +423,7 @@ class HandloomApp(Handlers, App[None]):
 def _spent(state: State) -> str:
     """What the agent has used so far, in one line."""
     cost = state.metrics.accumulated_cost
-    spent = _("an unknown amount") if cost is None else f"${cost:.4f}"
+    about = ABOUT if state.metrics.accumulated_token_usage.is_estimated else ""
+    spent = _("an unknown amount") if cost is None else f"{about}${cost:.4f}"
     told = _("Used so far: {answers} answers of the model, {tokens} tokens, {spent}.")
-    return told.format(answers=state.iteration, tokens=f"{state.tokens:,}", spent=spent)
+    return told.format(answers=state.iteration, tokens=f"{about}{state.tokens:,}", spent=spent)

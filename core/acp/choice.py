@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ def unlinked(llm: LLM, plugins: Sequence[PluginRequirement] = (), more_tools: ob
     from core.acp.agent import ACPAgent
     from core.acp.link import Link
 
-    return ACPAgent(Link("", "/"), "/", "/")
+    return ACPAgent(Link("", "/", {}), "/", "/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,17 @@ class Linked:
     runtime: Runtime
 
 
-def linked(command: str, folder: str, runtime: Runtime) -> Linked:
-    """Another agent beside this runtime; its program is started later. Blocks. Raises ConfigurationError."""
+def linked(command: str, folder: str, runtime: Runtime, environ: Mapping[str, str]) -> Linked:
+    """Another agent beside this runtime; its program is started later, in this environment. Blocks.
+
+    Raises ConfigurationError.
+    """
     from core.acp.agent import ACPAgent
     from core.acp.beside import BesideRuntime
     from core.acp.link import Link
 
     if not command.strip():
         raise ConfigurationError(f"{OTHER} needs another agent's command. Set agent.acp_command in config.toml.")
-    link = Link(command, folder)
+    link = Link(command, folder, environ)
     agent = ACPAgent(link, folder, runtime.working_dir)
     return Linked(lambda llm: agent, BesideRuntime(runtime, link))

@@ -12,6 +12,7 @@ import logging
 import shlex
 import signal
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,8 +78,10 @@ Heard = BaseModel | Want | Ended
 class Link:
     """Of one conversation. Starts with the first prompt, and again after it died; `aclose` it."""
 
-    def __init__(self, command: str, folder: str) -> None:
+    def __init__(self, command: str, folder: str, environ: Mapping[str, str]) -> None:
+        """`environ` is all that the program gets of ours."""
         self.command = command
+        self._environ = environ
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
         self._connection: Connection | None = None
@@ -207,7 +210,13 @@ class Link:
             )
         pipe = asyncio.subprocess.PIPE
         self._process = process = await asyncio.create_subprocess_exec(
-            *words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self._folder, limit=MAX_LINE_BYTES
+            *words,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=self._folder,
+            env=dict(self._environ),
+            limit=MAX_LINE_BYTES,
         )
         assert process.stdin is not None
         assert process.stdout is not None

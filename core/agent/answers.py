@@ -26,6 +26,7 @@ from core.events import (
     ToolCallMetadata,
     truncate_middle,
 )
+from core.llm.thoughts import BLOCKS
 from core.ports import LLMResponse, ToolCall
 
 MAX_CALLS = 32
@@ -34,6 +35,9 @@ MAX_NAME_CHARS = 64
 """Providers refuse a request with a longer tool name in its history."""
 SHOWN_ARGUMENTS_CHARS = 2_000
 """How much of the arguments an error repeats to the model."""
+
+KEPT_REASONING_CHARS = 400_000
+"""Of what a model thought before one answer."""
 
 EMPTY_ANSWER = "Your answer was empty. Call a tool, or answer the user in words."
 TOO_MANY_CALLS = (
@@ -59,7 +63,7 @@ def events_of(
     """What an answer becomes. `used` is added to; `step` numbers the answer within its conversation."""
     text = _storable(response.text)
     if not response.tool_calls:
-        said = MessageAction(content=text, wait_for_response=True, llm_metrics=metrics)
+        said = MessageAction(content=text, wait_for_response=True, reasoning=_thought(response), llm_metrics=metrics)
         return [said if text.strip() else ErrorObservation(content=EMPTY_ANSWER, llm_metrics=metrics)]
     calls = [_tidy(call, used, f"call_{step}_{n}") for n, call in enumerate(response.tool_calls[:MAX_CALLS])]
     answer_id = _unused(response.id, used, f"answer_{step}")
@@ -153,6 +157,10 @@ def _model_response(
         for call in calls
     ]
     message: dict[str, JsonValue] = {"role": "assistant", "content": text, "tool_calls": tool_calls}
+    if blocks := _blocks(response):
+        message[BLOCKS] = blocks
+    elif reasoning := _thought(response):
+        message["reasoning_content"] = reasoning
     usage = response.usage
     return {
         "id": answer_id,
@@ -165,6 +173,17 @@ def _model_response(
             "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         },
     }
+
+
+def _thought(response: LLMResponse) -> str:
+    """What the model thought, as it is kept."""
+    return _storable(truncate_middle(response.reasoning, KEPT_REASONING_CHARS))
+
+
+def _blocks(response: LLMResponse) -> list[JsonValue]:
+    """The signed thoughts as they are, for nobody else could sign shorter ones; none where they are too long."""
+    size = sum(len(str(block)) for block in response.thinking)
+    return [_storable_json(block) for block in response.thinking] if size <= KEPT_REASONING_CHARS else []
 
 
 def _storable(text: str) -> str:

@@ -3,14 +3,17 @@
     ---
     name: Reviewer
     description: Reads a change and says what is wrong with it.
-    tools: [grep, glob, view, think]        # optional; those of CodeActAgent else
+    tools: [grep, view, mcp, time__*]       # optional; those of CodeActAgent and all others else
     model: anthropic/claude-sonnet-5-5      # optional
     ---
     You review changes. ...
 
-They lie in `agents/*.md` of the user's home and in `.handloom/agents/*.md` of a project. A file that is broken is
-named with its line, and the rest load. What a project holds is hostile: it is read without following links, bounded,
-and used only after the user has read it (`core.agent.allowed`).
+Of MCP servers it has the tools that are named so, with `*` for any letters; `mcp` stands for all of them, and `plugins`
+for those of plugins.
+
+They lie in `agents/*.md` of the user's home and in `.handloom/agents/*.md` of a project. A file that is broken is named
+with its line, and the rest load. What a project holds is hostile: it is read without following links, bounded, and used
+only after the user has read it (`core.agent.allowed`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,9 @@ MAX_FILES = 100
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _KEYS = ("name", "description", "tools", "model")
 FENCE = "---"
+MCP, PLUGINS = "mcp", "plugins"
+_FOREIGN = re.compile(r"[A-Za-z0-9_*-]{1,64}__[A-Za-z0-9_*-]{1,64}")
+"""The name of a server's tool, or of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,8 @@ class AgentFile:
     tools: tuple[Tool, ...] | None
     """None is those of CodeActAgent, and those from elsewhere."""
     model: str = ""
+    more: tuple[str, ...] = ()
+    """Patterns of the tools from elsewhere that it has, where its tools are named."""
     text: str = field(default="", repr=False)
     """The whole file."""
 
@@ -70,8 +79,13 @@ class FileAgent(ToolAgent):
     ) -> None:
         self.name, self.prompt = file.name, file.prompt
         self.tools = CODEACT_TOOLS if file.tools is None else file.tools
-        self.takes_more = file.tools is None
-        super().__init__(llm, plugins, more_tools)
+        self.takes_more = file.tools is None or bool(file.more)
+
+        async def chosen() -> Sequence[Tool]:
+            return [tool for tool in await more_tools() if any(fnmatchcase(tool.name, one) for one in file.more)]
+
+        wanted = plugins if file.tools is None or PLUGINS in file.more else [replace(one, tools="") for one in plugins]
+        super().__init__(llm, wanted, more_tools if file.tools is None else chosen)
 
 
 class _Broken(ValueError):
@@ -143,7 +157,8 @@ def parse(path: Path, text: str) -> AgentFile:
     prompt = "\n".join(lines[end + 1 :]).strip()
     if not prompt:
         raise _Broken(end + 1, f"there are no instructions. Write them below the second {FENCE}.")
-    return AgentFile(path, name, values["description"], prompt, _tools(said), values["model"], text)
+    tools, more = _tools(said)
+    return AgentFile(path, name, values["description"], prompt, tools, values["model"], more, text)
 
 
 def _about(text: str) -> dict[str, tuple[Any, int]]:
@@ -183,14 +198,24 @@ def _line(said: dict[str, tuple[Any, int]], key: str) -> str:
     return value
 
 
-def _tools(said: dict[str, tuple[Any, int]]) -> tuple[Tool, ...] | None:
-    """The tools that are named, and finish; None where nothing is said of them."""
+def _tools(said: dict[str, tuple[Any, int]]) -> tuple[tuple[Tool, ...] | None, tuple[str, ...]]:
+    """The tools of ours that are named, and finish, and patterns of others; None where nothing is said of them."""
     if "tools" not in said:
-        return None
+        return None, ()
     value, line = said["tools"]
     names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
-    names = [name for name in names if name]
-    for name in names:
-        if name not in OUR_TOOLS:
-            raise _Broken(line, f"tools: {name[:40]!r} is not known; known are {', '.join(sorted(OUR_TOOLS))}")
-    return tuple(OUR_TOOLS[name] for name in dict.fromkeys([*names, "finish"]))
+    ours: list[str] = []
+    more: list[str] = []
+    for name in filter(None, names):
+        if name in OUR_TOOLS:
+            ours.append(name)
+        elif name == MCP:
+            more += ["*__*", "mcp_*_resource*"]
+        elif name == PLUGINS or _FOREIGN.fullmatch(name):
+            more.append(name)
+        else:
+            known = ", ".join(sorted(OUR_TOOLS))
+            raise _Broken(
+                line, f"tools: {name[:40]!r} is not known; known are {known}, {MCP}, {PLUGINS}, and SERVER__TOOL"
+            )
+    return tuple(OUR_TOOLS[name] for name in dict.fromkeys([*ours, "finish"])), tuple(dict.fromkeys(more))

@@ -7,14 +7,16 @@ of another package is registered by the entry point group `handloom.agents`, who
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import resources
 from typing import ClassVar
 
 from pydantic import JsonValue
 
 from core.agent.answers import events_of
-from core.agent.tools import Tool
+from core.agent.thoughts import with_thoughts
+from core.agent.tools import Tool, delegate_to
+from core.agent.tools.delegate import DELEGATE
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.llm.metrics import add_response
 from core.memory.condensing import Condensing
@@ -73,6 +75,12 @@ class ToolAgent:
         self.condensing = Condensing()
         """How a long history is shortened."""
 
+    def know(self, others: Mapping[str, str]) -> None:
+        """Tell the model of agents beside ours, by name with what each is for, where it may delegate."""
+        if others and DELEGATE.name in self._tools:
+            self._tools[DELEGATE.name] = delegate_to(others)
+            self._schemas = [tool.schema() for tool in self._tools.values()]
+
     def system_message(self) -> SystemMessageAction:
         """What a conversation begins with: instructions, and the tools as the model is told of them."""
         tools: list[JsonValue] = list(self._schemas)
@@ -96,6 +104,7 @@ class ToolAgent:
             messages[0] = self._instructed(messages[0], instructions)
         else:  # a trajectory from elsewhere may begin without instructions; the model cannot
             messages.insert(0, instructions)
+        messages = with_thoughts(messages, view.events, self._llm.name)
         request = LLMRequest(messages, schemas, last_observation_text(view.events), self._watched.forgotten(view))
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)

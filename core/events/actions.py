@@ -92,7 +92,7 @@ class MessageAction(Action):
 
     kind: ClassVar[str] = "message"
     pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
-    ours: ClassVar[frozenset[str]] = frozenset({"queued", "context"})
+    ours: ClassVar[frozenset[str]] = frozenset({"queued", "context", "reasoning"})
 
     content: str
     file_urls: list[str] | None = None
@@ -103,6 +103,8 @@ class MessageAction(Action):
     """To be said once the agent rests, by a message whose cause this one is; a NullAction with that cause drops it."""
     context: str = ""
     """What the model reads behind the content, and the user did not write: what the message refers to."""
+    reasoning: str = ""
+    """What the model thought before it said this. Shown beside it, and never sent back."""
 
     @property
     def message(self) -> str:

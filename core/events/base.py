@@ -52,6 +52,11 @@ class TokenUsage(BaseModel):
     """Tokens of the latest call alone, prompt and answer: what fills the context now."""
     response_id: str = ""
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether a provider sent no counts, so that these were made out here; said in a log only where it is so."""
+        return (self.__pydantic_extra__ or {}).get("is_estimated") is True
+
 
 class LLMMetrics(BaseModel):
     """What the conversation has spent on models when the event was made."""

@@ -18,6 +18,7 @@ from core.llm.finish import is_finished, source_of, watch
 from core.llm.pictures import without_pictures
 from core.llm.prices import cost_of, is_priced, price_of
 from core.llm.providers import provider_of
+from core.llm.thoughts import Thoughts, sent_back
 from core.llm.wire import Line
 
 MAX_ANSWER_CHARS = 8_000_000
@@ -38,6 +39,7 @@ class _Answer:
         self.id = ""
         self.texts: list[str] = []
         self.thoughts: list[str] = []
+        self.signed = Thoughts()
         self.calls: list[dict[str, str]] = []
         self.finish_reason: str | None = None
         self.usage: Any = None
@@ -59,6 +61,7 @@ class _Answer:
                 self._grow(len(reasoning))
                 self.thoughts.append(str(reasoning))
                 on_delta(str(reasoning), "reasoning")
+            self._grow(self.signed.add(getattr(delta, "thinking_blocks", None)))
             if text := getattr(delta, "content", None):
                 self._grow(len(text))
                 self.texts.append(text)
@@ -115,7 +118,13 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
             await stream.aclose()
     if not is_finished(stream, source, answer.finish_reason):
         raise _broken_off(answer)
-    return _done(litellm, order, answer)
+    return {**_done(litellm, order, answer), "estimated": _is_estimated(stream, answer.usage)}
+
+
+def _is_estimated(stream: Any, usage: Any) -> bool:
+    """Whether litellm counted the tokens itself, because no piece of the provider's had them."""
+    pieces = getattr(stream, "chunks", None)
+    return usage is not None and pieces is not None and not any(getattr(one, "usage", None) for one in pieces)
 
 
 def _sees(litellm: Any, model: str, settings: Line) -> bool:
@@ -146,10 +155,11 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
     settings, model = order["settings"], order["model"]
     if order["tools"] and not _takes_tools(litellm, model, settings):
         raise BadAnswer(ModelErrorKind.NO_TOOLS, "nothing was sent to it")
+    messages, may_think = sent_back(_messages(litellm, order), model, settings["reasoning_effort"])
     timeout = httpx.Timeout(settings["total_timeout_s"], connect=settings["connect_timeout_s"])
     arguments: dict[str, Any] = {
         "model": model,
-        "messages": _messages(litellm, order),
+        "messages": messages,
         "stream": True,
         "stream_options": {"include_usage": True},
         "timeout": timeout,
@@ -166,6 +176,8 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
     for name in ("temperature", "max_tokens", "reasoning_effort", "api_base"):
         if settings[name] not in (None, "auto"):
             arguments[name] = settings[name]
+    if not may_think and settings["reasoning_effort"] != "none":
+        arguments.pop("reasoning_effort", None)
     return arguments | _key(model, order["facts"]["key_env"])
 
 
@@ -224,6 +236,7 @@ def _done(litellm: Any, order: Line, answer: _Answer) -> Line:
         "answer_id": answer.id,
         "text": "".join(answer.texts),
         "reasoning": "".join(answer.thoughts),
+        "thinking": answer.signed.signed(),
         "tool_calls": answer.calls,
         "finish_reason": answer.finish_reason or "stop",
         **counts,

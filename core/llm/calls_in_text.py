@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from core.ports import LLMRequest, LLMResponse, ToolCall
@@ -100,7 +101,7 @@ def calls_of(response: LLMResponse, tools: Tools) -> LLMResponse:
     arguments = _arguments(response.text[head.end() :], head[1].strip(), tools, response.finish_reason == "length")
     call = ToolCall("", head[1].strip(), arguments)  # who takes the answer gives the call an id of its own
     text = response.text[: head.start()].rstrip()
-    return LLMResponse(response.id, text, (call,), response.usage, response.cost, "tool_calls")
+    return replace(response, text=text, tool_calls=(call,), finish_reason="tool_calls", thinking=())
 
 
 def _arguments(body: str, name: str, tools: Tools, is_cut: bool) -> str:

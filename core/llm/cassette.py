@@ -25,6 +25,7 @@ from typing import Any, Literal, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from core.errors import ConfigurationError, ModelErrorKind
+from core.llm.thoughts import BLOCKS
 from core.ports import LLMRequest
 from core.secrets import Masker, from_environment
 
@@ -165,8 +166,9 @@ class Scrubber:
         return text
 
     def asked(self, request: LLMRequest) -> Asked:
-        """A request as it is compared and written."""
-        return Asked(self._items(request.messages), self._items(request.tools))
+        """A request as it is compared and written: without signed thoughts, which no cassette answers with."""
+        messages = [{name: part for name, part in one.items() if name != BLOCKS} for one in request.messages]
+        return Asked(self._items(messages), self._items(request.tools))
 
     def _items(self, items: Sequence[dict[str, Any]]) -> list[Message]:
         return [cast("Message", self._value(item)) for item in items]

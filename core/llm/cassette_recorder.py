@@ -26,6 +26,7 @@ from core.llm.cassette import (
     request_after,
     to_line,
 )
+from core.notices import NO_RECORD
 from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
 
 RECORD_STATUS = "STATUS$RECORDING"
@@ -69,7 +70,7 @@ class Recorder:
                 await asyncio.to_thread(self._append, to_line(exchange))
             except OSError as failure:
                 self._ended = True
-                return f"The record {self._path} cannot be written: {failure.strerror}. It ends here; the work goes on."
+                return NO_RECORD.format(path=self._path, error=failure.strerror)
             self._before = asked
             return ""
 

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from core.llm.call import complete
 from core.llm.catalogue import facts_of
 from core.llm.failures import clean, failure_of
+from core.llm.lighter import lighten, warm
 from core.llm.wire import MAX_LINE_BYTES, Line, decode, encode
 from core.secrets import from_environment
 
@@ -71,6 +72,7 @@ def _load() -> Any:
     litellm.callbacks = []
     litellm.success_callback = []
     litellm.failure_callback = []
+    lighten()
     return litellm
 
 
@@ -106,6 +108,7 @@ class _Host:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         self._say({"type": "ready"})
         async with asyncio.TaskGroup() as group:
+            warming = group.create_task(warm(self._litellm))
             while data := await reader.readline():
                 line = decode(data)
                 number = line.get("id", 0)
@@ -119,7 +122,7 @@ class _Host:
                     case "models":
                         facts = facts_of(self._litellm.model_cost)
                         self._say({"type": "models", "id": number, "models": facts})
-            for task in self._calls.values():
+            for task in (warming, *self._calls.values()):
                 task.cancel()
 
     async def _answer(self, order: Line) -> None:

@@ -288,8 +288,16 @@ class HostedLLM:
             context_window=done["context_window"],
             per_turn_token=done["prompt_tokens"] + done["completion_tokens"],
             response_id=done["answer_id"],
+            **({"is_estimated": True} if done["estimated"] else {}),
         )
         calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in done["tool_calls"])
         return LLMResponse(
-            done["answer_id"], done["text"], calls, usage, done["cost"], done["finish_reason"], done["reasoning"]
+            done["answer_id"],
+            done["text"],
+            calls,
+            usage,
+            done["cost"],
+            done["finish_reason"],
+            done["reasoning"],
+            tuple(done["thinking"]),
         )

@@ -65,6 +65,7 @@ def add_response(metrics: LLMMetrics, response: LLMResponse) -> LLMMetrics:
         context_window=usage.context_window or before.context_window,
         per_turn_token=usage.prompt_tokens + usage.completion_tokens,
         response_id=usage.response_id or response.id,
+        **({"is_estimated": True} if usage.is_estimated or before.is_estimated else {}),
     )
     cost = (metrics.accumulated_cost or 0.0) + (response.cost or 0.0) if known else None
     return metrics.model_copy(update={"accumulated_cost": cost, "accumulated_token_usage": total})

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.errors import ConfigurationError, ModelError
-from core.llm.absent import AGAIN
+from core.llm.absent import AGAIN, WITHOUT
 from core.llm.cassette import Scrubber
 from core.llm.cassette_recorder import Recorder, RecordingLLM
 from core.llm.catalogue import KnownModel, models_of, named_models, served_models
@@ -54,7 +54,7 @@ class LLMRegistry:
         Reads files, and makes the one of the record. Raises ConfigurationError.
         """
         make = partial(self.alone, workspace=workspace, settings=settings, models=models)
-        if name in (DEMO, AGAIN):  # they call nobody, and so nobody in their place
+        if name in (DEMO, AGAIN, WITHOUT):  # they call nobody, and so nobody in their place
             return make(name)
         named = models.get(name)
         llm = with_helpers(name, named.over(settings) if named is not None else settings, make)

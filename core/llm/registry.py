@@ -23,7 +23,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from core.errors import ConfigurationError
-from core.llm.absent import AGAIN, NoModel
+from core.llm.absent import AGAIN, WITHOUT, NoModel
 from core.llm.cassette_player import CassetteLLM
 from core.llm.hosted import HostedLLM, ModelHost
 from core.llm.local import base_of, port_and_model
@@ -84,8 +84,8 @@ def create_llm(
     kind, colon, rest = name.partition(":")
     if name == DEMO:
         return ScriptedLLM(DEMO_SCRIPT, workspace, name=title)
-    if name == AGAIN:
-        return NoModel()
+    if name in (AGAIN, WITHOUT):
+        return NoModel(name)
     if kind in ("scripted", "cassette") and colon:
         if not rest:
             what, such_as = ("script", "demo.yaml") if kind == "scripted" else ("cassette", "demo.jsonl")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from core import notices
 from core.errors import ModelError, ModelErrorKind
 from core.events import Status
 from core.ports import FrameSink
@@ -27,10 +28,10 @@ RETRYABLE = frozenset(
 )
 
 _REASONS = {
-    ModelErrorKind.RATE_LIMIT: "the provider asks to slow down",
-    ModelErrorKind.TIMEOUT: "no answer in time",
-    ModelErrorKind.CONNECTION: "the connection failed",
-    ModelErrorKind.SERVER: "the provider failed",
+    ModelErrorKind.RATE_LIMIT: notices.SLOW_DOWN,
+    ModelErrorKind.TIMEOUT: notices.NO_ANSWER,
+    ModelErrorKind.CONNECTION: notices.NO_CONNECTION,
+    ModelErrorKind.SERVER: notices.PROVIDER_FAILED,
 }
 
 
@@ -87,7 +88,7 @@ async def with_retries(
                 reason = _REASONS[failure.kind]
             announced = True
             tries = f"{attempt + 1} / {policy.attempts}"
-            notice = f"Retrying LLM request, {tries} in {wait_s:.0f} s: {reason}"
+            notice = notices.RETRYING.format(tries=tries, seconds=f"{wait_s:.0f}", reason=reason)
             on_frame(Status("info", RETRY_STATUS, notice))
             await sleep(wait_s)
         raise AssertionError("the last try returns or raises")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from core import notices
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Status
 from core.llm.catalogue import Abilities
@@ -93,10 +94,10 @@ class RouterLLM:
         """Who is to answer, and what the user is told where that is not the chosen one."""
         vision, large = self._helpers.vision, self._helpers.large
         if vision is not None and _has_pictures(request) and not (await _abilities(self.inner)).vision:
-            return vision, f"{self.name} sees no pictures; {vision.name} answers."
+            return vision, notices.NO_PICTURES.format(model=self.name, other=vision.name)
         window = (await _abilities(self.inner)).context_window if large is not None else None
         if large is not None and window and chars / self._chars_per_token > window * FULL:
-            return large, f"The conversation no longer fits {self.name}; {large.name} answers."
+            return large, notices.NO_ROOM.format(model=self.name, other=large.name)
         return self.inner, ""
 
     async def _first_of(
@@ -106,7 +107,7 @@ class RouterLLM:
         now = self._clock()
         turns = sorted(models, key=lambda llm: self._rests_until.get(llm.name, now) > now)
         if turns[0] is not models[0]:
-            self._tell(on_frame, f"{models[0].name} failed a while ago; {turns[0].name} answers.")
+            self._tell(on_frame, notices.FAILED_BEFORE.format(model=models[0].name, other=turns[0].name))
         failures: list[str] = []
         for llm, after in zip_longest(turns, turns[1:]):
             try:
@@ -119,7 +120,7 @@ class RouterLLM:
                         raise
                     raise ModelError(error.kind, " ".join(failures)) from error
                 self._rests_until[llm.name] = self._clock() + REST_S
-                self._tell(on_frame, f"{llm.name} failed; {after.name} answers. {error}")
+                self._tell(on_frame, notices.FAILED.format(model=llm.name, other=after.name, error=error))
             else:
                 self._rests_until.pop(llm.name, None)
                 return response
@@ -133,7 +134,7 @@ class RouterLLM:
         except ModelError as error:
             if error.kind is not ModelErrorKind.CONTEXT_WINDOW or large is None or llm is large:
                 raise
-        self._tell(on_frame, f"The conversation no longer fits {llm.name}; {large.name} answers.")
+        self._tell(on_frame, notices.NO_ROOM.format(model=llm.name, other=large.name))
         return await large.complete(request, on_frame, cause)
 
     def _tell(self, on_frame: FrameSink, what: str) -> None:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
 from core.llm.calls_in_text import OPENING, calls_of, in_words
+from core.notices import NO_TOOLS
 from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
 
 TOOLS_STATUS = "STATUS$TOOLS_IN_TEXT"
-ANNOUNCEMENT = "{model} has no tool calls of its own; it is asked to write them as text, and goes on."
 
 
 class WordedLLM:
@@ -38,7 +38,7 @@ class WordedLLM:
                 if error.kind is not ModelErrorKind.NO_TOOLS:
                     raise
             self._in_words = True
-            on_frame(Status("info", TOOLS_STATUS, ANNOUNCEMENT.format(model=self.name)))
+            on_frame(Status("info", TOOLS_STATUS, NO_TOOLS.format(model=self.name)))
         response = await self._llm.complete(in_words(request), _Curtain(on_frame), cause)
         return calls_of(response, request.tools)
 

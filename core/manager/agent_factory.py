@@ -7,17 +7,19 @@ file no more than the user chose. Used by the conversation manager.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.acp.choice import OTHER, linked
 from core.agent.absent import AbsentAgent
-from core.agent.registry import AgentKind, Agents
+from core.agent.registry import AGENTS, AgentKind, Agents
 from core.agent.tool_agent import ToolAgent
 from core.agent.tools import OUR_TOOLS, Tool
 from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
+from core.inherited import inherited
 from core.llm.absent import AGAIN
 from core.mcp.toolbox import Toolbox
 from core.memory.condensing import Condensing
@@ -77,7 +79,9 @@ class AgentFactory:
                     return Made(lambda llm: absent, runtime, toolbox)
                 kind = await asyncio.to_thread(self.agents.find, self._settings().name, info.workspace)
         if kind.name == OTHER:
-            other = await asyncio.to_thread(linked, self._settings().acp_command, info.workspace, runtime)
+            said = self._settings()
+            environ = inherited(os.environ, said.acp_env)
+            other = await asyncio.to_thread(linked, said.acp_command, info.workspace, runtime, environ)
             return Made(other.make, other.runtime, None)
         make, condenses = kind.make, self._settings().request_condensation
 
@@ -85,13 +89,21 @@ class AgentFactory:
             own = (OUR_TOOLS["request_condensation"],) if condenses else ()
             return (*own, *more, *(await toolbox.tools() if toolbox else ()))
 
+        others = await asyncio.to_thread(self._others, info.workspace)
+
         def made(llm: LLM) -> Agent:
             agent = make(llm, plugins, more_tools)
-            if condensing is not None and isinstance(agent, ToolAgent):
-                agent.condensing = condensing(llm)
+            if isinstance(agent, ToolAgent):
+                agent.know(others)
+                agent.condensing = condensing(llm) if condensing is not None else agent.condensing
             return agent
 
         return Made(made, runtime, toolbox, condenses=True)
+
+    def _others(self, workspace: str) -> dict[str, str]:
+        """The agents beside ours that may take a task there, with what each is for. Blocks."""
+        kinds = self.agents.all(workspace).kinds.values()
+        return {kind.name: kind.description for kind in kinds if kind.name not in AGENTS and kind.allowed}
 
     async def _name(self, info: ConversationInfo) -> str:
         """The agent that a conversation began with; that of the settings where nothing is said, or a file says more."""

@@ -34,7 +34,7 @@ from core.controller.state import Limits
 from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
 from core.lent import LentRuntime
-from core.llm.absent import AGAIN, NoModel
+from core.llm.absent import AGAIN, WITHOUT, NoModel
 from core.llm.catalogue import KnownModel
 from core.llm.models import LLMRegistry, model_for, model_of_agent
 from core.llm.registry import ModelOffer, offers
@@ -219,7 +219,7 @@ class ConversationManager:
         if repository:
             repository = self._repository(repository)
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
-        model = model or own_model or self.settings.model
+        model = model or own_model or self.settings.model or (WITHOUT if kind.name == OTHER else "")
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from core.inherited import inherited
 from core.llm.wire import Line, decode, encode
-from core.mcp.servers import INHERITED
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """As the host has it."""
@@ -35,7 +35,7 @@ class MCPHost:
 
     def __init__(self, on_line: Callable[[Line], None], on_end: Callable[[], None], environ: Mapping[str, str]) -> None:
         self._on_line, self._on_end = on_line, on_end
-        self._environ = {name: environ[name] for name in INHERITED if name in environ}
+        self._environ = inherited(environ)
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._asked: dict[int, asyncio.Future[Line]] = {}

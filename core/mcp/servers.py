@@ -1,4 +1,6 @@
-"""Which servers there are: the user's own from the settings, and those that a workspace names in `.mcp.json`.
+"""Which servers there are: the user's own from the settings, and those that a workspace names in its files.
+
+These are `.mcp.json`, and the files of editors, `.cursor/mcp.json` and `.vscode/mcp.json`, in their forms.
 
 A specification says all that is needed to start a server, but for the values of variables. What a project names is
 foreign: it is bounded, shown whole before anything of it is started, and known by its fingerprint, into which the files
@@ -9,30 +11,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.inherited import inherited
 from core.llm.wire import Line
 from core.mcp.tidy import clean_line, digest
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
 
 FILE = ".mcp.json"
-"""Where a workspace names its servers. Agents in a sandbox with walls cannot write it."""
+FILES = {FILE: "mcpServers", ".cursor/mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
+"""Where a workspace names its servers, and the table there; what stands first wins. Agents in a sandbox with walls
+cannot write them."""
 MAX_FILE_BYTES = 256 * 1024
 MAX_SERVERS = 32
 MAX_COMMAND_CHARS = 2_000
 """Of a project's command with its variables: a longer one is not read before somebody says yes to it."""
 MAX_HASHED_BYTES = 4 * 1024 * 1024
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM",
-             "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-             "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")  # fmt: skip
-"""Variables that every server gets; no key is among them."""
-
 _NAME = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
+_EDITORS = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$\{(workspaceFolder|input:[^}]*)\}")
+"""What editors fill in."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _FLOATING = {
     "npx": re.compile(r"(@[^@/]+/)?[^@/]+(@latest)?"),
@@ -96,13 +100,12 @@ class ServerSpec:
                 raise ValueError(f"The variable {missing[0]} is not set. Set it, and start Handloom anew.")
             return _VARIABLE.sub(lambda found: environ[found[1]], value)
 
-        inherited = {name: environ[name] for name in INHERITED if name in environ}
         return {
             "type": "connect",
             "key": self.key,
             "transport": self.transport,
             "command": list(self.command),
-            "environ": inherited | {name: whole(value) for name, value in self.environ.items()},
+            "environ": inherited(environ) | {name: whole(value) for name, value in self.environ.items()},
             "folder": self.folder or environ.get("HOME") or "/",
             "url": whole(self.url),
             "headers": {name: whole(value) for name, value in self.headers.items()},
@@ -133,28 +136,46 @@ def _of_settings(name: str, one: MCPServerSettings) -> ServerSpec:
 
 
 def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
-    """The servers that the file of a workspace names, and what is wrong with it or with others. Blocks."""
-    try:
-        with (Path(folder) / FILE).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise ValueError(f"it is longer than {MAX_FILE_BYTES:,} bytes")
-        said = json.loads(data)
-        table = said.get("mcpServers") if isinstance(said, dict) else None
-        if not isinstance(table, dict):
-            raise ValueError("it has no object mcpServers")
-    except (FileNotFoundError, NotADirectoryError):
-        return [], []
-    except (OSError, ValueError, RecursionError) as error:
-        return [], [clean_line(f"{FILE} cannot be read: {error}", 200)]
-    specs: list[ServerSpec] = []
+    """The servers that the files of a workspace name, and what is wrong with these or with others. Blocks.
+
+    One that several files name is that of the first; where they differ, that is among what is wrong.
+    """
+    specs: dict[str, ServerSpec] = {}
     problems: list[str] = []
-    for name, one in list(table.items())[:MAX_SERVERS]:
+    for file, where in FILES.items():
         try:
-            specs.append(_of_file(str(name), one, folder))
-        except (ValueError, TypeError) as error:
-            problems.append(clean_line(f"{FILE}: {name}: {error}", 200))
-    return specs, problems
+            table = _table(Path(folder) / file, where)
+        except (OSError, ValueError, RecursionError) as error:
+            problems.append(clean_line(f"{file} cannot be read: {error}", 200))
+            continue
+        for name, one in list(table.items())[: MAX_SERVERS - len(specs)]:
+            try:
+                spec = _of_file(str(name), one, folder)
+            except (ValueError, TypeError) as error:
+                problems.append(clean_line(f"{file}: {name}: {error}", 200))
+                continue
+            if specs.setdefault(spec.name, spec).fingerprint != spec.fingerprint:
+                problems.append(f"{file}: {spec.name}: another file says otherwise, and that one counts")
+    return list(specs.values()), problems
+
+
+def _table(path: Path, where: str) -> dict[str, Any]:
+    """What a file says of servers; nothing where there is none. Raises OSError, ValueError, RecursionError."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("it is no regular file")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"it is longer than {MAX_FILE_BYTES:,} bytes")
+    said = json.loads(data)
+    table = said.get(where) if isinstance(said, dict) else None
+    if not isinstance(table, dict):
+        raise ValueError(f"it has no object {where}")
+    return table
 
 
 def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
@@ -163,6 +184,7 @@ def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
         raise ValueError("a server is named by letters, digits, - and _, at most 32")
     if not isinstance(said, dict):
         raise TypeError("it is no object")
+    said = _filled(said, folder)
     url, command = said.get("url") or "", said.get("command") or ""
     if bool(url) == bool(command):
         raise ValueError("it names neither a command nor a url, or both")
@@ -183,6 +205,27 @@ def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
     if len(spec.shown) > MAX_COMMAND_CHARS or "\0" in "".join(parts):
         raise ValueError("its command is longer than anyone reads")
     return spec
+
+
+def _filled(value: Any, folder: str) -> Any:
+    """A value with what editors fill in as we write it. Raises ValueError for what they would ask the user for."""
+    match value:
+        case str():
+            return _EDITORS.sub(lambda found: _as_ours(found, folder), value)
+        case list():
+            return [_filled(item, folder) for item in value]
+        case dict():
+            return {key: _filled(item, folder) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _as_ours(found: re.Match[str], folder: str) -> str:
+    if found[1]:
+        return f"${{{found[1]}}}"
+    if found[2] == "workspaceFolder":
+        return folder
+    raise ValueError(f"{found[0][:60]} is asked for by an editor. Name it in {FILE} with a variable in its place")
 
 
 def _texts(value: Any) -> dict[str, str]:

@@ -68,6 +68,8 @@ class AgentSettings(_Section):
     acp_command: str = ""
     """What starts another agent that speaks the Agent Client Protocol, for ACPAgent. It runs as you, outside of the
     sandbox, and uses its own model and tools."""
+    acp_env: Names = ()
+    """The environment variables that this agent gets beside PATH, HOME and the like: those with its own keys."""
 
 
 class ConversationSettings(_Section):

@@ -19,7 +19,7 @@ from tests.program import Handloom
 
 @pytest.fixture
 def handloom(tmp_path: Path) -> Handloom:
-    return Handloom(tmp_path)
+    return Handloom(tmp_path, HANDLOOM__SANDBOX__PLUGINS="")
 
 
 async def opened(client: Raw, handloom: Handloom) -> str:

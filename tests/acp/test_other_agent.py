@@ -39,11 +39,13 @@ WAIT_S = 60.0
 
 
 @asynccontextmanager
-async def talking(tmp_path: Path, command: str, confirm: str = "always") -> AsyncIterator[AgentSession]:
+async def talking(tmp_path: Path, command: str, confirm: str = "always", **agent: Any) -> AsyncIterator[AgentSession]:
     """A conversation with the agent that this command starts."""
     folder = tmp_path / "folder"
     folder.mkdir(exist_ok=True)
-    settings = Settings.model_validate({"agent": {"name": "ACPAgent", "acp_command": command, "confirm": confirm}})
+    settings = Settings.model_validate(
+        {"agent": {"name": "ACPAgent", "acp_command": command, "confirm": confirm, **agent}}
+    )
     model = write_script(tmp_path, [FINISH], "unused.yaml")
     home = tmp_path / "own"
     async with ConversationManager(home, settings, make_runtime=LocalRuntime, environ={}) as manager:
@@ -52,7 +54,7 @@ async def talking(tmp_path: Path, command: str, confirm: str = "always") -> Asyn
 
 def ours(tmp_path: Path, turns: Sequence[dict[str, Any]]) -> str:
     """`handloom acp` on a home of its own, as a command."""
-    other = Handloom(tmp_path / "other")
+    other = Handloom(tmp_path / "other", HANDLOOM__SANDBOX__PLUGINS="")
     words = [f"{name}={value}" for name, value in other.environ.items()]
     return shlex.join(["env", "-i", *words, *HANDLOOM, "acp", "--model", write_script(tmp_path, turns)])
 
@@ -162,6 +164,18 @@ class TestOurOwn:
             events = await rests(session)
             assert state_of(session) is AgentState.AWAITING_USER_INPUT, session.state.reason
         assert "All is done." in said(events)
+
+
+class TestEnvironment:
+    async def test_it_gets_what_is_named_and_no_key_else(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("OPENAI_API_KEY", "SOME_TOKEN", "OTHER_AGENT_API_KEY"):
+            monkeypatch.setenv(name, "canary")
+        command = written(tmp_path, 'import os; say(" ".join(sorted(os.environ)))')
+        async with talking(tmp_path, command, acp_env=["OTHER_AGENT_API_KEY", "NOT_SET"]) as session:
+            await session.send("what do you have?")
+            names = said(await rests(session)).split()
+        assert {"PATH", "OTHER_AGENT_API_KEY"} <= set(names)
+        assert not {"OPENAI_API_KEY", "SOME_TOKEN", "NOT_SET", "PYTHONPATH"} & set(names)
 
 
 class TestMemory:

@@ -13,6 +13,7 @@ from acp.exceptions import RequestError
 from acp.schema import McpServerStdio
 
 from tests.acp.editor import editing, text_of
+from tests.acp.test_other_agent import written
 from tests.doubles import FINISH, bash, call, write_script
 from tests.program import Handloom
 
@@ -23,7 +24,7 @@ PIXEL = base64.b64decode(
 
 @pytest.fixture
 def handloom(tmp_path: Path) -> Handloom:
-    return Handloom(tmp_path)
+    return Handloom(tmp_path, HANDLOOM__SANDBOX__PLUGINS="")
 
 
 def edit(path: Path, **arguments: str) -> dict[str, object]:
@@ -262,6 +263,40 @@ class TestSessions:
             assert editor.said().startswith("I look.\n\nReady.\n\nAll is done.")
             assert await editor.prompt(session, "and now?") == "end_turn"
         assert "Good bye." in editor.said()
+
+    async def test_resume_goes_on_without_telling_it_again(self, handloom: Handloom, tmp_path: Path) -> None:
+        model = write_script(tmp_path, [{"text": "Hello."}, {"text": "Good bye."}])
+        async with editing(handloom, model) as before:
+            session = await before.open(handloom)
+            await before.prompt(session, "hello")
+        async with editing(handloom, model) as editor:
+            request = {"sessionId": session, "cwd": str(handloom.workspace), "mcpServers": []}
+            resumed = await editor.connection._conn.send_request("session/resume", request)
+            assert resumed["modes"]["currentModeId"] == "always"
+            assert editor.of("user_message_chunk") == []
+            assert await editor.prompt(session, "and now?") == "end_turn"
+            assert "Hello." not in editor.said()
+            assert "Good bye." in editor.said()
+
+    async def test_a_prompt_says_what_it_took(self, handloom: Handloom, tmp_path: Path) -> None:
+        usages = [{"prompt_tokens": 100, "completion_tokens": 20}, {"prompt_tokens": 7, "completion_tokens": 3}]
+        model = write_script(tmp_path, [{"text": "Said.", "usage": usage} for usage in usages])
+        async with editing(handloom, model) as editor:
+            session = await editor.open(handloom)
+            taken = [(await editor.connection.prompt(session_id=session, prompt=[acp.text_block("x")])).usage
+                     for _ in usages]  # fmt: skip
+            assert [(one.input_tokens, one.output_tokens, one.total_tokens) for one in taken if one] == [
+                (100, 20, 120),
+                (7, 3, 10),
+            ]
+
+    async def test_an_agent_with_a_model_of_its_own_needs_none_here(self, handloom: Handloom, tmp_path: Path) -> None:
+        other = written(tmp_path, 'say("I have my own.")')
+        own = {"HANDLOOM__AGENT__NAME": "ACPAgent", "HANDLOOM__AGENT__ACP_COMMAND": other}
+        handloom = Handloom(tmp_path, **own)
+        async with editing(handloom, "") as editor:
+            assert await editor.prompt(await editor.open(handloom), "hello") == "end_turn"
+            assert "I have my own." in editor.said()
 
     async def test_close_answers_what_runs_and_the_session_can_be_loaded_again(
         self, handloom: Handloom, tmp_path: Path

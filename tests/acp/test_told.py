@@ -27,15 +27,18 @@ from core.events import (
     FileReadAction,
     FileWriteAction,
     IPythonRunCellAction,
+    LLMMetrics,
     MCPAction,
     MessageAction,
     Status,
     TaskTrackingAction,
     TerminalOutput,
     TokenDelta,
+    TokenUsage,
 )
 from tui.acp.actions import DIFF_CHARS, TEXT_CHARS, Paths, asked, fenced
 from tui.acp.told import Teller
+from tui.acp.usage import usage_update
 
 PATHS = Paths("/home/me/work", "/workspace")
 Told = list[dict[str, Any]]
@@ -73,6 +76,13 @@ class TestWhatIsSaid:
         (told,) = plain(Teller(PATHS).frame(TokenDelta(4, "Hm.", "reasoning")))
         assert (told["sessionUpdate"], told["content"]["text"]) == ("agent_thought_chunk", "Hm.")
 
+    def test_what_was_thought_before_a_message_is_told_again_apart_from_it(self) -> None:
+        said = put(MessageAction(content="Two.", reasoning="One and one."), 5, cause=4)
+        thought, answer = plain(Teller(PATHS).event(said, again=True))
+        assert (thought["sessionUpdate"], thought["content"]["text"]) == ("agent_thought_chunk", "One and one.\n\n")
+        assert (answer["sessionUpdate"], answer["content"]["text"]) == ("agent_message_chunk", "Two.\n\n")
+        assert len(Teller(PATHS).event(said)) == 1, "it streamed"
+
     def test_the_users_words_are_told_only_again(self) -> None:
         said = put(MessageAction(content="hello"), 1, EventSource.USER)
         assert Teller(PATHS).event(said) == []
@@ -99,6 +109,15 @@ class TestWhatIsSaid:
             *teller.frame(Status("error", "STORE", "The disk is broken.")),
         ]
         assert words(plain(told)) == ["In 5 s\n\n", "The disk is full.\n\n", "The disk is broken.\n\n"]
+
+    def test_usage_is_told_where_the_context_is_known_and_the_cost_where_it_is(self) -> None:
+        usage = TokenUsage(prompt_tokens=900, completion_tokens=90, context_window=1000, per_turn_token=310)
+        (told,) = plain([usage_update(LLMMetrics(accumulated_cost=0.5, accumulated_token_usage=usage))])
+        assert told == {"sessionUpdate": "usage_update", "used": 310, "size": 1000,
+                        "cost": {"amount": 0.5, "currency": "USD"}}  # fmt: skip
+        (unpriced,) = plain([usage_update(LLMMetrics(accumulated_cost=None, accumulated_token_usage=usage))])
+        assert "cost" not in unpriced, "unknown is not nothing"
+        assert usage_update(LLMMetrics()) is None
 
     def test_a_plan_is_a_plan(self) -> None:
         tasks: list[dict[str, Any]] = [

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.agent.codeact import no_more_tools
-from core.agent.files import MAX_BYTES
+from core.agent.files import MAX_BYTES, FileAgent
 from core.agent.registry import AGENTS, Agents
 from core.agent.tools import OUR_TOOLS, Tool
+from core.agent.tools.delegate import DELEGATE
 from core.errors import ConfigurationError, ConsentError, ModelError
 from core.events import LLMMetrics
 from core.llm.absent import NoModel
@@ -73,6 +75,29 @@ class TestFilesOfTheUser:
     def test_without_a_name_it_has_that_of_its_file_and_without_tools_those_of_codeact(self, tmp_path: Path) -> None:
         write(tmp_path / "agents", "Helper.md", "---\ndescription: Helps.\n---\nHelp.\n")
         assert "execute_bash" in tools_of(Agents(tmp_path), "Helper")
+
+    @pytest.mark.parametrize(
+        ("named", "has"),
+        [
+            ("grep", set()),
+            ("[grep, mcp]", {"time__now", "time__convert", "web__get", "mcp_read_resource"}),
+            ("grep, time__*", {"time__now", "time__convert"}),
+            ("[grep, web__get, time__now]", {"web__get", "time__now"}),
+            ("[no__such]", set()),
+        ],
+    )
+    async def test_of_servers_it_has_the_tools_that_it_names(self, tmp_path: Path, named: str, has: set[str]) -> None:
+        write(tmp_path / "agents", "A.md", f"---\ndescription: x\ntools: {named}\n---\nHi\n")
+        others = [replace(DELEGATE, name=name) for name in
+                  ("time__now", "time__convert", "web__get", "mcp_read_resource")]  # fmt: skip
+
+        async def more_tools() -> list[Tool]:
+            return others
+
+        made = Agents(tmp_path).find("A").make(NoModel(), (), more_tools)
+        assert isinstance(made, FileAgent)
+        assert {tool.name for tool in await made._more_tools()} == has
+        assert "execute_bash" not in tools_of(Agents(tmp_path), "A")
 
     @pytest.mark.parametrize(
         ("text", "line", "why"),

@@ -203,6 +203,17 @@ class TestWhoWorks:
             assert again.state.agent_state is AgentState.ERROR
             assert "handloom agents --allow Reviewer" in again.state.reason
 
+    async def test_a_model_is_told_of_the_agents_that_it_may_delegate_to(self, tmp_path: Path) -> None:
+        folder = tmp_path / "home" / "agents"
+        folder.mkdir(parents=True)
+        (folder / "r.md").write_text(REVIEWER.format(model="demo").replace("Reads.", "Reads a change."))
+        async with managing(tmp_path) as manager:
+            session = await begun(manager, tmp_path, [FINISH])
+            (system,) = of(await said(session), SystemMessageAction)
+        told = next(json.dumps(tool) for tool in system.tools or [] if '"delegate"' in json.dumps(tool))
+        assert "ReadOnlyAgent" in told
+        assert "Reviewer: Reads a change." in told
+
     async def test_a_name_that_nobody_has_is_told_before_anything_is_stored(self, tmp_path: Path) -> None:
         async with managing(tmp_path, name="Nobody") as manager:
             with pytest.raises(ConfigurationError, match="There is no agent 'Nobody'"):

@@ -7,7 +7,7 @@ import os
 import pty
 from pathlib import Path
 
-from tests.core.test_agents import REVIEWER
+from tests.core.test_agents import PLAN, REVIEWER
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
 
@@ -44,6 +44,28 @@ def test_the_agent_that_is_named_works(tmp_path: Path) -> None:
     nobody = handloom("run", "x", "--model", model, "--agent", "Nobody")
     assert nobody.status == 2
     assert "There is no agent 'Nobody'. Choose one of: ACPAgent, BrowsingAgent, CodeActAgent" in nobody.err
+
+
+def test_a_plan_waits_for_its_approval_or_is_carried_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path)
+    work = [{"tool_calls": [bash("echo made > made.txt")]}, FINISH]
+    first = handloom("run", "plan it", "--model", write_script(tmp_path, [*PLAN, *work]), "--agent", "Planner")
+    assert first.status == 0, first.err
+    assert not (handloom.workspace / "made.txt").exists()
+    advice = f"handloom run --resume {first.conversation} --approve-plan 'go on'"
+    assert advice in first.err
+    again = write_script(tmp_path, [*PLAN, {"text": "It stands."}, *work])
+    done = handloom("run", "go on", "--resume", first.conversation, "--approve-plan", "--model", again)
+    assert done.status == 0, done.err
+    assert (handloom.workspace / "made.txt").read_text() == "made\n"
+
+
+def test_a_conversation_keeps_its_agent_and_that_is_said_beforehand(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path)
+    for command in (("run", "x", "--resume", "any", "--agent", "Planner"), ("--resume", "--agent", "Planner")):
+        refused = handloom(*command)
+        assert (refused.status, refused.out) == (2, "")
+        assert "keeps its agent" in refused.err
 
 
 def test_a_projects_agent_works_after_it_was_read_in_a_terminal_and_allowed(tmp_path: Path) -> None:

@@ -327,3 +327,17 @@ class TestEngine:
     )
     def test_a_runc_that_can_be_broken_out_of_is_known(self, runc: str, old: bool) -> None:
         assert is_old(runc) is old
+
+
+def test_servers_are_told_by_what_keeps_them_from_starting(tmp_path: Path) -> None:
+    program = handloom(tmp_path)
+    Examined(program).says("mcp", "ok", "none is configured")
+    (program.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"projects": {"command": "sh"}}}))
+    Examined(program).says("mcp", "note", "waiting for your consent: projects", "press y")
+    (program.home).mkdir(exist_ok=True)
+    (program.home / "config.toml").write_text('[mcp.servers.mine]\ncommand = "no-such-program"\n')
+    Examined(program).says("mcp", "note", "no program is found for mine", "Install it")
+    (program.home / "config.toml").write_text('[mcp.servers.mine]\ncommand = "sh"\n')
+    Examined(program).says("mcp", "note", "ready to start: mine; waiting for your consent: projects")
+    (program.workspace / ".mcp.json").write_text("{")
+    Examined(program).says("mcp", "note", ".mcp.json cannot be read", "Correct the file")

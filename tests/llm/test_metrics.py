@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from core.events import LLMMetrics, TokenUsage
 from core.llm.metrics import add_response
 from core.ports import LLMResponse
@@ -33,6 +35,15 @@ def test_answers_add_up_and_the_latest_call_stands_alone() -> None:
 def test_a_cost_that_was_unknown_once_stays_unknown() -> None:
     metrics = add_response(add_response(LLMMetrics(), response(None)), response(0.5))
     assert metrics.accumulated_cost is None
+
+
+def test_an_estimate_makes_the_sum_one() -> None:
+    counted, made_out = response(0.5), response(0.5)
+    usage = TokenUsage.model_validate({**made_out.usage.model_dump(), "is_estimated": True})
+    metrics = add_response(add_response(LLMMetrics(), replace(made_out, usage=usage)), counted)
+    again = LLMMetrics.model_validate_json(metrics.model_dump_json())
+    assert again.accumulated_token_usage.is_estimated, "in a log, too"
+    assert not add_response(LLMMetrics(), counted).accumulated_token_usage.is_estimated
 
 
 def test_limits_are_kept() -> None:

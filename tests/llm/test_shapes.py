@@ -104,6 +104,20 @@ async def test_prompts_are_marked_where_the_provider_asks_for_marks(host: ModelH
     assert ("cache_control" in plain, "cache_control" in openai) == (False, False)
 
 
+async def test_a_request_is_sent_as_it_is(host: ModelHost, server: ProviderServer) -> None:
+    seen = [{"type": "text", "text": "ä"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": seen},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "name": "f", "content": "r"},
+    ]
+    await ask(model(host, server, OPENAI, vision="yes"), LLMRequest(messages, [TOOL]))
+    (exchange,) = server.exchanges
+    assert (exchange.body["messages"], exchange.body["tools"]) == (messages, [TOOL])
+
+
 async def test_settings_of_an_answer_reach_the_provider(host: ModelHost, server: ProviderServer) -> None:
     await ask(model(host, server, OPENAI, temperature=0.25, max_tokens=123))
     assert (server.exchanges[0].body["temperature"], server.exchanges[0].body["max_tokens"]) == (0.25, 123)
@@ -146,6 +160,15 @@ async def test_an_answer_without_its_usage_has_no_cost(host: ModelHost, server: 
     response, _ = await ask(model(host, server, priced))
     assert response.text == TEXT
     assert response.cost != 0
+    assert response.usage.is_estimated, "what was counted here is not what the provider counted"
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=ids)
+async def test_what_the_provider_counted_is_no_estimate(host: ModelHost, server: ProviderServer, shape: Shape) -> None:
+    server.behave = sends(*shape.events)
+    response, _ = await ask(model(host, server, shape))
+    assert not response.usage.is_estimated
+    assert "is_estimated" not in response.usage.model_dump(), "so that a log says it only where it is so"
 
 
 async def test_what_is_known_of_a_model_comes_from_the_tables_and_the_settings(

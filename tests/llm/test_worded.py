@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from core.agent.tools import CODEACT_TOOLS
 from core.errors import ModelError, ModelErrorKind
@@ -19,6 +20,8 @@ from core.ports import LLM, FrameSink, LLMRequest, LLMResponse
 from tests.doubles import write_script
 from tests.openai_server import KEY, OpenAIServer, answers, fails
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 REQUEST = LLMRequest(
     [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Look."}],
     [tool.schema() for tool in CODEACT_TOOLS],
@@ -26,14 +29,14 @@ REQUEST = LLMRequest(
 CALL = "I look.\n<function=execute_bash>\n<parameter=command>ls</parameter>\n"
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def server() -> AsyncIterator[OpenAIServer]:
     async with OpenAIServer() as running:
         yield running
 
 
-@pytest.fixture
-async def host(server: OpenAIServer) -> AsyncIterator[ModelHost]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host() -> AsyncIterator[ModelHost]:
     running = ModelHost({"PATH": os.environ["PATH"], "OPENAI_API_KEY": KEY, "DEEPSEEK_API_KEY": KEY})
     yield running
     await running.aclose()

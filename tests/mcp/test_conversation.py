@@ -29,7 +29,8 @@ from core.settings.config import Settings
 from core.store.blobs import BlobRef
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, call, write_script
-from tests.mcp.supervised import START_S, faulty, good
+from tests.mcp.killing import TOLD_S, killed_at_work, pid_of, until_ready
+from tests.mcp.supervised import GOOD, START_S, faulty, good
 
 
 def settings(servers: dict[str, Any], confirm: str = "never") -> Settings:
@@ -132,6 +133,28 @@ async def test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back(tmp_
     told = [frame.message for frame in frames if isinstance(frame, Status) and frame.id == "STATUS$MCP_S"]
     assert "It is tried again in" in told[0]
     assert told[-2:] == ["MCP server s: is back", ""], "and the notice goes"
+
+
+async def test_a_server_that_is_killed_while_the_agent_waits_is_told_and_used_again(tmp_path: Path) -> None:
+    turns: list[dict[str, Any]] = [
+        {"tool_calls": [call("s__add", a=1, b=2)]},
+        {"tool_calls": [call("s__linger")], "expect": "^3"},
+        {"tool_calls": [call("other__echo")], "expect": "The MCP server s failed. It ended with status -9"},
+        {**FINISH, "expect": "said again"},
+        {"tool_calls": [call("s__add", a=2, b=2)]},
+        {**FINISH, "expect": "^4"},
+    ]
+    async with conversation(tmp_path, turns, settings({"s": good(), "other": faulty("fine")})) as (manager, session):
+        pid = pid_of(manager.mcp._host.pid, GOOD)
+        await session.send("go")
+        told_s = await killed_at_work(session, "s__linger", pid)
+        await session.settled()
+        await until_ready(manager, session.info.workspace, "s")
+        events = await work(session)
+        assert pid_of(manager.mcp._host.pid, GOOD) != pid
+    assert session.state.agent_state is AgentState.FINISHED, session.state.reason
+    assert [len(observations) for observations in answers(events).values()] == [1, 1, 1, 1]
+    assert told_s < TOLD_S
 
 
 async def test_an_interrupt_ends_a_call_at_once(tmp_path: Path) -> None:

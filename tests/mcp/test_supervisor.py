@@ -388,6 +388,36 @@ def test_a_bad_file_is_told(text: str, tmp_path: Path) -> None:
     assert "cannot be read" in problems[0]
 
 
+def test_files_of_editors_count_in_their_forms_and_the_first_of_a_name_wins(tmp_path: Path) -> None:
+    for name, table, servers in (
+        (FILE, "mcpServers", {"both": {"command": "a"}, "same": {"command": "s"}}),
+        (".cursor/mcp.json", "mcpServers", {"both": {"command": "b"}, "same": {"command": "s"},
+                                            "cursors": {"command": "c", "env": {"T": "${env:MY_TOKEN}"}}}),
+        (".vscode/mcp.json", "servers", {"codes": {"type": "stdio", "command": "${workspaceFolder}/d"},
+                                         "asks": {"command": "e", "args": ["${input:key}"]}}),
+    ):  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps({table: servers}))
+    specs, problems = of_project(str(tmp_path))
+    assert {spec.name: spec.shown for spec in specs} == {
+        "both": "a",
+        "same": "s",
+        "cursors": "T='${MY_TOKEN}' c",
+        "codes": f"{tmp_path}/d",
+    }
+    assert [problem.split(": ")[:2] for problem in problems] == [
+        [".cursor/mcp.json", "both"],
+        [".vscode/mcp.json", "asks"],
+    ]
+    assert all(spec.folder == str(tmp_path) for spec in specs), "so that each needs its consent"
+
+
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / FILE)
+    specs, problems = of_project(str(tmp_path))
+    assert (specs, problems) == ([], [f"{FILE} cannot be read: it is no regular file"])
+
+
 @pytest.mark.parametrize(
     ("command", "floats"),
     [

@@ -1,6 +1,7 @@
-"""MCP servers that others published, used by a scripted agent of ours in one conversation.
+"""MCP servers that others published, used by a scripted agent of ours in one conversation, one killed in the middle.
 
-One of PyPI, two of npm, each in the version named here and in a folder of the user's cache.
+One of PyPI, two of npm, each in the version named here and in a folder of the user's cache. The killed one dies while
+the agent waits for it: the agent is told, goes on with the others, and uses it again once it is back.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from core.manager.conversation_manager import ConversationManager
 from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, call, write_script
+from tests.mcp.killing import TOLD_S, killed_at_work, pid_of, until_ready
 from tests.peers.installing import Peer, install
 
 TIME = Peer(("mcp-server-time==2026.10.19",))
 NPM = ("@modelcontextprotocol/server-everything@2026.8.31", "@modelcontextprotocol/server-filesystem@2026.8.31")
 START_S = 60.0
 RUN_S = 120.0
+KILLED = "everything"
+LONG = f"{KILLED}__trigger-long-running-operation"
 
 
 def main() -> int:
@@ -52,46 +56,58 @@ def installed_by_npm() -> Path | None:
 
 
 async def conversation(folder: Path, python_programs: Path, npm_programs: Path) -> int:
-    """Have an agent use all three, and say of each call what came of it."""
+    """Have an agent use all three, kill one while it works, and say of each call what came of it."""
     home, workspace = folder / "home", folder / "workspace"
     workspace.mkdir()
-    note = str(workspace / "note.txt")
     servers: dict[str, Any] = {
         "time": {"command": str(python_programs / "mcp-server-time")},
         "everything": {"command": str(npm_programs / "mcp-server-everything")},
         "files": {"command": str(npm_programs / "mcp-server-filesystem"), "args": [str(workspace)]},
     }
-    asked = [
+    asked, again = calls(str(workspace / "note.txt")), (call(f"{KILLED}__get-sum", a=2, b=2), "is 4")
+    turns = [*({"tool_calls": [one]} for one, _ in asked), FINISH, {"tool_calls": [again[0]]}, FINISH]
+    settings = Settings.model_validate({"agent": {"confirm": "never"}, "mcp": {"servers": servers}})
+    async with ConversationManager(home, settings, make_runtime=LocalRuntime, environ=os.environ) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(folder, turns))
+        await manager.mcp.settled(str(workspace), START_S)
+        pid = pid_of(manager.mcp._host.pid, f"mcp-server-{KILLED}")
+        async with asyncio.timeout(RUN_S):
+            await session.send("Use all of your tools.")
+            told_s = await killed_at_work(session, LONG, pid)
+            await session.settled()
+            await until_ready(manager, str(workspace), KILLED)
+            await session.send("Use the one that was away again.")
+            await session.settled()
+        events = list(await session.stream.read(limit=500))
+        is_new = pid_of(manager.mcp._host.pid, f"mcp-server-{KILLED}") != pid
+        states = ", ".join(f"{server.spec.name} {server.state}" for server in manager.mcp.at(str(workspace)))
+    told = [answer_to(envelope, events) for envelope in events if isinstance(envelope.event, MCPAction)]
+    bad = len(asked) + 1 - len(told)
+    for (one, words), answer in zip([*asked, again], told, strict=False):
+        fits = answer is not None and words in answer.content
+        bad += not fits
+        print(f"{'ok ' if fits else 'BAD'}  {one['name']:<42} {answer.content[:70]!r}" if answer else f"BAD  {one}")
+    in_time = told_s <= TOLD_S and is_new
+    print(
+        f"{'ok ' if in_time else 'BAD'}  {KILLED}, process {pid}, was killed; the agent was told after {told_s:.2f} s"
+    )
+    print(f"{len(asked) + 1} calls of tools of {states}; {bad} answered otherwise than they should be")
+    return int(bool(bad) or not in_time)
+
+
+def calls(note: str) -> list[tuple[dict[str, Any], str]]:
+    """What the agent calls for the first message, and what it is answered; `LONG` is under way when its server dies."""
+    return [
         (call("time__convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"), "21:00"),
         (call("everything__get-sum", a=1, b=2), "is 3"),
         (call("everything__get-tiny-image"), "image"),
         (call("files__write_file", path=note, content="by a server"), "Successfully wrote"),
-        (call("files__read_text_file", path=note), "by a server"),
         (call("files__read_text_file", path="/etc/passwd"), "Access denied"),
         (call("mcp_list_resources", server="everything"), "demo://"),
+        (call(LONG, duration=600, steps=5), f"The MCP server {KILLED} failed."),
+        (call("time__convert_time", source_timezone="UTC", time="13:00", target_timezone="Asia/Tokyo"), "22:00"),
+        (call("files__read_text_file", path=note), "by a server"),
     ]
-    script = write_script(folder, [*({"tool_calls": [one]} for one, _ in asked), FINISH])
-    settings = Settings.model_validate({"agent": {"confirm": "never"}, "mcp": {"servers": servers}})
-    async with ConversationManager(home, settings, make_runtime=LocalRuntime, environ=os.environ) as manager:
-        session = await manager.create(workspace=str(workspace), model=script)
-        await manager.mcp.settled(str(workspace), START_S)
-        async with asyncio.timeout(RUN_S):
-            await session.send("Use all of your tools.")
-            await session.settled()
-        events = list(await session.stream.read(limit=500))
-        states = ", ".join(f"{server.spec.name} {server.state}" for server in manager.mcp.at(str(workspace)))
-    told = [answer_to(envelope, events) for envelope in events if isinstance(envelope.event, MCPAction)]
-    bad = len(asked) - len(told)
-    for (one, words), answer in zip(asked, told, strict=False):
-        fits = answer is not None and words in answer.content
-        bad += not fits
-        print(
-            f"{'ok ' if fits else 'BAD'}  {one['name']:<32} {answer.content[:60]!r}"
-            if answer
-            else f"BAD  {one['name']}"
-        )
-    print(f"{len(asked)} calls of tools of {states}; {bad} answered otherwise than they should be")
-    return int(bool(bad))
 
 
 def answer_to(call: Envelope, events: list[Envelope]) -> Observation | None:

@@ -33,17 +33,21 @@ from acp.schema import (
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
     SessionCapabilities,
     SessionCloseCapabilities,
     SessionInfo,
     SessionListCapabilities,
     SessionMode,
     SessionModeState,
+    SessionResumeCapabilities,
     SetSessionModeRequest,
     SetSessionModeResponse,
 )
 from pydantic import BaseModel
 
+from core.acp.choice import OTHER
 from core.errors import ConfigurationError, UsageError
 from core.manager.conversation_manager import ConversationManager
 from core.security.confirmation import ConfirmMode
@@ -88,6 +92,7 @@ class Server:
                 "authenticate": Method(AuthenticateRequest, self.authenticate),
                 "session/new": Method(NewSessionRequest, self.new_session),
                 "session/load": Method(LoadSessionRequest, self.load_session),
+                "session/resume": Method(ResumeSessionRequest, self.resume_session),
                 "session/list": Method(ListSessionsRequest, self.list_sessions),
                 "session/prompt": Method(PromptRequest, self.prompt),
                 "session/set_mode": Method(SetSessionModeRequest, self.set_mode),
@@ -127,7 +132,9 @@ class Server:
                 prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
                 mcp_capabilities=McpCapabilities(http=True, sse=True),
                 session_capabilities=SessionCapabilities(
-                    list=SessionListCapabilities(), close=SessionCloseCapabilities()
+                    list=SessionListCapabilities(),
+                    close=SessionCloseCapabilities(),
+                    resume=SessionResumeCapabilities(),
                 ),
             ),
             auth_methods=[],
@@ -145,7 +152,7 @@ class Server:
         self._require_initialized()
         folder = _absolute(request.cwd)
         manager = await self.manager()
-        if not manager.settings.model:
+        if not manager.settings.model and manager.settings.agent.name != OTHER:
             raise ConfigurationError(
                 _("No model is configured. Give one in the editor's settings: handloom acp --model PROVIDER/NAME.")
             )
@@ -157,6 +164,16 @@ class Server:
 
     async def load_session(self, request: LoadSessionRequest) -> LoadSessionResponse:
         """An earlier conversation, told again before this returns. Raises HandloomError."""
+        talk = await self._opened_again(request, tells=True)
+        return LoadSessionResponse(modes=_modes(talk.session))
+
+    async def resume_session(self, request: ResumeSessionRequest) -> ResumeSessionResponse:
+        """An earlier conversation, gone on with by an editor that still shows it. Raises HandloomError."""
+        talk = await self._opened_again(request, tells=False)
+        return ResumeSessionResponse(modes=_modes(talk.session))
+
+    async def _opened_again(self, request: LoadSessionRequest | ResumeSessionRequest, *, tells: bool) -> Talk:
+        """The conversation of this id, with all of it told where that is wanted. Raises RequestError, HandloomError."""
         self._require_initialized()
         folder = _absolute(request.cwd)
         manager = await self.manager()
@@ -167,13 +184,14 @@ class Server:
                 talk = self._opened(session)
             elif talk.turn is not None:
                 raise RequestError(INVALID_REQUEST, _("A prompt runs in this session. Wait for its end, or cancel it."))
-            await talk.replay()
+            if tells:
+                await talk.replay()
         if (works_in := talk.session.info.workspace) != folder:
             talk.say(
                 _("This conversation works in its own folder: {folder}.").format(folder=sanitize_line(works_in, 300))
             )
         self._after_the_answer(self._greet(talk, request.mcp_servers or [], request.additional_directories or []))
-        return LoadSessionResponse(modes=_modes(talk.session))
+        return talk
 
     async def _stored(self, manager: ConversationManager, id: str) -> AgentSession:
         """The conversation of this id, opened. Raises RequestError for an unknown one, HandloomError."""

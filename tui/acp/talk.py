@@ -19,7 +19,7 @@ from acp.utils import serialize_params
 from pydantic import BaseModel
 
 from core.errors import HandloomError
-from core.events import AgentState, Envelope, Frame, Status, TerminalOutput
+from core.events import AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import DELEGATES_STATUS, AgentSession
 from core.stream import EventStreamSubscriber
@@ -31,6 +31,7 @@ from tui.acp.outbox import Outbox
 from tui.acp.pictures import shown
 from tui.acp.prompts import Message, message_of
 from tui.acp.told import Teller, Update, message
+from tui.acp.usage import usage_between, usage_update
 from tui.i18n import _
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Talk:
         self._notify = notify
         self.outbox = Outbox(self._send)
         self._told = session.stream.latest_id
+        self._spent: LLMMetrics | None = None
         self._printing: asyncio.TimerHandle | None = None
         session.attended = True
         session.stream.subscribe(EventStreamSubscriber.MAIN, self._hear, SUBSCRIBER)
@@ -99,6 +101,12 @@ class Talk:
             return
         self._told = envelope.id
         self.outbox.put(self.teller.event(envelope))
+        self._tell_usage(envelope.event.llm_metrics)
+
+    def _tell_usage(self, metrics: LLMMetrics | None) -> None:
+        if metrics is not None and metrics != self._spent and (update := usage_update(metrics)) is not None:
+            self.outbox.put([update])
+        self._spent = metrics or self._spent
 
     def _hear_frame(self, frame: Frame) -> None:
         self.outbox.put(self.teller.frame(frame))
@@ -124,6 +132,7 @@ class Talk:
             after = page[-1].id
             await self.outbox.flush()
         self.teller, self._told = teller, max(last, self._told)
+        self._tell_usage(self.session.state.metrics)
         if self.session.state.awaiting is not None:
             self.say(_("An action waits for your answer. You are asked again with your next message."))
             await self.outbox.flush()
@@ -136,6 +145,7 @@ class Talk:
             wrong = _("A prompt runs in this session already. Wait for its end, or cancel it.")
             raise RequestError(INVALID_REQUEST, wrong)
         self.turn = turn = Turn()
+        before = self.session.state.metrics.accumulated_token_usage
         try:
             said = await asyncio.to_thread(message_of, request.prompt, self.session.info.workspace)
             await self._say(said, home)
@@ -143,7 +153,9 @@ class Talk:
             if turn.is_cancelled:
                 await self.session.interrupt()
             is_answered = await self._see_through(self.session, turn)
-            return await self._response(turn, is_answered=is_answered)
+            response = await self._response(turn, is_answered=is_answered)
+            response.usage = usage_between(before, self.session.state.metrics.accumulated_token_usage)
+            return response
         finally:
             self.turn = None
             turn.over.set()

@@ -22,6 +22,7 @@ from acp.schema import (
     TextContentBlock,
     ToolCallProgress,
     ToolCallStart,
+    UsageUpdate,
     UserMessageChunk,
 )
 
@@ -48,7 +49,9 @@ from core.events import (
     UndoObservation,
 )
 from core.events.output import plain_text
+from core.events.reasoning import reasoning_of
 from tui.acp.actions import Paths, begun, ended, printed
+from tui.display.notices import in_words
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 
@@ -62,6 +65,7 @@ Update = (
     | SessionInfoUpdate
     | AvailableCommandsUpdate
     | CurrentModeUpdate
+    | UsageUpdate
 )
 
 TAIL_BYTES = 16 * 1024
@@ -107,7 +111,7 @@ class Teller:
             case Status(id=id, message=text) if text and self._noticed.get(id) != text:
                 is_first = id not in self._noticed
                 self._noticed[id] = text
-                return [thought(f"{sanitize(text)}\n\n")] if is_first or frame.level == "error" else []
+                return [thought(f"{sanitize(in_words(text))}\n\n")] if is_first or frame.level == "error" else []
             case Status(id=id, message=""):
                 self._noticed.pop(id, None)
         return []
@@ -122,6 +126,11 @@ class Teller:
 
     def event(self, envelope: Envelope, *, again: bool = False) -> Sequence[Update]:
         """What an event says. `again` is for those of an earlier time: then the user's own words are told, too."""
+        thoughts = reasoning_of(envelope.event) if again else ""
+        told = self._told(envelope, again=again)
+        return [thought(f"{sanitize(thoughts)}\n\n", envelope.id), *told] if thoughts.strip() else told
+
+    def _told(self, envelope: Envelope, *, again: bool) -> Sequence[Update]:
         event = envelope.event
         match event:
             case MessageAction(queued=True):

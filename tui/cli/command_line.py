@@ -12,7 +12,7 @@ STATES = ("waits", "finished", "error", "stopped", "running")
 """The states by which conversations are listed; `tui.sessions.chips` knows what they mean, and a test that it does."""
 MAX_DAYS = 36_500
 """A century: dates have a beginning."""
-
+KEEPS_AGENT = "A conversation keeps its agent. Give either --resume or --agent."
 
 Commands = Any
 """What argparse makes of `add_subparsers`; it has no public name."""
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--title", default="", help="what the lists call it")
     run.add_argument("--max-iterations", type=int, metavar="N", help="answers of the model before it stops")
     run.add_argument("--max-budget", type=float, metavar="USD", help="dollars that it may cost before it stops")
+    run.add_argument("--approve-plan", action="store_true", help="carry out the plan of the agent Planner as it stands")
     run.add_argument("--record", metavar="FILE", help="record the model's answers, to be played as cassette:FILE")
     run.add_argument(
         "--confirm", choices=["never", "risky", "always"], default="never", help="which actions ask first (never)"

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from core.acp.choice import OTHER
 from core.errors import ConfigurationError, HandloomError, UsageError
 from core.events import (
     Action,
@@ -32,6 +33,7 @@ from core.headless import ExitStatus, run_task
 from core.home import home_folder
 from core.manager.conversation_manager import ConversationManager
 from core.settings.config import load
+from tui.cli.command_line import KEEPS_AGENT
 from tui.display.text import sanitize
 from tui.runtimes import Runtimes
 
@@ -86,6 +88,8 @@ async def run(options: argparse.Namespace) -> int:
         raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
     if options.resume and options.repo:
         raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
+    if options.resume and options.agent:
+        raise UsageError(KEEPS_AGENT)
     home = home_folder(os.environ)
     settings = load(
         home,
@@ -98,7 +102,7 @@ async def run(options: argparse.Namespace) -> int:
         agent__confirm=options.confirm,
         llm__record=options.record,
     )
-    if not settings.model and not options.resume:
+    if not settings.model and not options.resume and settings.agent.name != OTHER:
         raise ConfigurationError(
             "No model is configured. Give one with --model (PROVIDER/NAME, scripted:FILE or demo), "
             "or set HANDLOOM_MODEL."
@@ -121,7 +125,13 @@ async def run(options: argparse.Namespace) -> int:
         printer = _Printer(session, _print_json if options.json else _print_text)
         try:
             return await run_task(
-                session, task, on_event=printer.take, on_notice=notice, ask=ask, interrupted=interrupted
+                session,
+                task,
+                on_event=printer.take,
+                on_notice=notice,
+                ask=ask,
+                interrupted=interrupted,
+                approves=options.approve_plan,
             )
         except HandloomError as error:  # the work had begun, so it is no matter of the command line any more
             notice(f"handloom: {error}")

@@ -22,6 +22,7 @@ from core.stream import EventStreamSubscriber
 from tui.cli.spoken import planned, question, spoken, status, way_out
 from tui.commands import BY_ID
 from tui.display.glyphs import in_ascii
+from tui.display.notices import in_words
 from tui.display.text import sanitize
 from tui.i18n import _
 
@@ -137,7 +138,7 @@ class Reader:
     def _hear_frame(self, frame: Frame) -> None:
         if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
             label = _("Error") if frame.level == "error" else _("Status")
-            self._say(f"{label}: {in_ascii(frame.message)}")
+            self._say(f"{label}: {in_ascii(in_words(frame.message))}")
 
     async def _follow(self) -> None:
         """Tell how things stand, and what is asked, whenever the agent has come to rest."""

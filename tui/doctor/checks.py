@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tui.doctor import engine, models, programs, remote, sandbox, screen, storage
+from tui.doctor import engine, models, programs, remote, sandbox, screen, servers, storage
 from tui.doctor.finding import Finding, Patient
 from tui.i18n import _
 
@@ -39,6 +39,7 @@ CHECKS = (
     Check("containers", _("containers"), engine.containers),
     Check("remote", _("remote server"), remote.remote),
     Check("browser", _("browser"), programs.browser),
+    Check("mcp", _("MCP servers"), servers.servers),
     Check("git", "git", programs.git),
     Check("ripgrep", "ripgrep", programs.ripgrep),
     Check("tmux", "tmux", programs.tmux),

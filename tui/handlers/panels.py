@@ -233,18 +233,17 @@ class Panels(_App):
             self.attempt(self._show_mcp(self.current))
 
     async def _show_mcp(self, tab: Tab) -> None:
-        from tui.model.mcp import mcp_text, named_in
+        from tui.model.mcp import mcp_text
         from tui.screens.mcp import MCPScreen
 
         assert self.manager is not None
         supervisor = self.manager.mcp
-        servers, problems = await asyncio.to_thread(named_in, tab.folder)
         if tab is self.living:
             await self.manager.read_settings()
             await supervisor.open(tab.folder)
-        problems = [sanitize(text) for text in supervisor.problems.get(tab.folder, ())] + problems
+        problems = [sanitize(text) for text in supervisor.problems.get(tab.folder, ())]
         tools = list(tab.mcp_tools.tools.values())
-        more = mcp_text(servers, problems, tools, is_empty=not supervisor.at(tab.folder))
+        more = mcp_text(problems, tools, is_empty=not supervisor.at(tab.folder))
         screen = MCPScreen(supervisor, tab.folder, Content.assemble(*more))
         if (key := await self.push_screen_wait(screen)) is not None:
             await self._take_prompt(supervisor, key)

@@ -101,6 +101,7 @@ class ConversationTab(Tab):
             context_window=usage.context_window,
             tokens_in=usage.prompt_tokens,
             tokens_out=usage.completion_tokens,
+            estimated=usage.is_estimated,
             cost=state.metrics.accumulated_cost,
             iteration=state.iteration,
             max_iterations=state.allowed.max_iterations or 0,

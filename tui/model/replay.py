@@ -107,6 +107,7 @@ class ReplayTab(Tab):
             context_window=usage.context_window,
             tokens_in=usage.prompt_tokens,
             tokens_out=usage.completion_tokens,
+            estimated=usage.is_estimated,
             cost=spent.accumulated_cost,
             iteration=self.signs.answered(self.player.position.event),
             max_iterations=None,

@@ -25,6 +25,10 @@ _BETWEEN = " · "
 _GAP = len(_BETWEEN)
 
 
+ABOUT = "~"
+"""In front of a number that was not counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the line tells. Texts are clean."""
@@ -43,6 +47,8 @@ class Facts:
     tokens_in: int = 0
     tokens_out: int = 0
     """Of the whole conversation."""
+    estimated: bool = False
+    """Whether tokens and cost were made out here, because a provider did not send them."""
     iteration: int = 0
     max_iterations: int | None = 0
     """0 for no limit, None where it is not known."""
@@ -126,10 +132,13 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
         shorter = _("ctx {share} too full") if over else _("ctx {share}")
         shorter = shorter.format(share=_share(facts.context_used, facts.context_window))
         left.append(Piece(full, "$text-warning" if over else "$text-muted", 4, short=shorter))
-        left.append(Piece(dollars(facts.cost), "$text-muted", 5))
+        about = ABOUT if facts.estimated else ""
+        left.append(Piece(f"{about if facts.cost is not None else ''}{dollars(facts.cost)}", "$text-muted", 5))
         if facts.tokens_in or facts.tokens_out:
             spent = _("{prompt} in / {answer} out")
-            spent = spent.format(prompt=tokens(facts.tokens_in), answer=tokens(facts.tokens_out))
+            spent = spent.format(
+                prompt=f"{about}{tokens(facts.tokens_in)}", answer=f"{about}{tokens(facts.tokens_out)}"
+            )
             left.append(Piece(spent, "$text-muted", 11))
         if facts.max_iterations or (facts.max_iterations is None and facts.iteration):
             left.append(Piece(f"{facts.iteration}/{facts.max_iterations or UNKNOWN}", "$text-muted", 9))

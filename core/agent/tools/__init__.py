@@ -2,7 +2,7 @@
 
 from core.agent.tools.bash import EXECUTE_BASH
 from core.agent.tools.browser import BROWSER
-from core.agent.tools.delegate import DELEGATE
+from core.agent.tools.delegate import DELEGATE, delegate_to
 from core.agent.tools.editor import STR_REPLACE_EDITOR
 from core.agent.tools.python import EXECUTE_IPYTHON_CELL
 from core.agent.tools.reading import GLOB, GREP, VIEW
@@ -35,4 +35,5 @@ __all__ = [
     "READING_TOOLS",
     "InvalidCall",
     "Tool",
+    "delegate_to",
 ]

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from core.agent.tools.tool import Tool
 from core.events import AgentDelegateAction
 
 DEFAULT = "CodeActAgent"
+
+MAX_NAMED, MAX_ABOUT_CHARS = 20, 160
+"""Agents that a model is told of beside ours, and characters about each: every request has them."""
+_KINDS = (
+    f"The kind of agent: {DEFAULT}, if left out; ReadOnlyAgent, which only searches and reads; "
+    "BrowsingAgent, which has the browser alone."
+)
+
+
+def delegate_to(others: Mapping[str, str]) -> Tool:
+    """The tool with more agents to choose from, each with what it is for."""
+    told = "".join(f" {name}: {about[:MAX_ABOUT_CHARS]}" for name, about in list(others.items())[:MAX_NAMED])
+    agent = {**DELEGATE.parameters["agent"], "description": f"{_KINDS}{told}"}
+    return replace(DELEGATE, parameters={**DELEGATE.parameters, "agent": agent})
+
 
 DELEGATE = Tool(
     name="delegate",
@@ -19,8 +37,7 @@ DELEGATE = Tool(
         "task": {"type": "string", "description": "The task, with everything that has to be known for it."},
         "agent": {
             "type": "string",
-            "description": f"The kind of agent: {DEFAULT}, if left out; ReadOnlyAgent, which only searches and reads; "
-            "BrowsingAgent, which has the browser alone.",
+            "description": _KINDS,
         },
     },
     required=("task",),

@@ -43,6 +43,19 @@ def test_reasoning_shows_while_it_streams_and_goes_with_the_answer() -> None:
     assert model.tail == []
 
 
+def test_what_was_thought_stays_folded_in_front_of_what_was_said_and_is_there_on_reopening() -> None:
+    model = ChatModel()
+    model.apply_frame(TokenDelta(0, "one\nand one", "reasoning"))
+    model.apply_frame(TokenDelta(0, "two"))
+    said = envelope(1, MessageAction(content="two", reasoning="one\nand one"), AGENT)
+    model.apply(said)
+    assert model.tail == []
+    shown = [(block.kind, block.text, block.folded) for block in model.blocks]
+    assert shown == [(Kind.THOUGHT, "one\nand one", True), (Kind.AGENT, "two", False)]
+    again = folded([said])
+    assert [(block.kind, block.text, block.folded) for block in again.blocks] == shown
+
+
 def test_a_retry_begins_the_answer_anew() -> None:
     model = ChatModel()
     model.apply_frame(TokenDelta(0, "half an ans"))

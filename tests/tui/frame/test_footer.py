@@ -50,6 +50,12 @@ def test_a_wide_line_tells_everything() -> None:
     ]
 
 
+def test_what_was_not_counted_never_looks_exact() -> None:
+    shown = told(replace(FACTS, estimated=True), 180)
+    assert {"~$0.0123", "~98k in / ~2k out"} <= set(shown)
+    assert "cost —" in told(replace(FACTS, estimated=True, cost=None), 180)
+
+
 @pytest.mark.parametrize("width", range(16, 161))
 def test_every_width_is_kept_and_state_and_warning_stay(width: int) -> None:
     texts = told(FACTS, width)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from core import notices
 from core.llm.registry import offers
 from core.settings.book import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
 from core.settings.config import Origin, Settings
@@ -59,6 +60,7 @@ def from_tables() -> set[str]:
     found |= {words for name, words in _BOUNDS}
     found |= set(sections().values()) | {" ".join((info.description or "").split()) for name, info in fields(Settings)}
     found |= {offer.label for offer in offers({})} | {BY_ENVIRONMENT, BY_OPTION}
+    found |= {*notices.FORMS, *notices.WORDS}
     return found - {""}
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-
-import pytest
 
 from core.events import EventSource, MCPAction, MCPObservation
 from core.mcp.servers import ServerSpec
@@ -15,51 +12,10 @@ from core.mcp.standing import Server as OurServer
 from core.mcp.standing import ServerState
 from tests.tui.doubles import ManagerDouble, ServersDouble, StreamDouble
 from tests.tui.frame.running import Running, running, until
-from tui.model.mcp import FILES, MAX_BYTES, Server, Tool, ToolsModel, mcp_text, named_in
+from tui.model.mcp import Tool, ToolsModel, mcp_text
 from tui.screens.dialogs import ChoiceScreen
 from tui.screens.line import LineScreen
 from tui.screens.mcp import MCPScreen
-
-CONFIG = {
-    "mcpServers": {
-        "github": {"command": "npx", "args": ["-y", "--token", "CANARY"], "env": {"GITHUB_TOKEN": "CANARY"}},
-        "web\x1b[2J": {"url": "https://me:CANARY@example.org/mcp?key=CANARY"},
-    }
-}
-
-
-def written(folder: Path, data: object = CONFIG, name: str = FILES[0]) -> Path:
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(data if isinstance(data, str) else json.dumps(data))
-    return folder
-
-
-def text_of(*args: object) -> str:
-    return "".join(text for text, _ in mcp_text(*args))  # type: ignore[arg-type]
-
-
-def test_servers_are_told_by_name_and_program_and_never_by_what_may_be_secret(tmp_path: Path) -> None:
-    servers, problems = named_in(str(written(tmp_path)))
-    assert problems == []
-    assert servers[0] == Server("github", FILES[0], "npx, 3 arguments", ("GITHUB_TOKEN",))
-    assert servers[1].runs == "https://example.org/mcp"
-    text = text_of(servers, problems, [])
-    assert "CANARY" not in text
-    assert "\x1b" not in text
-    assert text.count("kept, not started") == 2
-
-
-@pytest.mark.parametrize("data", ["{", "[1, 2]", '{"mcpServers": "x"}', "[" * 100_000, "x" * (MAX_BYTES + 1)])
-def test_a_file_that_cannot_be_used_is_told_or_names_nothing(data: str, tmp_path: Path) -> None:
-    servers, problems = named_in(str(written(tmp_path, data)))
-    assert servers == []
-    assert (problems == []) is data.startswith('{"')
-
-
-def test_the_files_of_several_programs_count(tmp_path: Path) -> None:
-    for name in FILES:
-        written(tmp_path, {"servers": {"one": {"command": "a"}}}, name)
-    assert [server.file for server in named_in(str(tmp_path))[0]] == list(FILES)
 
 
 async def test_calls_answers_and_the_last_error_are_counted_live_and_from_older_pages() -> None:
@@ -72,21 +28,19 @@ async def test_calls_answers_and_the_last_error_are_counted_live_and_from_older_
         model.apply(envelope)
     model.prepend([stream.store(MCPAction(name="fetch", arguments={}))])
     assert model.tools == {"fetch": Tool("fetch", 2, 2, '{"isError": true, "text": "no"}')}
-    assert "2 calls, 2 answers" in text_of([], [], list(model.tools.values()))
+    assert "2 calls, 2 answers" in "".join(text for text, _ in mcp_text([], list(model.tools.values())))
 
 
 async def test_the_panel_says_what_there_is_and_what_to_do(tmp_path: Path) -> None:
     manager = ManagerDouble()
-    manager.add(workspace=str(written(tmp_path)))
+    manager.add(workspace=str(tmp_path))
     async with running(manager=manager, workspace=str(tmp_path)) as it:
         await it.session.stream.append(MCPAction(name="fetch_issue", arguments={}))
         await it.press("ctrl+x", "M")
         await until(it.pilot, lambda: isinstance(it.app.screen, MCPScreen))
         await it.settle()
         text = it.screen_text()
-        assert "github" in text
         assert "fetch_issue" in text
-        assert "starts no server from these files" in text
 
 
 async def test_without_any_it_says_how_there_would_be_one(tmp_path: Path) -> None:

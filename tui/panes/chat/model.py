@@ -30,6 +30,7 @@ from core.events import (
     CondensationAction,
     Envelope,
     ErrorObservation,
+    Event,
     EventSource,
     FileDownloadObservation,
     Frame,
@@ -44,7 +45,9 @@ from core.events import (
     UnknownAction,
     UnknownObservation,
 )
+from core.events.reasoning import reasoning_of
 from core.store.blobs import pictures_of
+from tui.display.notices import in_words
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.panes.chat.blocks import Block, Kind, Mark
@@ -209,7 +212,7 @@ class ChatModel(PaneModel):
         if status.id == READY:
             self._end_notices()  # the steps that led there
         mark = Mark.FAILED if status.level == "error" else Mark.NONE
-        block = Block(Kind.STATUS, clean(status.message, DETAIL_CELLS), mark=mark)
+        block = Block(Kind.STATUS, clean(in_words(status.message), DETAIL_CELLS), mark=mark)
         block.touch()
         self._statuses[status.id] = block
 
@@ -222,6 +225,7 @@ class ChatModel(PaneModel):
     def _fold(self, envelope: Envelope) -> None:
         event, self._folding = envelope.event, envelope.id
         self._undone.fold(self.blocks, envelope)
+        self._recall_thoughts(event)
         if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
             self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
         if isinstance(event, HIDDEN) or getattr(event, "hidden", False):
@@ -235,6 +239,13 @@ class ChatModel(PaneModel):
                 self._fold_user_message(event)
         elif isinstance(event, Action):
             self._fold_action(event, envelope.id)
+
+    def _recall_thoughts(self, event: Event) -> None:
+        """Keep what the model thought in front of what it then said or did, apart from it and folded."""
+        text = clean(reasoning_of(event)).strip()
+        if text:
+            self._reasoning = None
+            self._add(Block(Kind.THOUGHT, text=text))
 
     def _fold_user_message(self, event: MessageAction) -> None:
         pictures = tuple(pictures_of(event))

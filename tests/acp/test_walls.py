@@ -1,0 +1,51 @@
+"""An editor's agent works inside the same walls as any other, and what the editor says of it opens none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from acp.exceptions import RequestError
+
+from tests.acp.editor import editing, text_of
+from tests.doubles import FINISH, bash, write_script
+from tests.program import Handloom
+from tests.runtime.walled import own
+
+pytestmark = [pytest.mark.bubblewrap]
+
+KEY = "sk-canary-0123456789abcdef"
+
+
+async def test_what_the_agent_does_for_an_editor_stays_inside(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path, OPENAI_API_KEY=KEY)
+    secret, outside = tmp_path / "secret", tmp_path / "outside"
+    secret.write_text("canary")
+    outside.mkdir()
+    own(handloom.workspace)
+    tries = f"cat {secret}; touch {outside}/made; env; echo inside > made; echo tried"
+    turns = [{"text": "", "tool_calls": [bash(tries)]}, FINISH]
+    async with editing(handloom, write_script(tmp_path, turns)) as editor:
+        opened = await editor.connection.new_session(
+            cwd=str(handloom.workspace), mcp_servers=[], additional_directories=[str(outside)]
+        )
+        assert await editor.prompt(opened.session_id, "go") == "end_turn"
+        (told,) = (text_of(call) for call in editor.calls().values())
+        said = editor.said()
+    assert "No isolation" not in said
+    assert "Further folders are not opened" in said
+    assert "tried" in told
+    assert "canary" not in told, "neither the file outside nor the key"
+    assert list(outside.iterdir()) == []
+    assert (handloom.workspace / "made").read_text("utf-8") == "inside\n"
+
+
+async def test_where_walls_are_demanded_and_cannot_be_the_editor_is_told_and_nothing_runs(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    environ = {"HANDLOOM__SANDBOX__ISOLATION": "bubblewrap", "PATH": str(tmp_path / "bin")}
+    handloom = Handloom(tmp_path, **environ)
+    turns = [{"text": "", "tool_calls": [bash("touch made")]}, FINISH]
+    async with editing(handloom, write_script(tmp_path, turns)) as editor:
+        with pytest.raises(RequestError, match="There can be no isolation"):
+            await editor.prompt(await editor.open(handloom), "go")
+    assert not (handloom.workspace / "made").exists()
