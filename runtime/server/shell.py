@@ -136,7 +136,7 @@ class Shell:
             self._begun_file = prompt.begun_file(path)
         self._prompt = None
         self.printed.action_id = action_id
-        self.terminal.send(key)
+        self.terminal.send_unseen(key)
 
     def named_key(self, text: str) -> bytes | None:
         """The key of this name, for a program that takes keys one by one."""
@@ -149,7 +149,7 @@ class Shell:
         if isinstance(typed, str):
             self.terminal.send_line(typed.encode("utf-8", "replace"))
         else:
-            self.terminal.send(typed)
+            self.terminal.send_unseen(typed)
 
     def resize(self, rows: int, columns: int) -> None:
         """The size of the screen, of this shell's and of fresh ones."""
