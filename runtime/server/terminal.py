@@ -149,6 +149,12 @@ class Terminal:
         self._unsent += data
         self._write()
 
+    def forget_input(self) -> None:
+        """What was typed and nobody has read is not typed."""
+        self._unsent.clear()
+        with contextlib.suppress(termios.error, OSError):
+            termios.tcflush(self._slave, termios.TCIFLUSH)
+
     def pause(self) -> None:
         """Read no more, so that the program has to wait, until `resume`."""
         if self._reads:
