@@ -16,6 +16,7 @@ import time
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, Status
+from runtime.cancellation import seen_through
 from runtime.server import hints
 from runtime.server.executor import Emit
 from runtime.server.printed import Printed
@@ -30,6 +31,8 @@ TAKEN = "STATUS$TERMINAL_TAKEN"
 """Told once keys are taken."""
 ENDS_S = 0.25
 """For a program that is just ending; one that takes longer runs on."""
+BETWEEN_S = 0.05
+"""For a shell that is between two lines, and does not read the next one any more."""
 ENDING_KEYS = frozenset(b"\x03\x1a\x1c")
 """After one of them the shell may begin to read lines anew; what is typed at that moment would be lost or misread."""
 GRACE_S = 0.1
@@ -107,7 +110,7 @@ class UsersTurn:
 
         Cancelling ends the turn as `end` does, and tells nobody. Raises ShellError where no shell can be had.
         """
-        shell, told = self._shell, ""
+        shell, told, is_done = self._shell, "", False
         held, typed = shell.write_file("held", ""), shell.write_file("typed", "")
         try:
             if self._printed.action_id is not None:
@@ -120,12 +123,15 @@ class UsersTurn:
                 self._type_early()
                 if self.is_on and not shell.is_over:
                     await shell.change()
+            is_done = True
         finally:
             self.is_on = False
             with suppress(OSError):
                 os.unlink(held)
-            await self._leave_lines()
+            await seen_through(self._leave_lines())
             shell.resize(ROWS, COLUMNS)
+            if not is_done:
+                self._printed.drop()
         await shell.flush(emit)
         return self._told(command, told, _typed(typed))
 
@@ -162,7 +168,7 @@ class UsersTurn:
         shell = self._shell
         if not self._reads_lines or shell.is_over or shell.terminal is None:
             return
-        if shell.terminal.foreground_group != shell.pid and await shell.ends_within(ENDS_S):
+        if await shell.ends_within(ENDS_S if shell.terminal.foreground_group != shell.pid else BETWEEN_S):
             return  # what was just ending
         if shell.is_over or shell.terminal.foreground_group != shell.pid:
             return  # the lines end after it, since they are not held any more

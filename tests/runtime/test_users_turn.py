@@ -15,7 +15,6 @@ from runtime.server.bash import WAITING_FOR_INPUT
 from runtime.server.users_turn import TAKEN
 from tests.runtime.conftest import Shell
 
-
 WAITS = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
 
 
