@@ -43,6 +43,8 @@ COMMAND = "# The user took over the terminal."
 CUT_SHORT = "\n[The user had the terminal, and it was ended before they gave it back.]"
 MAX_WAITING_BYTES = 1024 * 1024
 """Keys that the sandbox has not taken; a paste is smaller."""
+GIVEN_BACK = "STATUS$TERMINAL_GIVEN_BACK"
+"""Id of the frame after which nobody has it."""
 READY = "STATUS$TERMINAL_TAKEN"
 """Id of the frame with which the sandbox says that it takes keys. It is told to nobody else."""
 
@@ -63,7 +65,7 @@ class TakeOver:
         self._frames = frames
         self._ready = ready
         self._spawn = spawn
-        self._begins = False
+        self._is_on = False
         self._task: asyncio.Task[None] | None = None
         self._size: tuple[int, int] | None = None
         self._keys = bytearray()
@@ -76,7 +78,7 @@ class TakeOver:
     @property
     def is_on(self) -> bool:
         """Whether the user has the terminal, or it is on its way to or from them."""
-        return self._begins or (self._task is not None and not self._task.done())
+        return self._is_on
 
     async def begin(self, rows: int, columns: int) -> Envelope:
         """Have the terminal in this size. It is stored when this returns. Raises UsageError where somebody has it."""
@@ -87,13 +89,14 @@ class TakeOver:
         self._gives_back = self.is_ready = False
         self._size = (rows, columns)
         self._wanted.set()
-        self._begins = True
+        self._is_on = True
         try:
             envelope = await self._stream.append(action, EventSource.USER)
             begun = asyncio.Event()
             self._task = self._spawn(self._carry_out(action, envelope.id, begun))
-        finally:
-            self._begins = False
+        except BaseException:
+            self._is_on = False
+            raise
         await begun.wait()  # one that is cancelled before its first step could not answer for its action
         return envelope
 
@@ -145,6 +148,9 @@ class TakeOver:
             await self._stream.append(observation, EventSource.USER, action_id)
         except StoreError as error:  # the next start settles the action from the log
             self._frames.publish(Status("error", UNSTORED_STATUS, str(error)))
+        finally:
+            self._is_on = False
+            self._frames.publish(Status("info", GIVEN_BACK, ""))
 
     async def _observe(
         self, action: CmdRunAction, action_id: int, publish: FrameSink, seen: OutputBuffer

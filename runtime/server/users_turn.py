@@ -57,7 +57,7 @@ while [[ -e @HELD@ ]]; do
   builtin printf '< %s\n' $__handloom_status >>@TYPED@
 done
 """
-"""Lines for the user, for as long as the file @HELD@ is there. What interrupts one ends all of it; it is begun again."""
+"""Lines for the user, for as long as the file @HELD@ is there. What interrupts one ends all; it is begun again."""
 
 
 class UsersTurn:

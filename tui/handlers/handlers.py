@@ -22,6 +22,7 @@ from tui.handlers.replaying import Replaying
 from tui.handlers.rerun import Rerun
 from tui.handlers.session_manager import SessionManager
 from tui.handlers.split import Split
+from tui.handlers.terminal import Terminals
 from tui.handlers.undoing import Undoing
 from tui.i18n import _
 from tui.screens.dialogs import SureScreen
@@ -68,6 +69,7 @@ class Handlers(
     Replaying,
     Planning,
     Choosing,
+    Terminals,
     _App,
 ):
     """The commands, as methods of the app."""

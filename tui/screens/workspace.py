@@ -32,6 +32,7 @@ from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.panes.prompt.lists import ListOverlay
 from tui.panes.tasks.view import PlanLine, PlanPanel
+from tui.panes.terminal.hint import WaitsHint
 from tui.panes.terminal.view import TerminalView
 from tui.screens.chats import Chats
 from tui.widgets.cards import ApprovalCard, Card, HaltCard, Notice, PlanCard, Queue
@@ -95,6 +96,8 @@ class Workspace(Screen[None]):
         #chat:focus, #beside:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }
+        #terminal.-taken { border-top: heavy $warning; border-title-color: $text-warning; }
+        #terminal { border-subtitle-color: $text-muted; }
         #filter-bar { border-left: solid $panel; }
         &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser, &.-one-pane #filter-bar {
             border-left: none;
@@ -147,6 +150,7 @@ class Workspace(Screen[None]):
         with Vertical(id="bottom"):
             yield PlanLine(id="plan-line")
             yield Notice(id="notice")
+            yield WaitsHint(id="waits")
             yield Queue(id="queue")
             yield Transport(id="transport")
             yield Prompt(id="prompt", overlay=overlay)

@@ -14,8 +14,8 @@ _NUMBERS = {
 }  # fmt: skip
 _PLAIN = {"enter": "\r", "tab": "\t", "escape": "\x1b", "backspace": "\x7f", "space": " ", "shift+tab": "\x1b[Z"}
 _CONTROL = {
-    "at": 0, "space": 0, "left_square_bracket": 27, "backslash": 28, "right_square_bracket": 29, "circumflex_accent": 30,
-    "underscore": 31, "backspace": 8,
+    "at": 0, "space": 0, "left_square_bracket": 27, "backslash": 28, "right_square_bracket": 29,
+    "circumflex_accent": 30, "underscore": 31, "backspace": 8,
 }  # fmt: skip
 _MODIFIERS = {"shift": 1, "alt": 2, "ctrl": 4}
 PASTE_BEGIN, PASTE_END = b"\x1b[200~", b"\x1b[201~"
