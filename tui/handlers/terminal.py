@@ -89,15 +89,17 @@ class Terminals(_App):
         if taken:
             title = _("Terminal: yours, the agent waits")
             ready = tab is not None and tab.session.take_over.is_ready
-            told = _("{key} gives it back").format(key=f"{key} · ctrl+]")
+            told = _("{key} gives it back").format(key=key)
             if not ready:
                 told = _("the sandbox gets ready; what you type waits") + " · " + told
             elif not view.has_focus:
                 told = _("click to type") + " · " + told
         elif waits:
             told = _("waits for input · {key} takes over").format(key=key)
-        if (view.border_title, view.border_subtitle) != (title, told):
-            view.border_title, view.border_subtitle = title, told
+        if told:
+            title = f"{title} · {told}"
+        if view.border_title != title:
+            view.border_title = title
         self.workspace.query_one(WaitsHint).show(waits)
 
     def key_to_terminal(self, event: events.Key) -> bool:

@@ -37,7 +37,7 @@ class Emulator:
         self._backlog: deque[bytes] = deque()
         self._backlog_size = 0
         self._shown_before = 0
-        """Bytes at the head of the backlog that were emulated once, for another size; questions in them are answered."""
+        """Bytes at the head of the backlog that were emulated before, for another size: their questions are answered."""
         self._reset(columns, lines)
 
     def _reset(self, columns: int, lines: int) -> None:
