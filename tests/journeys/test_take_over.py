@@ -50,7 +50,7 @@ def told(handloom: Handloom) -> str:
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
 def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: Handloom) -> None:
-    ticking = bash("while :; do echo tick; sleep 0.5; done")
+    ticking = bash("while :; do echo ti''ck; sleep 0.5; done")
     with workspace(handloom, {"tool_calls": [ticking]}, {"tool_calls": [bash("cat note.txt")]}) as terminal:
         terminal.type("go")
         terminal.press("Enter")
@@ -63,7 +63,9 @@ def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: 
         terminal.press("Enter")
         terminal.wait_for("[New]")
         terminal.type("ihello from vim")
+        terminal.wait_for("-- INSERT --", "hello from vim")
         terminal.press("Escape")
+        terminal.wait_for("-- INSERT --", gone=True)
         terminal.type(":wq")
         terminal.press("Enter")
         wait_until_written(handloom, "note.txt", "hello from vim")
@@ -110,7 +112,7 @@ def test_less_pages_and_a_resize_reaches_it(handloom: Handloom) -> None:
         terminal.type("q")
         terminal.type("stty size")
         terminal.press("Enter")
-        terminal.wait_for(" 79")
+        terminal.wait_for(" 78")
         terminal.press("C-]")
         terminal.wait_for(YOURS, gone=True)
         terminal.press("C-q")

@@ -37,7 +37,7 @@ class Emulator:
         self._backlog: deque[bytes] = deque()
         self._backlog_size = 0
         self._shown_before = 0
-        """Bytes at the head of the backlog that were emulated before, for another size: their questions are answered."""
+        """Bytes at the head of the backlog that were emulated before, for another size: their questions have answers."""
         self._reset(columns, lines)
 
     def _reset(self, columns: int, lines: int) -> None:
@@ -64,6 +64,11 @@ class Emulator:
         if y < above:
             return self.screen.scrollback[y]
         return self.screen.runs(y - above) if y - above < self.screen.lines else ()
+
+    @property
+    def alternate(self) -> bool:
+        """Whether a full-screen program shows itself."""
+        return self.screen.alternate
 
     @property
     def cursor(self) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.events.frames import Status, TerminalOutput
 from tui.panes.pane import PaneModel
-from tui.vt import Emulator
+from tui.vt import Terminal, best
 
 if TYPE_CHECKING:
     from core.events import Envelope, Event, Frame
@@ -26,7 +26,7 @@ class TerminalModel(PaneModel):
     def __init__(self) -> None:
         self.version = 0
         """Grows with every change, so that a view knows whether it is up to date."""
-        self.emulator = Emulator()
+        self.emulator: Terminal = best()()
         self._live: set[int] = set()
         """Actions whose bytes came as frames, so that their observation says nothing new."""
         self._refilled = False
