@@ -136,6 +136,7 @@ class HandloomApp(Handlers, App[None]):
         self.connected.set()
         try:
             await self._open_first()
+            self.attempt(self.hurry_terminals())
         except (ConfigurationError, UsageError) as error:
             if self.options.model is None:
                 raise  # told on the screen, where another model can be chosen

@@ -6,7 +6,9 @@ the key that took it over gives it back. Who looks elsewhere keeps it: the borde
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from textual import events
@@ -38,6 +40,7 @@ class Terminals(_App):
 
     if TYPE_CHECKING:
         current: Tab | None
+        open_tabs: list[Tab]
         workspace: Workspace
 
         @property
@@ -45,6 +48,15 @@ class Terminals(_App):
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
         def flash(self, message: str) -> None: ...
         def wake(self, tab: Tab) -> None: ...
+
+    async def hurry_terminals(self) -> None:
+        """Have the faster emulator from now on, where there is one."""
+        vt = await asyncio.to_thread(import_module, "tui.vt")
+        model = await asyncio.to_thread(import_module, "tui.panes.terminal.model")
+        if (kind := await asyncio.to_thread(vt.load_faster)) is not None:
+            model.TerminalModel.faster = kind
+            for tab in self.open_tabs:
+                tab.terminal.hurry(kind)
 
     def do_terminal_take(self) -> None:
         tab = self.living

@@ -37,7 +37,7 @@ class Emulator:
         self._backlog: deque[bytes] = deque()
         self._backlog_size = 0
         self._shown_before = 0
-        """Bytes at the head of the backlog that were emulated before, for another size: their questions have answers."""
+        """Bytes at the backlog's head that were emulated before, for another size: what they ask is answered."""
         self._reset(columns, lines)
 
     def _reset(self, columns: int, lines: int) -> None:
@@ -87,6 +87,11 @@ class Emulator:
     def brackets_pastes(self) -> bool:
         """Whether the program wants to tell a paste from keys."""
         return self.screen.has_private_mode(2004)
+
+    @property
+    def tail(self) -> bytes:
+        """The newest of what was written, as it came."""
+        return b"".join(self._tail)
 
     def take_replies(self) -> bytes:
         """What the terminal answers to the program's questions since the last call."""

@@ -43,7 +43,7 @@ class GhosttyEmulator:
         self._replies = b""
         self._rows: list[str] | None = None
         self._history: dict[int, tuple[Run, ...]] = {}
-        self._above = 0
+        self._above: int = 0
         self._terminal = Terminal(columns, lines, scrollback=SCROLLBACK_LINES)
         self._terminal.on_reply(self._on_reply)
         limit = ffi.new("uint64_t*", 0)
@@ -71,10 +71,10 @@ class GhosttyEmulator:
         rows = self._screen()
         used = len(rows) - 1
         if self.alternate:
-            return self._above + self._terminal.size[1]
+            return self._above + int(self._terminal.size[1])
         while used >= 0 and not rows[used].strip(" "):
             used -= 1
-        return self._above + max(used, min(self._terminal.cursor[1], used + 1)) + 1
+        return self._above + max(used, min(int(self._terminal.cursor[1]), used + 1)) + 1
 
     @property
     def cursor(self) -> tuple[int, int] | None:

@@ -1,13 +1,16 @@
-"""What a view needs of an emulator, and which one it gets. No Textual in here."""
+"""What a view needs of an emulator, and how the faster one is had. No Textual in here."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, cast
 
 from tui.vt.screen import Run
+
+log = logging.getLogger(__name__)
 
 
 class Terminal(Protocol):
@@ -66,11 +69,16 @@ class Terminal(Protocol):
         ...
 
 
-def best() -> type[Terminal]:
-    """libghostty's emulator where its package is installed and loads, else pyte's."""
-    if find_spec("pyghostty") is not None:
-        try:
-            return cast("type[Terminal]", import_module("tui.vt.ghostty").GhosttyEmulator)
-        except (ImportError, OSError, AttributeError):  # of another machine, or of another version
-            pass
-    return cast("type[Terminal]", import_module("tui.vt.emulator").Emulator)
+def load_faster() -> type[Terminal] | None:
+    """libghostty's emulator where its package is installed and works here; else None. Takes a second: use a thread."""
+    if find_spec("pyghostty") is None:
+        return None
+    try:
+        kind = cast("type[Terminal]", import_module("tui.vt.ghostty").GhosttyEmulator)
+        first = kind()
+        first.write(b"ready")
+        first.work()
+        return kind if first.line(0) else None
+    except Exception:  # the boundary to a native library: of another machine, or of another version
+        log.warning("pyghostty is installed and does not work here; the terminal does without", exc_info=True)
+        return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.events.frames import Status, TerminalOutput
 from tui.panes.pane import PaneModel
-from tui.vt import Terminal, best
+from tui.vt import Emulator, Terminal
 
 if TYPE_CHECKING:
     from core.events import Envelope, Event, Frame
@@ -23,10 +23,13 @@ WAITING_FOR_INPUT = "STATUS$WAITING_FOR_INPUT"
 class TerminalModel(PaneModel):
     """One conversation's terminal."""
 
+    faster: type[Terminal] | None = None
+    """The emulator of every model that is made from now on; None for the usual one."""
+
     def __init__(self) -> None:
         self.version = 0
         """Grows with every change, so that a view knows whether it is up to date."""
-        self.emulator: Terminal = best()()
+        self.emulator: Terminal = (self.faster or Emulator)()
         self._live: set[int] = set()
         """Actions whose bytes came as frames, so that their observation says nothing new."""
         self._refilled = False
@@ -70,6 +73,16 @@ class TerminalModel(PaneModel):
         if changed:
             self._touch()
         return changed
+
+    def hurry(self, kind: type[Terminal]) -> None:
+        """Go on with another emulator, which has shown the newest of what there was."""
+        if isinstance(before := self.emulator, Emulator):
+            self.emulator = kind(before.screen.columns, before.screen.lines)
+            if before.tail:
+                self.emulator.write(before.tail)
+                while self.emulator.work():
+                    self.emulator.take_replies()
+            self._touch()
 
     def _touch(self) -> None:
         self.version += 1
