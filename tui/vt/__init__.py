@@ -1,7 +1,7 @@
 """Terminal bytes to cells. No Textual in here, no IO: bytes in, rows of runs out.
 
-`Terminal` says what an emulator does. `Emulator` is pyte's: `controls` takes out of the stream what pyte gets wrong, and
-`screen` adds what it lacks. `load_faster` has libghostty's, in `ghostty`, where its package is installed.
+`Terminal` says what an emulator does. `Emulator` is pyte's: `controls` takes out of the stream what pyte gets wrong,
+and `screen` adds what it lacks. `load_faster` has libghostty's, in `ghostty`, where its package is installed.
 """
 
 from tui.vt.emulator import Emulator
