@@ -90,7 +90,7 @@ def _flood(kind: type[Terminal], path: Path) -> tuple[list[float], list[float]]:
         top = max(0, emulator.height - ROWS)
         assert [emulator.line(y) for y in range(top, top + ROWS)]
         drawn += 1
-        if (now := perf_counter()) - second >= 1:
+        if (now := perf_counter()) - second >= 1 and not is_over:
             rates.append(taken / 1e6 / (now - second))
             frames.append(drawn / (now - second))
             second, taken, drawn = now, 0, 0
@@ -127,8 +127,8 @@ async def _echo(place: Path) -> Figure:
     ours, least = [], []
     try:
         await ready.wait()
-        await runtime.type_keys(b"cat\r")
-        await sees(b"cat\r\n")
+        await runtime.type_keys(b"bash -c 'echo re\"\"ady; exec cat'\r")
+        await sees(b"ready\r\n")
         master, slave = pty.openpty()
         for number in range(ECHOES):
             key = chr(0x2801 + number).encode()
