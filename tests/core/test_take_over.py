@@ -77,10 +77,12 @@ async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_pat
         assert session.state.is_busy
         session.take_over.give_back()
         await session.settled()
-        told = [e for e in await session.stream.read() if isinstance(e.event, CmdOutputObservation)]
-        assert told[0].cause == action.id, "before the agent's own"
-        assert "The user has taken over" in told[1].event.metadata.suffix
-        assert told[2].event.content == "mine"
+        events = await session.stream.read()
+        first = next(e for e in events if isinstance(e.event, CmdOutputObservation))
+        assert first.cause == action.id, "before the agent's own"
+        told = of(events, CmdOutputObservation)
+        assert "The user has taken over" in told[1].metadata.suffix
+        assert told[2].content == "mine"
 
 
 async def test_only_one_has_it(tmp_path: Path) -> None:
