@@ -1,7 +1,7 @@
 """The terminal: a flood through each emulator, frames and keys under it in the whole program, and the echo of a key.
 
-The limit of a flood is the copy of the same bytes out of a raw PTY; that of an echo, the echo of a raw PTY. The emulator
-of libghostty is measured where its package is installed, and not mentioned where it is not.
+The limit of a flood is the copy of the same bytes out of a raw PTY; that of an echo, the echo of a raw PTY. What
+libghostty does is measured where its package is installed, and not mentioned where it is not.
 """
 
 from __future__ import annotations
