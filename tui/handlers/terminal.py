@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     _App = object
 
-ROOMY = 160
+ROOMY = 240
 """Columns from which the terminal is wide enough beside the chat; on less it fills the screen while it is taken."""
 GIVES_BACK = frozenset({"f12", "ctrl+right_square_bracket"})
 """F12 may be another program's; ctrl+] every terminal has, as telnet's way out."""
