@@ -73,6 +73,18 @@ class LentRuntime:
         """As the lender. Raises UsageError, RuntimeUnavailableError."""
         await self._lender.end_job(pid)
 
+    async def type_keys(self, keys: bytes) -> None:
+        """As the lender. Raises UsageError, RuntimeUnavailableError."""
+        await self._lender.type_keys(keys)
+
+    async def resize_terminal(self, rows: int, columns: int) -> None:
+        """As the lender. Raises RuntimeUnavailableError."""
+        await self._lender.resize_terminal(rows, columns)
+
+    async def give_terminal_back(self) -> None:
+        """As the lender. Raises RuntimeUnavailableError."""
+        await self._lender.give_terminal_back()
+
     async def rest(self) -> None:
         """The lender still needs it."""
 

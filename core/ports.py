@@ -111,6 +111,21 @@ class Runtime(Protocol):
         """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
         ...
 
+    async def type_keys(self, keys: bytes) -> None:
+        """Keys for what runs in its terminal, as they are. Raises UsageError where nothing does, or reads too slowly.
+
+        Raises RuntimeUnavailableError.
+        """
+        ...
+
+    async def resize_terminal(self, rows: int, columns: int) -> None:
+        """The size of its terminal; what runs in it is told. Raises RuntimeUnavailableError."""
+        ...
+
+    async def give_terminal_back(self) -> None:
+        """End the action with which the user took the terminal over. Raises RuntimeUnavailableError."""
+        ...
+
     async def rest(self) -> None:
         """Let go of it because nobody needs it for now; `start` has it again, as it was where that can be kept."""
         ...

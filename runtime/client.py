@@ -120,6 +120,22 @@ class ActionExecutionClient:
         except aiohttp.ClientError as error:
             raise self._lost(error) from error
 
+    async def at_terminal(self, what: str, said: bytes | dict[str, int]) -> None:
+        """Keys for the terminal (`input`), its size (`resize`), or the end of the user's turn (`give_back`).
+
+        Raises UsageError where the sandbox does not take it, RuntimeUnavailableError.
+        """
+        body: dict[str, Any] = {"json": said} if isinstance(said, dict) else {"data": said}
+        try:
+            async with self._request("POST", f"/terminal/{what}", timeout=_ASKED, **body) as response:
+                self._recognise(response)
+                if response.status in (409, 413):
+                    raise UsageError((await response.text())[:500])
+                if response.status != 200:
+                    raise RuntimeUnavailableError(await refusal(response))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._lost(error) from error
+
     async def _asked(self, path: str, read: Callable[[Any], T]) -> T:
         """What an answer in JSON says. Raises RuntimeUnavailableError."""
         try:

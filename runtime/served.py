@@ -147,3 +147,20 @@ class ServedRuntime(ABC):
         """End one of them and everything below it. Raises UsageError where it is gone, RuntimeUnavailableError."""
         if self._client is not None:
             await self._client.end_job(pid)
+
+    async def type_keys(self, keys: bytes) -> None:
+        """Keys for its terminal. Raises UsageError where nothing takes them, RuntimeUnavailableError."""
+        await self._at_terminal("input", keys)
+
+    async def resize_terminal(self, rows: int, columns: int) -> None:
+        """The size of its terminal. Raises RuntimeUnavailableError."""
+        await self._at_terminal("resize", {"rows": rows, "columns": columns})
+
+    async def give_terminal_back(self) -> None:
+        """End the action with which the user took the terminal over. Raises RuntimeUnavailableError."""
+        await self._at_terminal("give_back", b"")
+
+    async def _at_terminal(self, what: str, said: bytes | dict[str, int]) -> None:
+        if self._client is None:
+            raise RuntimeUnavailableError("The runtime is not started. Start it first.")
+        await self._client.at_terminal(what, said)

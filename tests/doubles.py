@@ -80,6 +80,15 @@ class Unconfined:
     async def end_job(self, pid: int) -> None:
         """There is none."""
 
+    async def type_keys(self, keys: bytes) -> None:
+        """There is no terminal."""
+
+    async def resize_terminal(self, rows: int, columns: int) -> None:
+        """There is no terminal."""
+
+    async def give_terminal_back(self) -> None:
+        """There is no terminal."""
+
 
 class ScriptedRuntime(Unconfined):
     """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""

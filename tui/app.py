@@ -136,6 +136,7 @@ class HandloomApp(Handlers, App[None]):
         self.connected.set()
         try:
             await self._open_first()
+            self.attempt(self.hurry_terminals())
         except (ConfigurationError, UsageError) as error:
             if self.options.model is None:
                 raise  # told on the screen, where another model can be chosen
@@ -262,6 +263,7 @@ class HandloomApp(Handlers, App[None]):
             return
         for shown in filter(None, (tab, beside)):
             shown.note_state()
+        self.show_who_has_terminal()
         more = self.workspace.sync()
         self.workspace.footer.show(tab.facts)
         if self.living is not None:
@@ -371,7 +373,9 @@ class HandloomApp(Handlers, App[None]):
         self.workspace.query_one(WhichKey).hide()
 
     async def on_event(self, event: events.Event) -> None:
-        """The key after the leader goes nowhere else."""
+        """The key after the leader goes nowhere else, nor does one for the terminal that the user has."""
+        if isinstance(event, events.Key) and not event.is_forwarded and self.key_to_terminal(event):
+            return
         if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:
             strip = self.workspace.query_one(WhichKey)
             if event.key in MORE and strip.display:

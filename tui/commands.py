@@ -170,6 +170,8 @@ _ROWS: tuple[Command, ...] = (
             slash="chat"),
     Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE,
             slash="events"),
+    Command("terminal.take", ("f12",), "Take over the terminal", "Type in the agent's own terminal while it waits; the "
+            "same key, or ctrl+], gives it back.", _PANE, leader="i", slash="takeover", acts=True),
     Command("pane.terminal", ("f4",), "Terminal", "Go to the terminal; again fills the screen; then restores.", _PANE,
             slash="terminal"),
     Command("pane.browser", ("f5",), "Browser", "Go to the pages that the agent saw; again fills the screen.", _PANE,

@@ -131,6 +131,7 @@ class CmdRunAction(Action):
 
     kind: ClassVar[str] = "run"
     runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = frozenset({"takes_over"})
 
     command: str
     is_input: bool = False
@@ -139,6 +140,8 @@ class CmdRunAction(Action):
     is_static: bool = False
     cwd: str | None = None
     hidden: bool = False
+    takes_over: bool = False
+    """The user has the terminal until they give it back; the command is a comment that says so."""
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
 

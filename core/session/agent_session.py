@@ -68,6 +68,7 @@ from core.session.places import Places
 from core.session.preparation import Preparation
 from core.session.recalling import Recalling, is_recall, with_pins
 from core.session.snapshots import EVERY, Snapshots
+from core.session.take_over import TakeOver, Waiting
 from core.session.tasks import Tasks
 from core.session.titles import SuggestTitle, first_line
 from core.session.turns import Turns
@@ -152,6 +153,8 @@ class AgentSession:
             spawn=self._spawn,
         )
         self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
+        self.take_over = TakeOver(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
+        """Whether the user has the terminal; `take_terminal` begins it."""
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
         self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
@@ -196,10 +199,12 @@ class AgentSession:
         await self._tasks.open()
         agent = self._agent_with(self._llm)
         executor: Executor = self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox)
+        if self._past is not None:
+            executor = Recalling(executor, self._past)
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
-            runtime=executor if self._past is None else Recalling(executor, self._past),
+            runtime=Waiting(executor, self.take_over),
             frames=self.frames,
             history=history,
             state=state,
@@ -247,6 +252,7 @@ class AgentSession:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
         self._user_shell.interrupt()
+        self.take_over.interrupt()
         await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
@@ -334,7 +340,7 @@ class AgentSession:
     def rests(self) -> bool:
         """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
         starts = self._controller is None or (self._warming is not None and not self._warming.done())
-        return self._is_settled and not starts and not self.runs_command
+        return self._is_settled and not starts and not self.runs_command and not self.take_over.is_on
 
     @property
     def rests_since(self) -> float:
@@ -481,8 +487,19 @@ class AgentSession:
         """
         if self.state.agent_state is AgentState.RUNNING or self.state.is_busy:
             raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
+        if self.take_over.is_on:
+            raise UsageError("You have taken over the terminal. Type the command there, or give it back with F12.")
         async with self._awake():
             return await self._user_shell.run(command)
+
+    async def take_terminal(self, rows: int, columns: int) -> Envelope:
+        """Let the user have the agent's terminal, in this size, until `take_over.give_back`. The agent waits.
+
+        It is stored when this returns; keys may be typed from then on. Raises as `send`, and UsageError where it is
+        taken over already.
+        """
+        async with self._awake():
+            return await self.take_over.begin(rows, columns)
 
     @property
     def runs_command(self) -> bool:

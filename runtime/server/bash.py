@@ -25,6 +25,7 @@ from runtime.server.keys import control_key
 from runtime.server.outputs import Outputs
 from runtime.server.printed import Printed
 from runtime.server.shell import Shell, ShellError
+from runtime.server.users_turn import UsersTurn
 from runtime.server.viewers import Viewers
 
 NO_CHANGE_TIMEOUT_S = 10.0
@@ -76,6 +77,7 @@ class BashSession:
         self._printed = Printed(self.outputs, self.viewers)
         self._shell = Shell(working_dir, env=self._env, umask=umask, printed=self._printed)
         self._turn = asyncio.Lock()
+        self._user = UsersTurn(self._shell, self._printed)
         self._is_shown_in_part = False
         self._is_announced = False
         self._told_at_bytes = -1
@@ -122,7 +124,9 @@ class BashSession:
                     shell.terminal.resume()
 
     async def carry_out(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
-        """`execute`, here or, for a static action, in a shell of its own that starts in its `cwd`."""
+        """`execute`, here or, for a static action, in a shell of its own that starts in its `cwd`; or `take_over`."""
+        if action.takes_over:
+            return await self.take_over(action, action_id, emit)
         if not action.is_static:
             return await self.execute(action, action_id, emit)
         apart = BashSession(
@@ -139,18 +143,46 @@ class BashSession:
         finally:
             await apart.aclose()
 
+    async def take_over(self, action: CmdRunAction, action_id: int, emit: Emit) -> CmdOutputObservation:
+        """Let the user have the terminal until `give_back`; cancelling gives it back, too. See `users_turn`.
+
+        Whoever waits for a command is told so at once; commands that come wait. Raises ShellError.
+        """
+        if self._user.is_on:
+            return CmdOutputObservation(command=action.command, content="The terminal is taken over already.")
+        self._user.begin()
+        async with self._turn:
+            self._shell.is_listened_to = True
+            try:
+                await self._withdraw(emit)
+                return await self._user.run(action.command, action_id, emit)
+            finally:
+                self._user.is_on = False
+                self._shell.is_listened_to = False
+                if self._shell.terminal is not None:
+                    self._shell.terminal.resume()
+
+    def give_back(self) -> None:
+        """The user's turn is over; does nothing where there is none."""
+        self._user.end()
+
     def type(self, keys: bytes) -> None:
         """What the user types, as it is, to the command that runs. It is not shown: it may be a password.
 
         Raises NothingRunsError; ValueError where the command has left too much of it unread.
         """
         shell = self._shell
-        if shell.terminal is None or self._printed.action_id is None or shell.is_over:
+        is_free = shell.terminal is None or self._printed.action_id is None or shell.is_over
+        if is_free and not self._user.is_on:
             raise NothingRunsError("No command is running that could take input. Run one first.")
-        if shell.terminal.unsent_bytes + len(keys) > MAX_UNSENT_BYTES:
+        waiting_bytes = shell.terminal.unsent_bytes if shell.terminal is not None else 0
+        if waiting_bytes + self._user.waiting_bytes + len(keys) > MAX_UNSENT_BYTES:
             raise ValueError("The command has not read what was typed before. Wait for it, or interrupt it.")
         self._told_at_bytes = -1
-        shell.terminal.send(keys)
+        if self._user.is_on:
+            self._user.type(keys)
+        elif shell.terminal is not None:
+            shell.terminal.send(keys)
 
     def resize(self, rows: int, columns: int) -> None:
         """Give the terminal another size; the program is told."""
@@ -219,6 +251,8 @@ class BashSession:
             await shell.flush(emit)
             if shell.is_over:
                 return await self._complete(action, emit, prefix=prefix)
+            if self._user.is_on:
+                return self._still_running(action, hints.TAKEN_OVER, prefix)
             if self._told_at_bytes != printed.total_bytes:
                 await self._withdraw(emit)
             if printed.last_at > printed_at:

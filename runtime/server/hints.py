@@ -21,6 +21,10 @@ NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from.
 NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
 WAITS = "\n[The command waits for input: send it with `is_input` set to `true`.]"
 
+TAKEN_OVER = "\n[The user has taken over the terminal while this ran. What came of it is told when they give it back.]"
+GIVEN_BACK = "\n[The user has given the terminal back.]"
+LEFT_RUNNING = f"\n[A program still runs in it. {HELP}]"
+
 
 def completed(exit_code: int, command: str) -> str:
     """The suffix of a command that ended; `command` may be a special key."""

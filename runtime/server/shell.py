@@ -60,6 +60,8 @@ class Shell:
         self._begun_file = ""
         self._prompt: CmdOutputMetadata | None = None
         self._exit_status: int | None = None
+        self.other_prompts = 0
+        """Prompts that ended no command of ours."""
         self._is_closed = False
 
     @property
@@ -102,7 +104,7 @@ class Shell:
         folder = self._folder_to_start_in()
         terminal = Terminal(self._on_output, self._on_exit)
         try:
-            init = self._write_file("init", prompt.init_script(nonce))
+            init = self.write_file("init", prompt.init_script(nonce))
             argv = [bash, "--noprofile", "--rcfile", init, "--noediting", "-i"]
             env = {**self._env, "PWD": folder}
             terminal.start(argv, cwd=folder, env=env, umask=self._umask, size=self._size)
@@ -131,12 +133,12 @@ class Shell:
         self._begun_file = ""
         if key is None:
             self._number += 1
-            path = self._write_file("command", command.replace("\0", "") + "\n")
+            path = self.write_file("command", command.replace("\0", "") + "\n")
             key = prompt.command_line(path, self._number)
             self._begun_file = prompt.begun_file(path)
         self._prompt = None
         self.printed.action_id = action_id
-        self.terminal.send(key)
+        self.terminal.send_unseen(key)
 
     def named_key(self, text: str) -> bytes | None:
         """The key of this name, for a program that takes keys one by one."""
@@ -149,13 +151,17 @@ class Shell:
         if isinstance(typed, str):
             self.terminal.send_line(typed.encode("utf-8", "replace"))
         else:
-            self.terminal.send(typed)
+            self.terminal.send_unseen(typed)
 
     def resize(self, rows: int, columns: int) -> None:
         """The size of the screen, of this shell's and of fresh ones."""
         self._size = (rows, columns)
         if self.terminal is not None:
             self.terminal.resize(rows, columns)
+
+    def end_unbegun(self) -> None:
+        """What was typed to begin a command is lost, and the shell at its prompt: the command is over."""
+        self._prompt = CmdOutputMetadata(exit_code=130, working_dir=self.cwd)
 
     def take_end(self) -> tuple[CmdOutputMetadata, bool]:
         """How the command ended, and whether the shell ended with it; from then on none runs."""
@@ -187,6 +193,15 @@ class Shell:
                     self._changed.clear()
                     await self._changed.wait()
         return self.is_over
+
+    def wake(self) -> None:
+        """Have whoever waits for a change look again."""
+        self._changed.set()
+
+    async def change(self) -> None:
+        """Wait until something is printed or ends, or `wake` is called."""
+        self._changed.clear()
+        await self._changed.wait()
 
     async def change_within(self, seconds: float) -> None:
         """Wait until something is printed or ends, or for so long."""
@@ -245,6 +260,8 @@ class Shell:
             elif piece.number == self._number:
                 self._prompt = piece.metadata
                 self.cwd = piece.metadata.working_dir or self.cwd
+            else:
+                self.other_prompts += 1
         if self.printed.is_waiting_for_its_reader:
             if self.is_listened_to and self.terminal is not None:
                 self.terminal.pause()
@@ -256,7 +273,7 @@ class Shell:
         self._exit_status = status
         self._changed.set()
 
-    def _write_file(self, name: str, text: str) -> str:
+    def write_file(self, name: str, text: str) -> str:
         """A file for the shell to read, in a folder of our own, made anew where a command has removed it."""
         if not os.path.isdir(self._folder):
             memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None

@@ -1,6 +1,7 @@
 """A process on a pseudo-terminal, by events: bytes as they come, and its end.
 
-The terminal does not echo and turns `\n` into `\r\n`, as programs expect. Nothing here polls: the loop
+The terminal echoes and turns `\n` into `\r\n`, as programs expect; what the server types for the agent is taken out
+of the output again (see `echoes`). Nothing here polls: the loop
 watches the terminal for bytes and the process for its end. Whoever reads too slowly pauses the terminal,
 and the kernel then makes the program wait: no queue grows.
 """
@@ -19,6 +20,7 @@ import termios
 from collections.abc import Callable, Mapping
 
 from runtime.server import processes
+from runtime.server.echoes import Echoes
 
 ROWS, COLUMNS = 30, 120
 OOM_SCORE = 500
@@ -30,7 +32,6 @@ CANONICAL_BYTES = 4000
 """In line mode the kernel cuts a line at 4,096 bytes without a word; longer input is handed over in such
 pieces."""
 
-_ECHO = termios.ECHO | termios.ECHONL | termios.ECHOCTL
 _LFLAG, _CC = 3, 6
 """Where tcgetattr's list holds the local modes and the control characters."""
 
@@ -46,6 +47,7 @@ class Terminal:
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
         self._unsent = bytearray()
+        self._echoes = Echoes()
         self._reads = False
         self._writes = False
         self._master = -1
@@ -62,10 +64,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         try:
             _resize(slave, *size)
-            attributes = termios.tcgetattr(slave)
-            attributes[_LFLAG] &= ~_ECHO
-            termios.tcsetattr(slave, termios.TCSANOW, attributes)
-            self._attributes = attributes
+            self._attributes = termios.tcgetattr(slave)
             self.name = os.ttyname(slave)
             open_terminal = f'{{ echo {OOM_SCORE} >/proc/self/oom_score_adj; }} 2>/dev/null; exec "$@" <>"$0" >&0 2>&1'
             self._process = subprocess.Popen(
@@ -110,6 +109,11 @@ class Terminal:
         """Whether the program gets what is typed line by line, and not key by key."""
         return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ICANON)
 
+    @property
+    def echoes(self) -> bool:
+        """Whether what is typed is shown; not where the program asks for a password, or draws by itself."""
+        return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ECHO)
+
     def resize(self, rows: int, columns: int) -> None:
         """Tell the kernel the size of the screen, which tells the program (SIGWINCH)."""
         if self._master >= 0:
@@ -117,6 +121,8 @@ class Terminal:
 
     def calm(self) -> None:
         """Put the terminal's modes back to those of the start, whatever a program left behind."""
+        if held := self._echoes.give_up():
+            self._on_output(held)
         with contextlib.suppress(termios.error):
             if termios.tcgetattr(self._master) != self._attributes:
                 termios.tcsetattr(self._master, termios.TCSANOW, self._attributes)
@@ -128,13 +134,26 @@ class Terminal:
         if attributes[_LFLAG] & termios.ICANON and len(text) > CANONICAL_BYTES:
             push = attributes[_CC][termios.VEOF]
             pieces = [text[at : at + CANONICAL_BYTES] for at in range(0, len(text), CANONICAL_BYTES)]
-            text = push.join(pieces)
-        self.send(text + b"\n")
+            self.send_unseen(push.join(pieces) + b"\n", shown=text + b"\n")
+        else:
+            self.send_unseen(text + b"\n")
+
+    def send_unseen(self, data: bytes, *, shown: bytes | None = None) -> None:
+        """As `send`, but what the terminal echoes of it, `shown` where that is something else, is no output."""
+        if self.echoes:
+            self._echoes.expect(data if shown is None else shown)
+        self.send(data)
 
     def send(self, data: bytes) -> None:
         """Keys for the program. Never blocks; what the terminal does not take yet waits in order."""
         self._unsent += data
         self._write()
+
+    def forget_input(self) -> None:
+        """What was typed and nobody has read is not typed."""
+        self._unsent.clear()
+        with contextlib.suppress(termios.error, OSError):
+            termios.tcflush(self._slave, termios.TCIFLUSH)
 
     def pause(self) -> None:
         """Read no more, so that the program has to wait, until `resume`."""
@@ -159,7 +178,7 @@ class Terminal:
         await self._exit
 
     def _read(self) -> None:
-        if data := self._read_some():
+        if data := self._echoes.feed(self._read_some()):
             self._on_output(data)
 
     def _read_some(self) -> bytes:
@@ -204,7 +223,8 @@ class Terminal:
         if self._writes:
             self._loop.remove_writer(self._master)
         while data := self._read_some():
-            self._on_output(data)
+            self._on_output(self._echoes.feed(data))
+        self._on_output(self._echoes.give_up())
         self.pause()
         os.close(self._master)
         self._master = -1

@@ -32,6 +32,7 @@ class TerminalRoutes:
         self.table = [
             web.post("/terminal/input", self._input),
             web.post("/terminal/resize", self._resize),
+            web.post("/terminal/give_back", self._give_back),
             web.get("/terminal/stream", self._stream, allow_head=False),
             web.get(r"/outputs/{number:\d{1,9}}", self._output, allow_head=False),
             web.get("/jobs", self._jobs, allow_head=False),
@@ -57,6 +58,10 @@ class TerminalRoutes:
             raise RefusedError(400, f"'rows' and 'columns' are from 1 to {MAX_ROWS}")
         self._bash.resize(rows, columns)
         return web.json_response({"rows": rows, "columns": columns})
+
+    async def _give_back(self, request: web.Request) -> web.Response:
+        self._bash.give_back()
+        return web.json_response({})
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})

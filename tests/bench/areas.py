@@ -15,6 +15,7 @@ AREAS = (
     "library",
     "commands",
     "lines",
+    "terminal",
     "gigabyte",
     "edits",
     "checkpointing",

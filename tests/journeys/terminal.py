@@ -50,6 +50,10 @@ class Terminal:
         self.type(shlex.join([*HANDLOOM, *arguments]))
         self.press("Enter")
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size."""
+        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
     @property
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p")

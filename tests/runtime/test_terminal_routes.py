@@ -75,7 +75,7 @@ class TestInput:
             body = {"json": {"data": base64.b64encode(b"Ada\n").decode()}}
         while (await served.ask("POST", "/terminal/input", **body))[0] == 409:
             await asyncio.sleep(0)
-        assert (await running).content == "got:Ada"
+        assert (await running).content == "Ada\ngot:Ada"
 
     async def test_keys_are_keys(self, served: Served) -> None:
         await served.shell.run("sleep 100")

@@ -91,8 +91,8 @@ async def test_a_blocking_action_is_announced_and_waits_on(shell: Shell) -> None
     await shell.watcher.sees_frame(ANNOUNCED)
     assert not running.done()
     shell.session.type(b"Ada\n")
-    assert (await running).content == "got:Ada"
-    assert shell.watcher.frames[-1] == WITHDRAWN
+    assert (await running).content == "Ada\ngot:Ada"
+    assert WITHDRAWN in shell.watcher.frames
 
 
 async def test_what_the_user_types_takes_the_notice_away(shell: Shell, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_what_the_user_types_takes_the_notice_away(shell: Shell, tmp_path:
     await shell.watcher.sees_frame(WITHDRAWN)
     assert not running.done()
     await asyncio.to_thread((tmp_path / "go").write_text, "\n")
-    assert (await running).content == "got:Ada"
+    assert (await running).content == "Ada\ngot:Ada"
 
 
 async def test_input_takes_the_notice_away(shell: Shell) -> None:

@@ -148,6 +148,24 @@ class StreamDouble:
         return envelope
 
 
+class TakeOverDouble:
+    """Who has the terminal, as the test says, and what was typed."""
+
+    def __init__(self) -> None:
+        self.is_on = self.is_ready = False
+        self.typed = b""
+        self.sizes: list[tuple[int, int]] = []
+
+    def type(self, keys: bytes) -> None:
+        self.typed += keys
+
+    def resize(self, rows: int, columns: int) -> None:
+        self.sizes.append((rows, columns))
+
+    def give_back(self) -> None:
+        self.is_on = False
+
+
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -172,6 +190,7 @@ class SessionDouble:
         self.attended = False
         self.asleep = False
         self.runs_command = False
+        self.take_over = TakeOverDouble()
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
 
     @property
@@ -209,6 +228,11 @@ class SessionDouble:
     async def run_command(self, command: str) -> None:
         self._wish("run_command", command)
         await self.stream.append(CmdRunAction(command=command), EventSource.USER)
+
+    async def take_terminal(self, rows: int, columns: int) -> None:
+        self._wish("take_terminal")
+        self.take_over.is_on = self.take_over.is_ready = True
+        self.take_over.sizes.append((rows, columns))
 
     async def left_behind(self) -> list[str]:
         return self.left

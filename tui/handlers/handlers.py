@@ -24,6 +24,7 @@ from tui.handlers.rerun import Rerun
 from tui.handlers.reviewing import Reviewing
 from tui.handlers.session_manager import SessionManager
 from tui.handlers.split import Split
+from tui.handlers.terminal import Terminals
 from tui.handlers.undoing import Undoing
 from tui.i18n import _
 from tui.screens.dialogs import SureScreen
@@ -72,6 +73,7 @@ class Handlers(
     Planning,
     Choosing,
     Remembering,
+    Terminals,
     _App,
 ):
     """The commands, as methods of the app."""

@@ -64,11 +64,14 @@ class ConversationTab(Tab):
 
     @property
     def mark(self) -> Mark:
-        return self._mark_and_words()[0]
+        mark = self._mark_and_words()[0]
+        return Mark.ASKING if mark is Mark.RUNNING and self.terminal.waits else mark
 
     @property
     def state_words(self) -> str:
         """Its state in words."""
+        if self.mark is not self._mark_and_words()[0]:
+            return _("a command waits for input")
         return self._mark_and_words()[1]
 
     def _mark_and_words(self) -> tuple[Mark, str]:
@@ -78,11 +81,16 @@ class ConversationTab(Tab):
 
     @property
     def running(self) -> bool:
-        return self.mark is Mark.RUNNING
+        return self._mark_and_words()[0] is Mark.RUNNING
 
     @property
     def runs_command(self) -> bool:
         return self.session.runs_command
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether the user has the agent's terminal."""
+        return self.session.take_over.is_on
 
     @property
     def queued(self) -> Sequence[str]:

@@ -32,6 +32,7 @@ from tui.panes.events.view import EventsView
 from tui.panes.prompt import Prompt
 from tui.panes.prompt.lists import ListOverlay
 from tui.panes.tasks.view import PlanLine, PlanPanel
+from tui.panes.terminal.hint import WaitsHint
 from tui.panes.terminal.view import TerminalView
 from tui.screens.chats import Chats
 from tui.widgets.cards import ApprovalCard, Card, HaltCard, Notice, PlanCard, Queue
@@ -53,6 +54,8 @@ WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
 """On the prompt's border where there is no line for hints."""
 KEYS_HINT = " · ".join(f"{key} {word}" for key, word in hints(Scope.REPLAY)[:4])
 """On the transport bar's border where there is no line for hints."""
+GIVE_BACK = [("F12", _("give the terminal back")), ("ctrl+]", _("as well"))]
+"""All that the workspace answers to while the user types into the agent's terminal."""
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""
 
@@ -95,6 +98,7 @@ class Workspace(Screen[None]):
         #chat:focus, #beside:focus, #events:focus, #terminal:focus, #browser:focus {
             border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold;
         }
+        #terminal.-taken { border-top: heavy $warning; border-title-color: $text-warning; }
         #filter-bar { border-left: solid $panel; }
         &.-one-pane #chat, &.-one-pane #events, &.-one-pane #terminal, &.-one-pane #browser, &.-one-pane #filter-bar {
             border-left: none;
@@ -147,6 +151,7 @@ class Workspace(Screen[None]):
         with Vertical(id="bottom"):
             yield PlanLine(id="plan-line")
             yield Notice(id="notice")
+            yield WaitsHint(id="waits")
             yield Queue(id="queue")
             yield Transport(id="transport")
             yield Prompt(id="prompt", overlay=overlay)
@@ -466,7 +471,8 @@ class Workspace(Screen[None]):
     def show_hints(self) -> None:
         """Name the keys that answer here, and while the agent works what the prompt's do then."""
         working = self._tab is not None and self._tab.running
-        self.hints.show(hints(self.scope, working=working))
+        has_terminal = self.terminal.taken and self.terminal.has_focus
+        self.hints.show(GIVE_BACK if has_terminal else hints(self.scope, working=working))
         self.transport.border_subtitle = KEYS_HINT if self.has_class("-low") else ""
         hint = WORKING_HINT if working and self.has_class("-low") else ""
         if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again

@@ -1,10 +1,11 @@
 """Terminal bytes to cells. No Textual in here, no IO: bytes in, rows of runs out.
 
-`Emulator` is the door. pyte does the emulation; `controls` takes out of the stream what pyte gets wrong, and `screen`
-adds what it lacks.
+`Terminal` says what an emulator does. `Emulator` is pyte's: `controls` takes out of the stream what pyte gets wrong,
+and `screen` adds what it lacks. `load_faster` has libghostty's, in `ghostty`, where its package is installed.
 """
 
 from tui.vt.emulator import Emulator
 from tui.vt.screen import Run, RunStyle
+from tui.vt.terminal import Terminal, load_faster
 
-__all__ = ["Emulator", "Run", "RunStyle"]
+__all__ = ["Emulator", "Run", "RunStyle", "Terminal", "load_faster"]

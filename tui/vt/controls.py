@@ -22,7 +22,7 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(rf"(?:{_STRING}[^\x07\x1b\x18\x1a]*|\x1b\[[<=>?]?[0-9;:]*[ -/]*|\x1b)\Z")
 _REPEATED = re.compile(r"([^\x00-\x1f\x7f])\x1b\[([0-9]{0,4})b")
 _PRIVATE_KNOWN = frozenset("hlJK")
-_MOST_ARGUMENTS = dict.fromkeys("@ABCDEFGJKLMPXacdeg'`", 1) | dict.fromkeys("Hfr", 2)
+_MOST_ARGUMENTS = dict.fromkeys("@ABCDEFGJKLMPXacdegn'`", 1) | dict.fromkeys("Hfr", 2)
 """How many numbers pyte's methods take; one more is a TypeError there."""
 MAX_REPEAT = 1000
 """How often REP may draw its character: wider than any screen."""
@@ -82,7 +82,7 @@ def _translate(match: re.Match[str]) -> str:
     if match["c1"]:
         return "\N{REPLACEMENT CHARACTER}"
     private, args, final = match["private"], match["args"], match["final"]
-    if match["middle"] or final in "bn" or (private and (private != "?" or final not in _PRIVATE_KNOWN)):
+    if match["middle"] or final == "b" or (private and (private != "?" or final not in _PRIVATE_KNOWN)):
         return ""
     if ":" in args:
         args = _without_colons(args)

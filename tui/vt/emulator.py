@@ -36,6 +36,8 @@ class Emulator:
         self._tail_size = 0
         self._backlog: deque[bytes] = deque()
         self._backlog_size = 0
+        self._shown_before = 0
+        """Bytes at the backlog's head that were emulated before, for another size: what they ask is answered."""
         self._reset(columns, lines)
 
     def _reset(self, columns: int, lines: int) -> None:
@@ -63,6 +65,39 @@ class Emulator:
             return self.screen.scrollback[y]
         return self.screen.runs(y - above) if y - above < self.screen.lines else ()
 
+    @property
+    def alternate(self) -> bool:
+        """Whether a full-screen program shows itself."""
+        return self.screen.alternate
+
+    @property
+    def cursor(self) -> tuple[int, int] | None:
+        """Line and column of the cursor, counted as `line` counts; None while a program hides it."""
+        cursor = self.screen.cursor
+        if cursor.hidden:
+            return None
+        return len(self.screen.scrollback) + cursor.y, min(cursor.x, self.screen.columns - 1)
+
+    @property
+    def application_keys(self) -> bool:
+        """Whether the program wants the other form of the cursor keys."""
+        return self.screen.has_private_mode(1)
+
+    @property
+    def brackets_pastes(self) -> bool:
+        """Whether the program wants to tell a paste from keys."""
+        return self.screen.has_private_mode(2004)
+
+    @property
+    def tail(self) -> bytes:
+        """The newest of what was written, as it came."""
+        return b"".join(self._tail)
+
+    def take_replies(self) -> bytes:
+        """What the terminal answers to the program's questions since the last call."""
+        replies, self.screen.replies = self.screen.replies, b""
+        return replies
+
     def write(self, data: bytes) -> None:
         """Queue bytes. Costs nothing now."""
         self._queue(data)
@@ -79,6 +114,7 @@ class Emulator:
             start = waiting.find(b"\n", len(waiting) - TAIL_BYTES) + 1 or len(waiting) - TAIL_BYTES
             self._backlog = deque([SKIPPED + waiting[start:]])
             self._backlog_size = len(self._backlog[0])
+            self._shown_before = 0
 
     def work(self, budget_s: float = BUDGET_S) -> bool:
         """Emulate what waits for at most about `budget_s` seconds. Answers whether anything was done."""
@@ -91,14 +127,23 @@ class Emulator:
             if len(data) > _SLICE_BYTES:
                 self._backlog.appendleft(data[_SLICE_BYTES:])
             self._stream.feed(self._controls.feed(data[:_SLICE_BYTES]))
+            if self._shown_before > 0:
+                self._shown_before -= min(_SLICE_BYTES, len(data))
+                self.screen.replies = b""
             if self._clock() >= until:
                 break
         return True
 
     def resize(self, columns: int, lines: int) -> None:
-        """Lay the kept tail out anew for another size. The work is done by the next calls of `work`."""
+        """Lay the kept tail out anew for another size. The work is done by the next calls of `work`.
+
+        A program that fills the screen draws it anew by itself, so there is nothing to lay out.
+        """
         if (columns, lines) == (self.screen.columns, self.screen.lines):
+            return
+        if self.screen.alternate:
+            self.screen.resize(lines, columns)
             return
         self._reset(columns, lines)
         self._backlog = deque([b"".join(self._tail)]) if self._tail else deque()
-        self._backlog_size = self._tail_size
+        self._backlog_size = self._shown_before = self._tail_size

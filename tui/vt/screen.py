@@ -15,6 +15,8 @@ from pyte.screens import Char, Cursor, StaticDefaultDict
 
 MAX_COMBINING = 4
 """Marks that one cell may collect; more are dropped, for nobody's script needs them."""
+MAX_REPLIES_BYTES = 4096
+"""What the programs' questions may be answered with between two looks; more than that nobody waits for."""
 _ORIGIN_MODE = 6
 _ALTERNATE_MODES = frozenset({47, 1047, 1049})
 
@@ -48,6 +50,8 @@ class Screen(pyte.Screen):
         self.scrollback: deque[tuple[Run, ...]] = deque(maxlen=limit)
         self.scrolled = 0
         """Lines that ever went into the scrollback: with its length, the number of those that fell out."""
+        self.replies = b""
+        """Answers to what programs asked of the terminal: who it is, where the cursor stands."""
         self._main: tuple[Any, Cursor, Any] | None = None
         super().__init__(columns, lines)
 
@@ -55,6 +59,14 @@ class Screen(pyte.Screen):
     def alternate(self) -> bool:
         """Whether a full-screen program shows itself."""
         return self._main is not None
+
+    def has_private_mode(self, mode: int) -> bool:
+        """Whether a program has set this mode: 1 for the cursor keys' other form, 2004 for brackets round a paste."""
+        return mode << 5 in self.mode
+
+    def write_process_input(self, data: str) -> None:
+        """Keep an answer."""
+        self.replies = (self.replies + data.encode())[-MAX_REPLIES_BYTES:]
 
     def index(self) -> None:
         """Move down one line; what leaves the top of the main screen goes into the scrollback."""

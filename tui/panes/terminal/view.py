@@ -14,12 +14,14 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding
 from textual.color import Color, ColorParseError
+from textual.message import Message
 from textual.strip import Strip
 
 from tui.commands import BY_ID
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.growing import set_lines
+from tui.panes.terminal.keys import encoded, pasted
 from tui.widgets.find_rows import RowFinder
 
 if TYPE_CHECKING:
@@ -56,6 +58,17 @@ class TerminalView(RowFinder, can_focus=True):
         Binding(",".join(BY_ID[f"list.{name}"].keys), action, show=False, id=f"terminal.{name}")
         for name, action in ACTIONS.items()
     ]
+
+    class Typed(Message):
+        """Keys for the program, while the user has the terminal."""
+
+        def __init__(self, data: bytes) -> None:
+            super().__init__()
+            self.data = data
+
+    class Resized(Message):
+        """The pane has another size: so many rows and columns."""
+
     EMPTY = _("What commands print will stand here while they run.")
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -66,6 +79,38 @@ class TerminalView(RowFinder, can_focus=True):
         """The line on top in each model that was shown; None follows the end."""
         self._styles: dict[RunStyle, Style] = {}
         self.following = True
+        self.taken = False
+        """Whether the user has the terminal; `give` and `take_away` change it."""
+
+    @property
+    def screen_size(self) -> tuple[int, int]:
+        """Rows and columns of the terminal in this pane."""
+        return max(2, self.size.height), max(MIN_COLUMNS, self.width)
+
+    def show_taken(self, taken: bool) -> None:
+        """Whether the user has the terminal: its cursor is shown, and keys that come to `key` go to the program."""
+        if taken is not self.taken:
+            self.taken = taken
+            self.set_class(taken, "-taken")
+            if taken:
+                self.action_end()
+            self.refresh()
+
+    def key(self, event: events.Key) -> bool:
+        """Send a key to the program where the user has the terminal and it the focus. Answers whether it was."""
+        if not self.taken or not self.has_focus or self._model is None:
+            return False
+        data = encoded(event.key, event.character, application=self._model.emulator.application_keys)
+        if data:
+            self.action_end()
+            self.post_message(self.Typed(data))
+        return True
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Send a paste to the program where the user has the terminal."""
+        if self.taken and self._model is not None:
+            event.stop()
+            self.post_message(self.Typed(pasted(event.text, bracketed=self._model.emulator.brackets_pastes)))
 
     @property
     def width(self) -> int:
@@ -119,6 +164,7 @@ class TerminalView(RowFinder, can_focus=True):
         self._fit()
         self._version = -1
         self.sync()
+        self.post_message(self.Resized())
 
     def notify_style_update(self) -> None:
         """Forget colours of another theme."""
@@ -149,6 +195,8 @@ class TerminalView(RowFinder, can_focus=True):
             return Strip([Segment(text, muted)]).adjust_cell_length(width, base)
         runs = model.emulator.line(y + self.scroll_offset.y)
         strip = Strip([self._segment(run, base) for run in runs]).adjust_cell_length(width, base)
+        if self.taken and (cursor := model.emulator.cursor) is not None and cursor[0] == y + self.scroll_offset.y:
+            strip = _with_cursor(strip, cursor[1])
         return self.with_hits(strip, y + self.scroll_offset.y)
 
     def _segment(self, run: Run, base: Style) -> Segment:
@@ -171,6 +219,13 @@ class TerminalView(RowFinder, can_focus=True):
             strike=style.strikethrough or None,
             reverse=style.reverse or None,
         )
+
+
+def _with_cursor(strip: Strip, column: int) -> Strip:
+    """A line with the cell at this column reversed."""
+    end = strip.cell_length
+    here = strip.crop(column, column + 1).apply_style(Style(reverse=True))
+    return Strip.join([strip.crop(0, column), here, strip.crop(column + 1, end)])
 
 
 _ROLES = {

@@ -1,0 +1,226 @@
+"""TakeOver: the user has the agent's terminal, from one key to another, and the agent waits.
+
+Invariants: one at a time; it stands in the log as an action of the user, stored before it begins, and as the one
+observation that answers it, whatever ends it: the lines that the user typed and what the terminal showed, bounded. Keys
+go to the sandbox as they are and in order and are stored nowhere; what a program does not echo is in no event. While
+it lasts no action of the agent begins, and none that ran is answered before that observation is stored, so the agent
+reads what happened before it goes on. Used by AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from core.controller.halts import RUNTIME_UNAVAILABLE
+from core.errors import RuntimeUnavailableError, StoreError, UsageError
+from core.events import (
+    Action,
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    Frame,
+    Observation,
+    Status,
+    TerminalOutput,
+)
+from core.events.output import OutputBuffer
+from core.live import Frames
+from core.ports import Executor, FrameSink, Runtime
+from core.session.user_shell import NO_LIMIT_S, UNSTORED_STATUS
+from core.stream import EventStream
+
+log = logging.getLogger(__name__)
+
+COMMAND = "# The user took over the terminal."
+"""A comment, so that a shell that does not know better does nothing."""
+CUT_SHORT = "\n[The user had the terminal, and it was ended before they gave it back.]"
+MAX_WAITING_BYTES = 1024 * 1024
+"""Keys that the sandbox has not taken; a paste is smaller."""
+GIVEN_BACK = "STATUS$TERMINAL_GIVEN_BACK"
+"""Id of the frame after which nobody has it."""
+READY = "STATUS$TERMINAL_TAKEN"
+"""Id of the frame with which the sandbox says that it takes keys. It is told to nobody else."""
+
+
+class TakeOver:
+    """Who has the terminal of one conversation. `ready` makes the sandbox ready, `spawn` starts a task."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        stream: EventStream,
+        frames: Frames,
+        ready: Callable[[], Awaitable[None]],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._runtime = runtime
+        self._stream = stream
+        self._frames = frames
+        self._ready = ready
+        self._spawn = spawn
+        self._is_on = False
+        self._task: asyncio.Task[None] | None = None
+        self._size: tuple[int, int] | None = None
+        self._keys = bytearray()
+        self._wanted = asyncio.Event()
+        """Set where there is something to send: keys, a size, the end."""
+        self._gives_back = False
+        self.is_ready = False
+        """Whether the sandbox takes keys; before that, they wait."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the user has the terminal, or it is on its way to or from them."""
+        return self._is_on
+
+    async def begin(self, rows: int, columns: int) -> Envelope:
+        """Have the terminal in this size. It is stored when this returns. Raises UsageError where somebody has it."""
+        if self.is_on:
+            raise UsageError("The terminal is taken over already. F12 gives it back where it was taken.")
+        action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
+        self._keys.clear()
+        self._gives_back = self.is_ready = False
+        self._size = (rows, columns)
+        self._wanted.set()
+        self._is_on = True
+        try:
+            envelope = await self._stream.append(action, EventSource.USER)
+            begun = asyncio.Event()
+            self._task = self._spawn(self._carry_out(action, envelope.id, begun))
+        except BaseException:
+            self._is_on = False
+            raise
+        await begun.wait()  # one that is cancelled before its first step could not answer for its action
+        return envelope
+
+    def type(self, keys: bytes) -> None:
+        """Keys for the terminal, in order. Raises UsageError where so many wait that nobody reads them."""
+        if not self.is_on:
+            return
+        if len(self._keys) + len(keys) > MAX_WAITING_BYTES:
+            raise UsageError("The program does not read what was typed. Wait for it, or press F12 to give back.")
+        self._keys += keys
+        self._wanted.set()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal's size on the user's screen."""
+        if self.is_on and (rows, columns) != self._size:
+            self._size = (rows, columns)
+            self._wanted.set()
+
+    def give_back(self) -> None:
+        """The agent may go on; what runs in the terminal stays. Does nothing where nobody has it."""
+        self._gives_back = True
+        self._wanted.set()
+
+    async def ended(self) -> None:
+        """Return when nobody has it; what came of it is stored by then."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+    def interrupt(self) -> None:
+        """End it at once; it still gets its observation."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _carry_out(self, action: CmdRunAction, action_id: int, begun: asyncio.Event) -> None:
+        seen = OutputBuffer()
+        begun.set()
+
+        def publish(frame: Frame) -> None:
+            if isinstance(frame, Status) and frame.id == READY:
+                self.is_ready = True
+                self._wanted.set()
+                return
+            if isinstance(frame, TerminalOutput) and not frame.is_echo:
+                seen.feed(frame.data)
+            self._frames.publish(frame)
+
+        observation = await self._observe(action, action_id, publish, seen)
+        try:
+            await self._stream.append(observation, EventSource.USER, action_id)
+        except StoreError as error:  # the next start settles the action from the log
+            self._frames.publish(Status("error", UNSTORED_STATUS, str(error)))
+        finally:
+            self._is_on = False
+            self._frames.publish(Status("info", GIVEN_BACK, ""))
+
+    async def _observe(
+        self, action: CmdRunAction, action_id: int, publish: FrameSink, seen: OutputBuffer
+    ) -> Observation:
+        sending: asyncio.Task[None] | None = None
+        try:
+            await self._until_given_back(self._ready())
+            sending = self._spawn(self._send())
+            return await self._runtime.execute(action, action_id, publish)
+        except asyncio.CancelledError:
+            metadata = CmdOutputMetadata(suffix=CUT_SHORT)
+            return CmdOutputObservation(command=action.command, content=seen.take(), metadata=metadata)
+        except RuntimeUnavailableError as error:
+            return ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
+        except Exception as error:  # the boundary to the runtime: an action always gets its observation
+            log.exception("the runtime failed on action %s", action_id)
+            return ErrorObservation(content=f"{type(error).__name__}: {error}", error_id="RUNTIME$FAILED")
+        finally:
+            self.is_ready = False
+            if sending is not None:
+                sending.cancel()
+
+    async def _until_given_back(self, preparation: Awaitable[None]) -> None:
+        """Wait for the sandbox; who gives back before it is there waits no longer (CancelledError)."""
+        preparing = asyncio.ensure_future(preparation)
+        try:
+            while not preparing.done():
+                self._wanted.clear()
+                if self._gives_back:
+                    raise asyncio.CancelledError
+                wanted = asyncio.ensure_future(self._wanted.wait())
+                await asyncio.wait([preparing, wanted], return_when=asyncio.FIRST_COMPLETED)
+                wanted.cancel()
+            preparing.result()
+        finally:
+            preparing.cancel()
+            self._wanted.set()
+
+    async def _send(self) -> None:
+        """Send sizes, keys and the end, in order, as they are wanted."""
+        with suppress(RuntimeUnavailableError):  # `execute` tells it
+            sent: tuple[int, int] | None = None
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                if not self.is_ready:
+                    continue
+                if self._size is not None and self._size != sent:
+                    sent = self._size
+                    await self._runtime.resize_terminal(*sent)
+                while self._keys:
+                    keys = bytes(self._keys)
+                    self._keys.clear()
+                    try:
+                        await self._runtime.type_keys(keys)
+                    except UsageError as error:
+                        self._frames.publish(Status("error", "STATUS$KEYS_LOST", str(error)))
+                if self._gives_back:
+                    await self._runtime.give_terminal_back()
+
+
+class Waiting:
+    """An executor whose actions wait while the user has the terminal. Implements core.ports.Executor."""
+
+    def __init__(self, runtime: Executor, take_over: TakeOver) -> None:
+        self._runtime, self._take_over = runtime, take_over
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        """As the runtime, before the user has the terminal or after. Raises RuntimeUnavailableError."""
+        await self._take_over.ended()
+        observation = await self._runtime.execute(action, action_id, on_frame)
+        await self._take_over.ended()
+        return observation

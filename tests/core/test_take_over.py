@@ -1,0 +1,119 @@
+"""The user takes over the agent's terminal: in the log, and in what the agent reads; on real parts."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import reduce
+from pathlib import Path
+
+import pytest
+
+from core.controller.decide import evolve
+from core.controller.state import State
+from core.errors import UsageError
+from core.events import CmdOutputObservation, CmdRunAction, ErrorObservation, EventSource, Frame, TerminalOutput
+from core.memory.prompt import build_messages
+from core.session.agent_session import AgentSession
+from tests.core.test_session import conversation, of, said_and_settled
+from tests.core.test_user_shell import answer_to
+from tests.doubles import FINISH, ScriptedRuntime, bash, gone
+
+
+class Seen:
+    """What the terminal showed, and a way to wait for it."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self.shown = b""
+        self._grown = asyncio.Event()
+        session.frames.watch(self._take)
+
+    def _take(self, frame: Frame) -> None:
+        if isinstance(frame, TerminalOutput) and not frame.is_echo:
+            self.shown += frame.data
+            self._grown.set()
+
+    async def sees(self, text: bytes) -> None:
+        async with asyncio.timeout(20):
+            while text not in self.shown:
+                self._grown.clear()
+                await self._grown.wait()
+
+
+async def test_what_the_user_did_is_stored_once_and_the_model_reads_it(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"tool_calls": [bash("pwd")]}, FINISH]) as session:
+        seen = Seen(session)
+        action = await session.take_terminal(24, 80)
+        session.take_over.type(b"mkdir sub; cd sub; stty si''ze\r")  # waits for the sandbox
+        await seen.sees(b"24 80\r\n")
+        session.take_over.give_back()
+        observation = await answer_to(session, action)
+        await session.take_over.ended()
+        assert (action.source, observation.source) == (EventSource.USER, EventSource.USER)
+        assert isinstance(action.event, CmdRunAction)
+        assert action.event.takes_over
+        assert isinstance(observation.event, CmdOutputObservation)
+        assert "$ mkdir sub; cd sub; stty si''ze  [exit code 0]" in observation.event.metadata.prefix
+        events = await said_and_settled(session)
+        assert of(events, CmdOutputObservation)[-1].content.endswith("/sub"), "the agent is where the user went"
+        assert any("24 80" in str(m["content"]) for m in build_messages(events) if m["role"] == "user")
+        state = reduce(evolve, events, State.initial(session.state.limits))
+        assert state.agent_state is session.state.agent_state
+
+
+async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_path: Path) -> None:
+    ticking = bash("while :; do echo ti''ck; sleep 0.1; done")
+    async with conversation(
+        tmp_path, [{"tool_calls": [ticking]}, {"tool_calls": [bash("echo mine")]}, FINISH]
+    ) as session:
+        seen = Seen(session)
+        await session.send("go")
+        await seen.sees(b"tick")
+        action = await session.take_terminal(24, 80)
+        session.take_over.type(b"\x03")
+        await seen.sees(b"^C")
+        session.take_over.type(b"echo yo''urs\r")
+        await seen.sees(b"yours\r\n")
+        assert b"mine" not in seen.shown
+        assert session.state.is_busy
+        session.take_over.give_back()
+        await session.settled()
+        events = await session.stream.read()
+        first = next(e for e in events if isinstance(e.event, CmdOutputObservation))
+        assert first.cause == action.id, "before the agent's own"
+        told = of(events, CmdOutputObservation)
+        assert "The user has taken over" in told[1].metadata.suffix
+        assert told[2].content == "mine"
+
+
+async def test_only_one_has_it(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH]) as session:
+        await session.take_terminal(24, 80)
+        with pytest.raises(UsageError, match="taken over already"):
+            await session.take_terminal(24, 80)
+        with pytest.raises(UsageError, match="taken over the terminal"):
+            await session.run_command("ls")
+        assert not session.rests, "it is not put to sleep under the user's hands"
+        session.take_over.give_back()
+        await session.take_over.ended()
+        assert session.rests
+
+
+async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(answer=lambda action: gone())
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        observation = (await answer_to(session, await session.take_terminal(24, 80))).event
+        assert isinstance(observation, ErrorObservation)
+        await session.take_over.ended()
+        assert not session.take_over.is_on
+
+
+async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(answer=lambda action: None)
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        await session.take_terminal(24, 80)
+        await runtime.started.wait()
+        stream = session.stream
+        session.take_over.interrupt()
+        await session.take_over.ended()
+        (observation,) = of(await stream.read(), CmdOutputObservation)
+        assert "ended before they gave it back" in observation.metadata.suffix

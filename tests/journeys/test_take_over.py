@@ -1,0 +1,133 @@
+"""The user takes over the agent's terminal: real tmux, real bash in the local sandbox, real programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.doubles import FINISH, bash, write_script
+from tests.journeys.terminal import WAIT_S, Terminal
+from tests.program import Handloom
+
+pytestmark = pytest.mark.tmux
+
+YOURS = "yours, the agent waits"
+
+
+@contextmanager
+def workspace(handloom: Handloom, *turns: dict[str, object], columns: int = 100, rows: int = 30) -> Iterator[Terminal]:
+    """The workspace with a scripted model that never asks, ready to be typed into."""
+    model = write_script(handloom.workspace.parent, [*turns, FINISH])
+    handloom.environ = {**handloom.environ, "HANDLOOM__AGENT__CONFIRM": "never"}
+    terminal = Terminal(handloom, columns, rows)
+    try:
+        terminal.handloom("--model", model)
+        terminal.wait_for("waits for you")
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def wait_until_written(handloom: Handloom, name: str, text: str) -> None:
+    """Wait until a file of the workspace says this."""
+    path, end = handloom.workspace / name, time.monotonic() + WAIT_S
+    while not path.exists() or text not in path.read_text():
+        assert time.monotonic() < end, f"{name} does not say {text!r}"
+        time.sleep(0.05)
+
+
+def told(handloom: Handloom) -> str:
+    """All events of the one conversation, as JSON."""
+    (conversation,) = handloom.conversations()
+    return json.dumps(handloom.export(conversation["conversation_id"]))
+
+
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: Handloom) -> None:
+    ticking = bash("while :; do echo ti''ck; sleep 0.5; done")
+    with workspace(handloom, {"tool_calls": [ticking]}, {"tool_calls": [bash("cat note.txt")]}) as terminal:
+        terminal.type("go")
+        terminal.press("Enter")
+        terminal.wait_for("tick")
+        terminal.press("F12")
+        terminal.wait_for(YOURS, "gives it back")
+        terminal.press("C-c")
+        terminal.wait_for("workspace #" if os.getuid() == 0 else "workspace $")
+        terminal.type("vim -u NONE -N note.txt")
+        terminal.press("Enter")
+        terminal.wait_for("[New]")
+        terminal.type("ihello from vim")
+        terminal.wait_for("-- INSERT --", "hello from vim")
+        terminal.press("Escape")
+        terminal.wait_for("-- INSERT --", gone=True)
+        terminal.type(":wq")
+        terminal.press("Enter")
+        wait_until_written(handloom, "note.txt", "hello from vim")
+        terminal.press("F12")
+        terminal.wait_for("finished")
+        screen = terminal.wait_for("hello from vim")
+        assert YOURS not in screen
+        terminal.press("C-q")
+    log = told(handloom)
+    assert "The user ran:" in log
+    assert "vim -u NONE -N note.txt" in log
+    assert log.index("The user has given the terminal back") < log.index("cat note.txt")
+
+
+def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom) -> None:
+    with workspace(handloom, {"tool_calls": [bash("read -p 'go on? ' x; echo answer:$x")]}) as terminal:
+        terminal.type("go")
+        terminal.press("Enter")
+        terminal.wait_for("The command waits for input.", "F12")
+        terminal.press("F12")
+        terminal.wait_for(YOURS, "gives it back")
+        terminal.type("yes")
+        terminal.press("Enter")
+        terminal.wait_for("answer:yes")
+        terminal.press("F12")
+        terminal.wait_for(YOURS, gone=True)
+        assert "waits for input" not in terminal.screen
+        terminal.press("C-q")
+    assert "answer:yes" in told(handloom)
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_less_pages_and_a_resize_reaches_it(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        terminal.press("F12")
+        terminal.wait_for(YOURS, "gives it back")
+        terminal.type("seq 1 500 | less")
+        terminal.press("Enter")
+        terminal.wait_for("\n 20\n")
+        terminal.press("G")
+        terminal.wait_for("(END)", "\n 500")
+        terminal.resize(80, 24)
+        terminal.wait_for("(END)", "\n 500")
+        terminal.type("q")
+        terminal.type("stty size")
+        terminal.press("Enter")
+        terminal.wait_for(" 78")
+        terminal.press("C-]")
+        terminal.wait_for(YOURS, gone=True)
+        terminal.press("C-q")
+
+
+@pytest.mark.skipif(shutil.which("htop") is None, reason="htop is not installed")
+def test_htop_draws_and_ends(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        terminal.press("F12")
+        terminal.wait_for(YOURS, "gives it back")
+        terminal.type("htop")
+        terminal.press("Enter")
+        terminal.wait_for("PID", "F10")
+        terminal.press("F10")
+        terminal.wait_for("F10", gone=True)
+        terminal.press("F12")
+        terminal.wait_for(YOURS, gone=True)
+        terminal.press("C-q")

@@ -1,0 +1,17 @@
+"""The emulators that this machine has: what holds for one holds for the other."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from tui.vt import Emulator, Terminal
+
+KINDS: list[type[Terminal]] = [Emulator]
+if find_spec("pyghostty") is not None:
+    from tui.vt.ghostty import GhosttyEmulator
+
+    KINDS.append(GhosttyEmulator)
+
+both = pytest.mark.parametrize("kind", KINDS)

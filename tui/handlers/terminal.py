@@ -1,0 +1,144 @@
+"""Taking over the agent's terminal and giving it back. A mixin of the app.
+
+While the user has it and the pane has the focus, every key goes to the program, those of the workspace included; only
+the key that took it over gives it back. Who looks elsewhere keeps it: the border says so, and a click goes back to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+
+from tui.commands import BY_ID, all_keys
+from tui.i18n import _
+from tui.panes.terminal.hint import WaitsHint
+from tui.panes.terminal.view import TerminalView
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from tui.model.conversation import ConversationTab
+    from tui.model.tab import Tab
+    from tui.screens.workspace import Workspace
+
+    _App = App[None]
+else:
+    _App = object
+
+ROOMY = 240
+"""Columns from which the terminal is wide enough beside the chat; on less it fills the screen while it is taken."""
+GIVES_BACK = frozenset({"f12", "ctrl+right_square_bracket"})
+"""F12 may be another program's; ctrl+] every terminal has, as telnet's way out."""
+
+
+class Terminals(_App):
+    """The commands of the terminal, as methods of the app."""
+
+    if TYPE_CHECKING:
+        current: Tab | None
+        open_tabs: list[Tab]
+        workspace: Workspace
+
+        @property
+        def living(self) -> ConversationTab | None: ...
+        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
+        def flash(self, message: str) -> None: ...
+        def wake(self, tab: Tab) -> None: ...
+
+    async def hurry_terminals(self) -> None:
+        """Have the faster emulator from now on, where there is one."""
+        vt = await asyncio.to_thread(import_module, "tui.vt")
+        model = await asyncio.to_thread(import_module, "tui.panes.terminal.model")
+        if (kind := await asyncio.to_thread(vt.load_faster)) is not None:
+            model.TerminalModel.faster = kind
+            for tab in self.open_tabs:
+                tab.terminal.hurry(kind)
+
+    def do_terminal_take(self) -> None:
+        tab = self.living
+        if tab is None:
+            self.flash(_("No conversation is open. ctrl+n begins one."))
+        elif tab.has_terminal:
+            self._give_back(tab)
+        else:
+            self.workspace.look_at("terminal")
+            if self.workspace.size.width < ROOMY and not self.workspace.maximised_pane:
+                self.workspace.maximised_pane = True
+                self.workspace.arrange_panes()
+            self.call_after_refresh(self._take, tab)
+
+    def _take(self, tab: ConversationTab) -> None:
+        async def take() -> None:
+            rows, columns = self.workspace.terminal.screen_size
+            await tab.session.take_terminal(rows, columns)
+            tab.terminal.waits = False
+            tab.terminal.on_reply = tab.session.take_over.type
+            tab.terminal.used = True
+            self.wake(tab)
+
+        self.attempt(take())
+
+    def _give_back(self, tab: ConversationTab) -> None:
+        tab.terminal.on_reply = None
+        tab.session.take_over.give_back()
+        self.workspace.maximised_pane = False
+        self.workspace.arrange_panes()
+        self.workspace.helm.focus()
+        self.flash(_("The agent has its terminal back, and reads what happened with what comes next."))
+
+    def show_who_has_terminal(self) -> None:
+        """Have the pane say who has the terminal; called once a frame."""
+        tab, view = self.living, self.workspace.terminal
+        taken = tab is not None and tab.has_terminal
+        view.show_taken(taken)
+        key = all_keys(BY_ID["terminal.take"])[0]
+        waits = tab is not None and tab.terminal.waits and not taken
+        title, told = _("Terminal"), ""
+        if taken:
+            title = _("Terminal: yours, the agent waits")
+            ready = tab is not None and tab.session.take_over.is_ready
+            told = _("{key} gives it back").format(key=key)
+            if not ready:
+                told = _("the sandbox gets ready; what you type waits") + " · " + told
+            elif not view.has_focus:
+                told = _("click to type") + " · " + told
+        elif waits:
+            told = _("waits for input · {key} takes over").format(key=key)
+        if told:
+            title = f"{title} · {told}"
+        if view.border_title != title:
+            view.border_title = title
+        self.workspace.query_one(WaitsHint).show(waits)
+
+    def key_to_terminal(self, event: events.Key) -> bool:
+        """Send a key to the program where the terminal is the user's. Answers whether it was meant for it."""
+        view = self.workspace.terminal
+        if self.screen is not self.workspace or not view.taken or not view.has_focus:
+            return False
+        if event.key in GIVES_BACK:
+            self.do_terminal_take()
+            return True
+        return view.key(event)
+
+    def on_terminal_view_typed(self, message: TerminalView.Typed) -> None:
+        """Keys for the program."""
+        from core.errors import UsageError
+
+        if (tab := self.living) is not None:
+            try:
+                tab.session.take_over.type(message.data)
+            except UsageError as error:
+                self.flash(str(error))
+
+    def on_terminal_view_resized(self) -> None:
+        """The pane has another size, and so has the terminal while it is the user's."""
+        if (tab := self.living) is not None and tab.has_terminal:
+            tab.session.take_over.resize(*self.workspace.terminal.screen_size)
+
+    def on_waits_hint_chosen(self) -> None:
+        """A click on the line that says that a command waits."""
+        self.do_terminal_take()
