@@ -98,7 +98,7 @@ def _copy(call: Call) -> Out:
             else:
                 call.writes(word)
             whole = word.text.rstrip("/*") in ("", ".", "~", "/")
-            if whole:
+            if whole or call.reader.findings.places.is_above(call.path(word)[0]):
                 call.rule("destroy.root")
     call.writes(*targets)
     for word in targets:
@@ -220,8 +220,16 @@ def _tar(call: Call) -> Out:
     given = call.reads(*[word for word in files if word.text != "-"]) if files else call.stdin
     if not flags & {"-t", "--list"} and "t" not in bundled:
         call.rule("write.unpacked")
-        call.writes(*([folder] if folder is not None else []))
+        _unpacked(call, [folder] if folder is not None else [])
     return Out(None, given.kinds | call.stdin.kinds)
+
+
+def _unpacked(call: Call, folders: list[Word]) -> None:
+    """Folders that an archive is unpacked to; in the home folder it may bring any settings."""
+    call.writes(*folders)
+    for word in folders:
+        if call.reader.findings.places.place(call.path(word)[0]) is Place.HOME:
+            call.rule("persist.config")
 
 
 def _unpack(call: Call) -> Out:
@@ -233,7 +241,7 @@ def _unpack(call: Call) -> Out:
             call.reads(*rest[:2])
             return Out(None, call.stdin.kinds)
         call.rule("write.unpacked")
-        call.writes(*[value for name, value in found if name == "-d" and value is not None])
+        _unpacked(call, [value for name, value in found if name == "-d" and value is not None])
         return Out(None, call.reads(*rest[:1]).kinds)
     given = call.reads(*rest) if rest else call.stdin
     if rest and "-c" not in flags:

@@ -111,6 +111,7 @@ def _git(call: Call) -> Out:
     if not rest:
         return Out(None)
     verb, args = rest[0].text, rest[1:]
+    _pagers(call, verb, args)
     if verb in _VERBS:
         _VERBS[verb](call, args)
     elif verb in _WORKS:
@@ -118,6 +119,21 @@ def _git(call: Call) -> Out:
     elif verb not in _LOOKS:
         call.rule("program.unknown", f"git {verb}")
     return Out(None, frozenset({"file"}))
+
+
+def _pagers(call: Call, verb: str, args: list[Word]) -> None:
+    """Programs that `difftool` and `grep` are told to show things with."""
+    for at, word in enumerate(args):
+        command = ""
+        if verb == "difftool" and word.text in ("-x", "--extcmd") and at + 1 < len(args):
+            command = args[at + 1].text
+        elif verb == "difftool" and word.text.startswith("--extcmd="):
+            command = word.text.partition("=")[2]
+        elif verb == "grep" and word.text.startswith(("-O", "--open-files-in-pager=")):
+            command = word.text.removeprefix("-O").removeprefix("--open-files-in-pager=")
+        if command:
+            call.rule("run.hooked")
+            call.reader.inside(command, call.state)
 
 
 def _works(call: Call, verb: str, args: list[Word]) -> None:
@@ -137,6 +153,8 @@ def _works(call: Call, verb: str, args: list[Word]) -> None:
         call.rule("git.discard")
     if verb == "gc" and any(text.startswith("--prune") for text in texts):
         call.rule("destroy.history")
+    if verb == "rm" and any(word.text in (".", "*", ":/") for word in args):
+        call.rule("destroy.work")
     if verb == "rm":
         call.rule("destroy.folder" if any(text.startswith("-r") for text in texts) else "git.discard")
     if verb == "worktree" and "remove" in texts:

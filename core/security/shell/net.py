@@ -143,6 +143,8 @@ def _wget(call: Call) -> Out:
             call.rule("net.upload")
         elif name == "-e":
             call.rule("opaque.code")
+        elif name == "-P":
+            call.writes(value)
         elif name == "-i":
             call.reads(value)
             call.rule("net.fetch")
@@ -221,6 +223,8 @@ def _copy_over(call: Call) -> Out:
     if not remote:
         if call.name == "rsync" and any(name.startswith("--delete") for name, _ in found):
             call.rule("destroy.folder")
+            if any(call.reader.findings.places.is_above(call.path(word)[0]) for word in rest[-1:]):
+                call.rule("destroy.root")
         call.reads(*rest[:-1])
         call.writes(*rest[-1:])
         if call.name in ("sftp", "ftp", "lftp") and rest:

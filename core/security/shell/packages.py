@@ -201,7 +201,9 @@ def _manager(call: Call) -> Out:
     verb = rest[0].text if rest else next((name for name, _ in found if name in _INSTALLS | _LOOKS), "")
     args = rest[1:]
     _addresses(call, [*args, *[value for _, value in found if value is not None]])
-    if verb in _PUBLISHES:
+    if verb == "set" or (verb == "config" and any(word.text in ("set", "edit", "--global") for word in args[:2])):
+        call.rule("persist.config")
+    elif verb in _PUBLISHES:
         call.rule("package.publish")
     elif verb in _LOGINS:
         call.rule("secret.keyring")
