@@ -23,6 +23,7 @@ AREAS = (
     "browsing",
     "kernels",
     "model_calls",
+    "prefixes",
     "steps",
     "stalls",
     "many",
