@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from core.events import (
     MAX_CMD_OUTPUT_CHARS,
+    AgentCondensationObservation,
     AgentStateChangedObservation,
     BrowseInteractiveAction,
     BrowserOutputObservation,
@@ -33,6 +34,7 @@ _UNSEEN = (
 )  # fmt: skip
 ERROR_NOTE = "[Error occurred in processing last action]"
 REJECTION_NOTE = "[Last action has been rejected by the user]"
+SUMMARY_NOTE = "[What came before was condensed. Here is a summary of it, a record of what was said and done:]"
 
 
 def observation_text(observation: Observation) -> str:
@@ -44,6 +46,8 @@ def observation_text(observation: Observation) -> str:
             return f"{truncate_middle(observation.content, MAX_OBSERVATION_CHARS)}\n{ERROR_NOTE}"
         case UserRejectObservation():
             return f"{truncate_middle(observation.content, MAX_OBSERVATION_CHARS)}\n{REJECTION_NOTE}"
+        case AgentCondensationObservation():
+            return f"{SUMMARY_NOTE}\n{truncate_middle(observation.content, MAX_OBSERVATION_CHARS)}"
         case RecallObservation():
             return truncate_middle(_recall_text(observation), MAX_OBSERVATION_CHARS)
         case _:

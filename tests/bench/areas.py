@@ -24,6 +24,7 @@ AREAS = (
     "browsing",
     "kernels",
     "model_calls",
+    "prefixes",
     "steps",
     "stalls",
     "many",

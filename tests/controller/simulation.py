@@ -263,8 +263,6 @@ class World:
         self.append(NullObservation(), ENVIRONMENT, self.recalling.pop(0))
 
     def user_wants(self, wish: AgentState, thought: str = "") -> None:
-        if wish is AgentState.STOPPED:
-            self.condensed = False  # a wish that is on its way may be given up, and comes again
         self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER)
 
     def user_does_something_else(self) -> None:
@@ -427,6 +425,8 @@ class World:
 
     def check_condensation(self, before: State, envelope: Envelope) -> None:
         """One that the user wants while all rests wakes nobody up."""
+        if isinstance(envelope.event, ChangeAgentStateAction) and envelope.event.agent_state is AgentState.STOPPED:
+            self.condensed = False  # a wish that is on its way may be given up, and comes again
         if isinstance(envelope.event, CondensationRequestAction) and self.state.asked == envelope.id:
             self.at_rest = envelope.id if before.agent_state is not AgentState.RUNNING else None
         if isinstance(envelope.event, CondensationAction) and envelope.cause == self.at_rest is not None:

@@ -1,0 +1,86 @@
+"""The whole prompt as a text, for conversations of each shape. A change is seen as a change of a file.
+
+HANDLOOM_SNAPSHOTS=write python -m pytest tests/memory/test_prompt_texts.py     writes them anew
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from core.events import (
+    CmdOutputMetadata,
+    CmdOutputObservation,
+    CondensationAction,
+    ErrorObservation,
+    MessageAction,
+    RecallObservation,
+    RecallType,
+)
+from core.memory.condensers.making import make
+from core.memory.condensers.settings import CondenserSettings
+from core.memory.prompt import build_messages
+from core.memory.view import View
+from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
+
+TEXTS = Path(__file__).parent / "prompts"
+
+
+def plain() -> Log:
+    return talk(2, calls=2)
+
+
+def greeted() -> Log:
+    log = talk(0)
+    log.add(
+        RecallObservation(
+            content="Added workspace context",
+            recall_type=RecallType.WORKSPACE_CONTEXT,
+            working_dir="/workspace",
+            date="2026-01-01",
+            conversation_instructions="What the user wants remembered:\n- Use tabs.",
+        ),
+        ENVIRONMENT,
+        2,
+    )
+    return log
+
+
+def condensed() -> Log:
+    log = talk(4)
+    log.add(CondensationAction(forgotten_events_start_id=4, forgotten_events_end_id=9, summary="Two of three are done.",
+                               summary_offset=4))  # fmt: skip
+    log.add(MessageAction(content="And the third?"), USER)
+    return log
+
+
+def huge() -> Log:
+    log = talk(1)
+    failed = CmdOutputObservation(command="make", content="x" * 40_000, metadata=CmdOutputMetadata(exit_code=2))
+    log.add(failed, USER)
+    log.add(ErrorObservation(content="The model said nothing."), AGENT)
+    return log
+
+
+@pytest.mark.parametrize("shape", [plain, greeted, condensed, huge], ids=lambda shape: shape.__name__)
+def test_the_prompt_is_as_it_was(shape: object) -> None:
+    log = shape()  # type: ignore[operator]
+    events = make(CondenserSettings()).shown(View.of(log).events)
+    text = as_text(build_messages(events, 3_000 if shape is huge else None))
+    file = TEXTS / f"{shape.__name__}.txt"  # type: ignore[attr-defined]
+    if os.environ.get("HANDLOOM_SNAPSHOTS") == "write":
+        TEXTS.mkdir(exist_ok=True)
+        file.write_text(text, "utf-8")
+    assert text == file.read_text("utf-8")
+
+
+def as_text(messages: list[dict[str, object]]) -> str:
+    """A prompt as people read it."""
+    lines: list[str] = []
+    for message in messages:
+        lines.append(f"== {message['role']} {message.get('tool_call_id', '')}".rstrip())
+        lines.append(str(message["content"]))
+        lines += [f"-> {call}" for call in message.get("tool_calls", [])]  # type: ignore[attr-defined]
+    return "\n".join(lines) + "\n"
