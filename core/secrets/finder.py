@@ -26,20 +26,31 @@ class Finder:
     """Finds patterns, each of SHORTEST bytes at least."""
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
-        self.patterns = frozenset(patterns)
-        self.longest = max(map(len, self.patterns), default=1)
+        self.longest = 1
         """Bytes of the longest pattern; 1 where there is none."""
+        self._patterns: list[bytes] = []
+        """Sorted."""
         self._at: dict[int, list[tuple[bytes, int]]] = {}
-        for pattern in self.patterns:
-            for block, offset in _blocks(pattern):
-                self._at.setdefault(block, []).append((pattern, offset))
-        self._blocks = frozenset(self._at)
-        self._sorted = sorted(self.patterns)
-        self._beginnings = frozenset(pattern[:size] for pattern in self.patterns for size in range(1, BLOCK + 1))
-        self._first_blocks = frozenset(_number(pattern[:BLOCK]) for pattern in self.patterns)
+        self._blocks: frozenset[int] = frozenset()
+        self._beginnings: set[bytes] = set()
+        """The first one to four bytes of each pattern."""
+        self._first_blocks: set[int] = set()
+        self.add(patterns)
 
     def __bool__(self) -> bool:
-        return bool(self.patterns)
+        return bool(self._patterns)
+
+    def add(self, patterns: Iterable[bytes]) -> None:
+        """Find these, too."""
+        fresh = set(patterns).difference(self._patterns)
+        for pattern in fresh:
+            for block, offset in _blocks(pattern):
+                self._at.setdefault(block, []).append((pattern, offset))
+            self._beginnings.update(pattern[:size] for size in range(1, BLOCK + 1))
+            self._first_blocks.add(_number(pattern[:BLOCK]))
+        self._blocks = frozenset(self._at)
+        self._patterns = sorted([*self._patterns, *fresh])
+        self.longest = max(map(len, self._patterns), default=1)
 
     def is_in(self, data: bytes) -> bool:
         """Whether any pattern stands in the data."""
@@ -62,8 +73,8 @@ class Finder:
 
     def _goes_on(self, data: bytes) -> bool:
         """Whether a pattern begins with all of the data and is longer."""
-        place = bisect_right(self._sorted, data)
-        return place < len(self._sorted) and self._sorted[place].startswith(data)
+        place = bisect_right(self._patterns, data)
+        return place < len(self._patterns) and self._patterns[place].startswith(data)
 
     def spans(self, data: bytes) -> list[Span]:
         """What the patterns cover, in order; those that overlap or touch are one."""

@@ -30,7 +30,7 @@ class Masker:
         """Mask these, too, from now on."""
         if fresh := set(values) - self._values:
             self._values |= fresh
-            self.finder = Finder(self.finder.patterns.union(*map(forms, fresh)))
+            self.finder.add(form for value in fresh for form in forms(value))
 
     @property
     def longest(self) -> int:
