@@ -37,20 +37,22 @@ __handloom_begin() {
     [[ $- == *e* ]] || return $1
 }
 __handloom_lend() {
-    local __handloom_pipe=$1 __handloom_name __handloom_other
+    local IFS __handloom_pipe __handloom_name __handloom_other
+    IFS= __handloom_pipe=$1
     shift
     for __handloom_name; do
         if [[ -n ${!__handloom_name+x} ]]; then
-            IFS= builtin read -r -d '' __handloom_other || break
+            builtin read -r -d '' __handloom_other || break
         else
             __handloom_lent+=" $__handloom_name"
-            IFS= builtin read -r -d '' "$__handloom_name" || break
+            builtin read -r -d '' "$__handloom_name" || break
             builtin export "$__handloom_name"
         fi
     done <"$__handloom_pipe"
 }
 __handloom_take_back() {
-    local IFS=' ' __handloom_name
+    local IFS __handloom_name
+    IFS=' '
     for __handloom_name in $__handloom_lent; do
         builtin unset -v "$__handloom_name" || builtin export -n "$__handloom_name" || :
     done
