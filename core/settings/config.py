@@ -176,6 +176,15 @@ class DockerSettings(_Section):
     """A container without a screen ends by itself after so many minutes."""
 
 
+class SecretSettings(_Section):
+    """What looks like a secret in a conversation. Known ones are always masked."""
+
+    detect: bool = True
+    """Mask keys, tokens and private keys that are known by their looks alone."""
+    shown_kinds: Names = ()
+    """Kinds that are shown although they look like secrets, such as "a JSON web token"."""
+
+
 class Settings(_Section):
     """All settings of one Handloom."""
 
@@ -193,6 +202,7 @@ class Settings(_Section):
     docker: DockerSettings = DockerSettings()
     remote: RemoteSettings = RemoteSettings()
     mcp: MCPSettings = MCPSettings()
+    secrets: SecretSettings = SecretSettings()
     screen: ScreenSettings = ScreenSettings()
 
 

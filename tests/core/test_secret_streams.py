@@ -70,7 +70,7 @@ def test_in_a_stream_a_secret_is_masked_at_every_cut() -> None:
 
 
 def test_in_a_stream_of_random_pieces_nothing_but_first_letters_is_shown(seed: int) -> None:
-    chosen = random.Random(seed)  # noqa: S311  # no secret comes of it
+    chosen = random.Random(seed)  # no secret comes of it
     secrets = [chosen.randbytes(chosen.randint(5, 40)).hex() for _ in range(20)]
     masker = Masker(secrets)
     for _ in range(200):

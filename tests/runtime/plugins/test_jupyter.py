@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from core.secrets.lent import lending
 from core.events import IPythonRunCellObservation
+from core.secrets.lent import lending
 from runtime.plugins.jupyter.cell import MAX_IMAGES, NO_OUTPUT, PRINTED_LATER
 from tests.runtime.plugins.kernels import Cells, cells
 
@@ -220,7 +220,9 @@ class TestLentSecrets:
         with lending({"TOKEN": "tk-77\n'x' ü"}):
             assert await kernel.says("import os; print(repr(os.environ['TOKEN']))") == repr("tk-77\n'x' ü")
         assert await kernel.says("print(os.environ.get('TOKEN'))\n!echo \"[$TOKEN]\"") == "None\n[]"
-        assert await kernel.says("print(sorted(name for name in globals() if 'lent' in name or 'pipe' in name))") == "[]"
+        assert (
+            await kernel.says("print(sorted(name for name in globals() if 'lent' in name or 'pipe' in name))") == "[]"
+        )
 
     async def test_no_code_that_the_kernel_keeps_has_a_value_in_it(self, kernel: Cells) -> None:
         with lending({"TOKEN": "tk-77-value"}):
