@@ -60,6 +60,10 @@ def _plain(options: argparse.Namespace) -> int:
                 from tui.cli import agents as agent_lines
 
                 return agent_lines.agents(options)
+            case "secrets":
+                from tui.cli import secrets as secret_lines
+
+                return int(secret_lines.secrets(options))
             case "show":
                 from tui.cli import reports
 

@@ -231,7 +231,10 @@ def _wrong(error: ValidationError) -> str:
     if last == "key_env":
         return f"The setting {field} cannot be what it is: {first['msg'].removeprefix('Value error, ')}."
     if is_secret_name(last):
-        return f"There is no setting {field}: put the key into an environment variable, and its name into key_env."
+        return (
+            f"There is no setting {field}: put the key into an environment variable, and its name into key_env. "
+            "Or run handloom secrets adopt, which moves it out of the file and keeps it."
+        )
     return f"The setting {field} cannot be {first['input']!r}: {first['msg']}."
 
 
