@@ -111,7 +111,7 @@ def conversation(says: str) -> Iterator[Behaviour]:
         yield answers("", [("execute_bash", _arguments(command=command))])
     for code in CELLS:
         yield answers("", [("execute_ipython_cell", _arguments(code=code))])
-    yield answers("", [("mcp_echo_environment", "{}")])
+    yield answers("", [("echo__environment", "{}")])
     yield answers("", [("finish", json.dumps({"message": f"Done: {says}"}))])
 
 

@@ -20,6 +20,7 @@ from tui.handlers.planning import Planning
 from tui.handlers.reading import Reading
 from tui.handlers.replaying import Replaying
 from tui.handlers.rerun import Rerun
+from tui.handlers.secret_keeping import SecretKeeping
 from tui.handlers.session_manager import SessionManager
 from tui.handlers.split import Split
 from tui.handlers.undoing import Undoing
@@ -68,6 +69,7 @@ class Handlers(
     Replaying,
     Planning,
     Choosing,
+    SecretKeeping,
     _App,
 ):
     """The commands, as methods of the app."""
