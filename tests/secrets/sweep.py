@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -104,10 +105,10 @@ def slots(handloom: Handloom, folder: Path) -> dict[Path, Iterable[str]]:
     }
 
 
-def conversation(says: str) -> Iterator[Behaviour]:
+def conversation(says: str, prints: Sequence[str]) -> Iterator[Behaviour]:
     """A model that has everything printed, says what it should not, and is done."""
-    yield answers(says, [("execute_bash", _arguments(command=PRINTS[0]))])
-    for command in PRINTS[1:]:
+    yield answers(says, [("execute_bash", _arguments(command=prints[0]))])
+    for command in prints[1:]:
         yield answers("", [("execute_bash", _arguments(command=command))])
     for code in CELLS:
         yield answers("", [("execute_ipython_cell", _arguments(code=code))])
@@ -120,10 +121,15 @@ def _arguments(**arguments: str) -> str:
 
 
 async def sweep(
-    folder: Path, *, is_full: bool = False, plant: Callable[[Handloom], None] = lambda handloom: None
+    folder: Path, *, is_full: bool = False, seed: int = 0, plant: Callable[[Handloom], None] = lambda handloom: None
 ) -> Search:
-    """Use Handloom with all canaries, and search. `plant` may leave one where it does not belong, before the search."""
-    search = Search()
+    """Use Handloom with all canaries, and search. `plant` may leave one where it does not belong, before the search.
+
+    A `seed` but 0 has the commands in another order; `is_full` has every format of export, masked, too.
+    """
+    search, prints = Search(), list(PRINTS)
+    if seed:
+        random.Random(seed).shuffle(prints)  # an order, no secret
     async with OpenAIServer(ENVIRONMENT[PROVIDER]) as server:
         handloom = await asyncio.to_thread(place, folder, server.base_url)
 
@@ -133,7 +139,7 @@ async def sweep(
             return ended
 
         said = f"{ENVIRONMENT['GITHUB_TOKEN']} {ENVIRONMENT['SSH_PASSPHRASE']} {ADDRESSES['DATABASE_URL']}"
-        server.then(*conversation(said))
+        server.then(*conversation(said, prints))
         worked = await use("run", f"Use {ENVIRONMENT['AWS_SECRET_ACCESS_KEY']}", "--model", "openai/test", "--json")
         assert worked.status == 0, worked.err[-2000:]
         assert "<secret_hidden>" in worked.out
