@@ -82,7 +82,7 @@ class EventStream:
     ) -> None:
         self._store = store
         self._lease = lease
-        self._masker = masker or Masker()
+        self._masker = Masker() if masker is None else masker
         self._detector = detector
         self.tell: Tell = lambda sentence: None
         """Called when something that looks like a secret was masked."""

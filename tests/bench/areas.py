@@ -15,6 +15,7 @@ AREAS = (
     "library",
     "commands",
     "lines",
+    "masking",
     "gigabyte",
     "edits",
     "checkpointing",
