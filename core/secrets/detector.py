@@ -43,8 +43,9 @@ class Detector:
             return self._masked(text, kinds)
 
         result = mask_leaves(value, masked, is_field)
-        self._masker.add(kinds)
-        for kind in dict.fromkeys(kinds.values()):
+        fresh = {value: kind for value, kind in kinds.items() if not self._masker.knows(value)}
+        self._masker.add(fresh)
+        for kind in dict.fromkeys(fresh.values()):
             tell(TOLD.format(kind=kind))
         return result
 

@@ -32,6 +32,10 @@ class Masker:
             self._values |= fresh
             self.finder.add(form for value in fresh for form in forms(value))
 
+    def knows(self, value: str) -> bool:
+        """Whether it is one of the values, as it stands."""
+        return value in self._values
+
     @property
     def longest(self) -> int:
         """Bytes of the longest secret in the longest form; 1 where there is none."""
