@@ -28,6 +28,7 @@ from core.events import (
     is_field,
 )
 from core.secrets import Masker
+from core.secrets.detector import Detector, Tell
 from core.store.blobs import Blob, BlobRef, take_out
 from core.store.event_store import EventStore
 from core.store.reader import EventFilter
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
 """How long subscribers may take over what they have when the stream closes."""
+
+AT_ONCE_CHARS = 16_384
+"""Of an event that is looked through for secrets without a thread: some milliseconds."""
 
 Callback = Callable[[Envelope], Awaitable[None]]
 
@@ -74,10 +78,14 @@ class EventStream:
         lease: Lease,
         masker: Masker | None = None,
         clock: Callable[[], float] = time.monotonic,
+        detector: Detector | None = None,
     ) -> None:
         self._store = store
         self._lease = lease
-        self._masker = masker or Masker()
+        self._masker = Masker() if masker is None else masker
+        self._detector = detector
+        self.tell: Tell = lambda sentence: None
+        """Called when something that looks like a secret was masked."""
         self._recorder = Recorder(self._masker)
         self._subscriptions: dict[tuple[EventStreamSubscriber, str], _Subscription] = {}
         self._latest_id = lease.next_id - 1
@@ -106,6 +114,8 @@ class EventStream:
 
         Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
         """
+        if self._detector is not None:
+            drafts = [await self._looked_through(draft, self._detector) for draft in drafts]
         prepared = [self._prepared(draft) for draft in drafts]
         try:
             return await self._store.append(self._lease, prepared, self._deliver)
@@ -126,6 +136,17 @@ class EventStream:
         if self._masker:
             event = self._masked(event)
         return draft if event is draft.event else replace(draft, event=event, blobs=blobs)
+
+    async def _looked_through(self, draft: Draft, detector: Detector) -> Draft:
+        """Without what looks like a secret; long events are looked through in a thread."""
+        data, told = event_to_dict(draft.event, derived=False), list[str]()
+        if len(repr(data)) > AT_ONCE_CHARS:
+            masked = await asyncio.to_thread(detector.mask, data, told.append, is_field)
+        else:
+            masked = detector.mask(data, told.append, is_field)
+        for sentence in told:
+            self.tell(sentence)
+        return draft if masked is data else replace(draft, event=event_from_dict(masked)[0])
 
     def _masked(self, event: Event) -> Event:
         data = event_to_dict(event, derived=False)

@@ -1,6 +1,7 @@
 """The wire between Handloom and a sandbox. Pure functions of bytes and events: no sockets, no clock.
 
-`POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`. The
+`POST /execute_action` takes `{"action": {"action": "run", "args": {...}, "timeout": 10, "id": 7}}`. The secrets
+that one command may have stand beside it, `"secrets": {"NAME": "value"}`, and nobody keeps or logs them. The
 answer is one observation in V0 form as JSON; where the caller accepts `application/x-ndjson`, it is frames
 while the action runs, one JSON object a line, and the observation as the last line. Closing the response is
 the interrupt, but for a request that names itself by RESUME_HEADER: its action goes on, and so do its lines, an
@@ -33,6 +34,7 @@ from core.events import (
     event_to_dict,
     to_json,
 )
+from core.secrets.lent import checked, lent
 from core.usage import Job, SandboxUsage
 
 PROTOCOL_VERSION = 1
@@ -64,8 +66,9 @@ class ProtocolError(ValueError):
 
 
 def encode_request(action: Action, action_id: int) -> bytes:
-    """The body of `POST /execute_action`."""
-    return _encode({"action": {**event_to_dict(action), "id": action_id}})
+    """The body of `POST /execute_action`, with the secrets that are lent to this task beside the action."""
+    body: dict[str, Any] = {"action": {**event_to_dict(action), "id": action_id}}
+    return _encode(body | {"secrets": dict(values)} if (values := lent()) else body)
 
 
 def decode_request(body: bytes) -> tuple[Action, int]:
@@ -80,6 +83,17 @@ def decode_request(body: bytes) -> tuple[Action, int]:
     if not isinstance(action_id, int) or isinstance(action_id, bool):
         raise ProtocolError("'id' is an integer")
     return event, action_id
+
+
+def decode_secrets(body: bytes) -> Mapping[str, str]:
+    """What a request lends to its action, by name. Raises ProtocolError, whose text has nothing of the values."""
+    said = _decode(body).get("secrets", {}) if b'"secrets"' in body else {}
+    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+        raise ProtocolError("'secrets' is an object of texts")
+    try:
+        return checked(said)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from None
 
 
 def encode_observation(observation: Observation) -> bytes:

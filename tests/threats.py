@@ -916,4 +916,34 @@ THREATS = (
             "tests/runtime/test_identity.py::test_a_client_of_v0_names_neither_and_is_served",
         ),
     ),
+    Threat(
+        "X01",
+        "A secret stands where it does not belong: a database, a log, a recording, an export, a request, an argument",
+        "Secrets are kept by reference, lent to the one command that names them, and masked in every usual encoding "
+        "before anything is stored, shown or sent; thirty canaries are searched for in every byte",
+        (
+            "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
+            "tests/secrets/test_lending.py::test_the_value_arrives_as_it_is_and_the_next_command_has_none",
+            "tests/secrets/test_lending.py::test_neither_arguments_nor_history_nor_environments_of_others_have_it",
+        ),
+        is_blocker=True,
+    ),
+    Threat(
+        "X02",
+        "A secret passes the mask: in pieces, in another encoding, over several lines",
+        "Streams are masked at every cut, values in ten encodings, and long values line by line",
+        (
+            "tests/core/test_secret_streams.py::test_in_a_stream_a_secret_is_masked_at_every_cut",
+            "tests/core/test_secret_streams.py::test_a_secret_is_masked_in_every_encoding_that_programs_use",
+        ),
+    ),
+    Threat(
+        "X04",
+        "A command prints a secret that nobody named",
+        "Keys and tokens are known by their looks, masked, and told of once; digests and ids are left alone",
+        (
+            "tests/secrets/test_detecting.py::test_it_is_masked_before_it_is_stored_and_told_of_once",
+            "tests/secrets/test_detecting.py::test_neither_this_repository_nor_the_standard_library_holds_any",
+        ),
+    ),
 )

@@ -68,6 +68,10 @@ def _plain(options: argparse.Namespace) -> int:
                 from tui.cli import memory
 
                 return memory.memory(options)
+            case "secrets":
+                from tui.cli import secrets as secret_lines
+
+                return int(secret_lines.secrets(options))
             case "show":
                 from tui.cli import reports
 

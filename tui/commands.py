@@ -115,6 +115,8 @@ _ROWS: tuple[Command, ...] = (
             leader=",", slash="settings"),
     Command("app.jump", (), "Jump", "Letters stand over whatever can have the focus; a letter goes there.", _APP,
             leader="g", slash="jump"),
+    Command("app.secrets", (), "Secrets", "What commands may use and agents do not see; add and forget.", _APP,
+            leader="K", slash="secrets"),
     Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q",
             slash="quit"),
     Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n", slash="new"),

@@ -1,16 +1,12 @@
 """What in a text should not leave by accident: keys, tokens and passwords by their shapes, and whose machine it was.
 
-Shapes are those that their issuers document. A value without a shape of its own counts only beside a word that says
-what it is (`token = ...`) and only if it looks random, so that digests, ids and pictures raise no alarm. Pure, but for
-the environment that is handed in.
+The shapes are those of `core.secrets.shapes`. Pure, but for the environment that is handed in.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,24 +14,13 @@ from typing import Any
 from core.events import Envelope, envelope_to_dict
 from core.exchange.formats import Format
 from core.secrets import MIN_LENGTH, PLACEHOLDER, is_secret_name
+from core.secrets.shapes import PICTURE, Span, apart, looks_random, possible
 from core.store.blobs import BlobRef, blob_of
 
 MOST = 1000
 """Different findings that are kept apart; who has more needs no longer list."""
 EXCERPT = 32
 """Characters that an excerpt shows before the secret."""
-LONGEST = 400
-"""A random value beside a word is no longer than this; what is longer is a document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A place in one text."""
-
-    kind: str
-    """What it is, in words."""
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,65 +43,6 @@ class Finding:
         place = "about the conversation" if self.event_id is None else f"event {self.event_id}"
         often = f" ({self.count} times)" if self.count > 1 else ""
         return f"{place}, {self.where}: {self.kind}{often}: {self.excerpt}"
-
-
-_NOT_BEFORE, _NOT_AFTER = r"(?<![A-Za-z0-9_])", r"(?![A-Za-z0-9_])"
-_SHAPES = {
-    "an Anthropic key": r"sk-ant-[A-Za-z0-9_-]{16,}",
-    "an OpenAI key": r"sk-(?:proj-|svcacct-|admin-)[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9]{32,64}",
-    "an OpenRouter key": r"sk-or-v1-[0-9a-f]{32,}",
-    "a Google key": r"AIza[A-Za-z0-9_-]{35}",
-    "a Groq key": r"gsk_[A-Za-z0-9]{40,}",
-    "an xAI key": r"xai-[A-Za-z0-9]{40,}",
-    "a Hugging Face token": r"hf_[A-Za-z0-9]{30,}",
-    "a Replicate token": r"r8_[A-Za-z0-9]{30,}",
-    "an AWS key id": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
-    "a GitHub token": r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}",
-    "a GitLab token": r"gl(?:pat|dt|rt|cbt)-[A-Za-z0-9_-]{20,}",
-    "a Slack token": r"xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,}",
-    "a Slack address that takes messages": r"https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,}",
-    "a Stripe key": r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    "a SendGrid key": r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-    "an npm token": r"npm_[A-Za-z0-9]{36}",
-    "a PyPI token": r"pypi-AgE[A-Za-z0-9_-]{40,}",
-    "a JSON web token": r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-}
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?!-----BEGIN )[\s\S]){0,20000}?(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|\Z)"
-)
-_SHAPED = re.compile(_NOT_BEFORE + "(?:" + "|".join(f"({shape})" for shape in _SHAPES.values()) + ")" + _NOT_AFTER)
-_KINDS = tuple(_SHAPES)
-_HEADER = re.compile(r"(?i)\bauthorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+([A-Za-z0-9._~+/=-]{8,})")
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@\"'<>]{0,64}:([^\s/@\"'<>]{4,128})@[\w\[]")
-_PASSWORD = re.compile(
-    r"(?i)(?<![A-Za-z])(?:pass(?:word|wd|phrase)|pwd)[\"']?\s{0,3}[:=]{1,2}\s{0,3}"
-    r"(?:\"([^\"\n]{4,128})\"|'([^'\n]{4,128})'|([^\s\"',;&|)}\]<>]{4,128}))"
-)
-_BESIDE = re.compile(
-    r"(?P<word>(?<![A-Za-z])(?i:api_?key|access_?key|secret_?key|private_?key|key|token|secret|credentials?|auth)"
-    r"|(?<=[a-z])(?:Key|Token|Secret|Credentials?|Auth))"
-    r"[\"']?\s{0,3}(?:[:=]{1,2}|\bis\b)\s{0,3}[\"']?(?P<value>[A-Za-z0-9+/_.~=-]{20,})"
-)
-_BEFORE = re.compile(r"[\w.-]*\Z")
-_PICTURE = re.compile(r"data:[a-z0-9.+/-]{1,80}(?:;[a-z0-9=.-]{1,40}){0,4};base64,[A-Za-z0-9+/=_-]+", re.IGNORECASE)
-_ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
-_MAY_HOLD = re.compile(
-    r"(?i)sk-|aiza|gsk_|xai-|hf_|r8_|a[ksbc][icb]a|gh[pousr]_|github_pat|gl(?:pat|dt|rt|cbt)-|xox|xapp|slack|k_live|k_test"
-    r"|sg\.|npm_|pypi-|eyj|private key|authorization|://|pass|pwd|key|token|secret|credential|auth"
-)
-"""One of these stands in every text that can hold a secret: most texts are done with at once."""
-_STANDS_FOR = re.compile(
-    r"(?i)^(?:[$%<{\[(*]|x{3,}|\.{3}|•|your|example|changeme|change_me|placeholder|redacted|dummy|none|null|true|false"
-    r"|undefined|password|passwd|secret|token|string|str\b|os\.|self\.|env\b|process\.|getpass|input\b|\\)"
-)
-"""What stands in place of a secret in examples and programs."""
-_DIGEST = re.compile(
-    r"(?i)(?:[a-z0-9]{3,8}[:=-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{128})"
-)
-_UUID = re.compile(r"(?i)(?:[a-z]{2,12}[_-])?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_NUMBERED = re.compile(r"(?i)(?:call|toolu|chatcmpl|msg|req|resp|run|gen)[_-][A-Za-z0-9_-]+")
-"""Ids of answers and calls, which models make at random."""
 
 
 class Patterns:
@@ -143,83 +69,16 @@ class Patterns:
         if self._known is not None:
             for known in self._known.finditer(text):
                 spans.append(Span(f"the value of {self._names[known[0]]}", *known.span()))
-        if _MAY_HOLD.search(text) is not None:
-            bare = _PICTURE.sub(_blank, text) if "base64," in text else text
-            spans += _by_shape(_ESCAPE.sub(_blank, bare) if "\x1b" in bare else bare)
-        if name and is_secret_name(name) and _looks_random(name, text):
+        spans += possible(text)
+        if name and is_secret_name(name) and looks_random(name, text):
             spans.append(Span(f"a value called {name[:40]}", 0, len(text)))
-        return list(_apart(spans))
+        return list(apart(spans))
 
     def places(self, text: str) -> list[Span]:
         """The paths in a text that tell who worked on which machine."""
         if self._place is None:
             return []
         return [Span("your home folder", *found.span()) for found in self._place.finditer(text)]
-
-
-def _by_shape(text: str) -> Iterator[Span]:
-    for found in _PRIVATE_KEY.finditer(text):
-        yield Span("a private key", *found.span())
-    for found in _SHAPED.finditer(text):
-        assert found.lastindex is not None
-        if _entropy(found[0]) > 2.5:  # `sk-ant-xxxxxxxxxxxxxxxx` in a manual is no key
-            yield Span(_KINDS[found.lastindex - 1], *found.span())
-    for kind, pattern in (("an Authorization header", _HEADER), ("a password in an address", _ADDRESS)):
-        for found in pattern.finditer(text):
-            if not _STANDS_FOR.match(found[1]):
-                yield Span(kind, *found.span(1))
-    for found in _PASSWORD.finditer(text):
-        group = found.lastindex or 3
-        if not _STANDS_FOR.match(found[group]) and (group < 3 or _no_word(found[group])):
-            yield Span("a password", *found.span(group))
-    for found in _BESIDE.finditer(text):
-        name = _whole_name(text, *found.span("word"))
-        if _looks_random(name, found["value"]):
-            yield Span(f"a value called {name}", *found.span("value"))
-
-
-def _whole_name(text: str, start: int, end: int) -> str:
-    """The name of which the word between `start` and `end` is the last part."""
-    before = _BEFORE.search(text[max(0, start - 30) : start])
-    return (before[0] if before else "") + text[start:end]
-
-
-def _no_word(value: str) -> bool:
-    """Whether it is no name or call of a program, such as `get_password()` or `self.password`."""
-    return "(" not in value and re.search(r"[0-9!@#%^*?~]", value) is not None
-
-
-def _looks_random(name: str, value: str) -> bool:
-    """Whether a value beside a word looks like one that nobody chose, and like no digest or id."""
-    if not 20 <= len(value) <= LONGEST or _STANDS_FOR.match(value) or " " in value:
-        return False
-    if _UUID.fullmatch(value) or _NUMBERED.fullmatch(value):
-        return False
-    if _DIGEST.fullmatch(value):
-        return re.search(r"(?i)secret|token|api_?key", name) is not None
-    classes = sum(re.search(kind, value) is not None for kind in ("[a-z]", "[A-Z]", "[0-9]"))
-    return classes == 3 and value.count("/") < 3 and value.count(".") < 3 and _entropy(value) >= 3.5
-
-
-def _entropy(text: str) -> float:
-    """Bits for each character, by how often each occurs."""
-    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
-
-
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
-
-
-def _apart(spans: list[Span]) -> Iterator[Span]:
-    """Those that begin first, the longest of them, without what lies in another."""
-    end = -1
-    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        if span.start >= end:
-            yield span
-            end = span.end
-        elif span.end > end:
-            yield replace(span, start=end)
-            end = span.end
 
 
 def leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, str]]:
@@ -275,7 +134,7 @@ class Findings:
         if (ref := BlobRef.parse(text)) is not None:
             self.pictures.add(ref.digest)
         elif "base64," in text:
-            for found in _PICTURE.finditer(text):
+            for found in PICTURE.finditer(text):
                 blob = blob_of(found[0])
                 self.pictures.add(blob.ref.digest if blob else hashlib.sha256(found[0].encode()).hexdigest())
 

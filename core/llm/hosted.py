@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -48,6 +49,8 @@ class ModelHost:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         """`environ` is what the host runs with; None hands on Handloom's own environment."""
         self._environ = environ
+        self.keys: Mapping[str, str] = {}
+        """Variables that it has beyond those, from its next start on."""
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._calls: dict[int, _Call] = {}
@@ -79,7 +82,7 @@ class ModelHost:
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,
                     cwd=Path(__file__).parents[2],
-                    env=self._environ,
+                    env={**(os.environ if self._environ is None else self._environ), **self.keys},
                     limit=MAX_LINE_BYTES,
                     start_new_session=True,
                 )

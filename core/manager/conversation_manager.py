@@ -43,6 +43,7 @@ from core.manager.agent_factory import AgentFactory, Made
 from core.manager.copies import Copies
 from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
+from core.manager.known_secrets import kept_values, values_of
 from core.manager.remembering import condensing_of, past_of
 from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
@@ -50,7 +51,9 @@ from core.memory.condensers.making import room_of
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
-from core.secrets import Masker, from_environment
+from core.secrets import Masker
+from core.secrets.detector import Detector
+from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
 from core.session.delegation import MAX_LEVEL
@@ -98,6 +101,9 @@ class ConversationManager:
         self._book = SettingsBook(home, environ, options)
         self.store = EventStore(home)
         self._agents = AgentFactory(home, self.store, lambda: self.settings.agent)
+        self.vault = Vault(home)
+        """The secrets that commands may have."""
+        environ = self._environ = dict(environ)
         self._llms = LLMRegistry(environ)
         self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
         """The MCP servers that all conversations share."""
@@ -105,9 +111,8 @@ class ConversationManager:
         self._around = around or nullcontext()
         self._make_checkpoints = make_checkpoints
         self._forget = forget
-        self._environ = environ
-        keys = [environ[server.key_env] for server in settings.mcp.servers.values() if server.key_env in environ]
-        self._masker = Masker([*from_environment(environ), *keys])
+        self._masker = Masker(values_of(settings, environ))
+        self._detector = Detector(self._masker, lambda: self.settings.secrets.shown_kinds)
         self._clock = clock
         self._sessions: dict[str, AgentSession] = {}
         self._viewers: Counter[str] = Counter()
@@ -122,6 +127,7 @@ class ConversationManager:
 
     async def __aenter__(self) -> Self:
         self.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
+        await self.learn_secrets()
         await self.store.__aenter__()
         self.copies = Copies(self.store.home, self.store.mark)
         await self._around.__aenter__()
@@ -149,6 +155,13 @@ class ConversationManager:
         await self._llms.aclose()
         await self.mcp.aclose()
         await self.store.__aexit__()
+
+    async def learn_secrets(self) -> None:
+        """Mask what the vault holds, and have the keys of models and servers of it that the environment lacks."""
+        values, keys = await asyncio.to_thread(kept_values, self.vault, self.settings, self._environ)
+        self._masker.add(values)
+        self._environ.update(keys)
+        self._llms.host.keys = {**self._llms.host.keys, **keys}
 
     def offers(self) -> list[ModelOffer]:
         """The models that can be used here as things stand; the demo always."""
@@ -408,6 +421,8 @@ class ConversationManager:
             close_child=self.close,
             confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
             masker=self._masker,
+            detector=self._detector if self.settings.secrets.detect else None,
+            vault=self.vault,
             places=self._places,
             checkpoints=await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id),
             suggest_title=self._suggest_title(info),

@@ -60,10 +60,14 @@ from core.memory.past import Past
 from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
 from core.repository import Repository
 from core.secrets import Masker
+from core.secrets.detector import MASKED, Detector
+from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.session.aftermath import Aftermath
 from core.session.consent import Consent
 from core.session.delegation import CloseChild, Delegation, MakeChild, share
+from core.session.lending import Lending
+from core.session.masked_frames import MaskedFrames
 from core.session.places import Places
 from core.session.preparation import Preparation
 from core.session.recalling import Recalling, is_recall, with_pins
@@ -109,6 +113,8 @@ class AgentSession:
         day_limits: Limits,
         confirm: ConfirmMode,
         masker: Masker,
+        detector: Detector | None = None,
+        vault: Vault | None = None,
         make_child: MakeChild,
         close_child: CloseChild,
         sandbox: SandboxSettings,
@@ -125,16 +131,15 @@ class AgentSession:
         """Set as soon as it begins to close; then nothing is begun in it any more."""
         self.opened_after = lease.next_id - 1
         """The id of the newest event when the conversation was opened; -1 for a new one."""
-        self.stream: EventStream = EventStream(store, lease, masker, clock)
+        self.stream: EventStream = EventStream(store, lease, masker, clock, detector)
         self.consent = Consent(self.stream, info)
-        self.frames = Frames()
-        self.frames.watch(self.stream.record)
+        self.frames: Frames = MaskedFrames(masker, self.stream.record)
+        self.stream.tell = lambda sentence: self.frames.publish(Status("info", MASKED, sentence))
         self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
         self.confirm_mode = confirm
         self._toolbox = toolbox
-        self._past = past
         self._masker = masker
         self._store = store
         self._lease = lease
@@ -152,9 +157,14 @@ class AgentSession:
             frames=self.frames,
             spawn=self._spawn,
         )
-        self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
+        lending = runtime if vault is None else Lending(runtime, vault, masker, info.workspace, info.id)
+        self._user_shell = UserShell(lending, self.stream, self.frames, self._preparation.ready, self._spawn)
         self.take_over = TakeOver(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
         """Whether the user has the terminal; `take_terminal` begins it."""
+        executor: Executor = lending if toolbox is None else Shared(lending, toolbox)
+        if past is not None:
+            executor = Recalling(executor, past)
+        self._executor = Waiting(executor, self.take_over)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
         self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
@@ -198,13 +208,10 @@ class AgentSession:
             collector.spare()
         await self._tasks.open()
         agent = self._agent_with(self._llm)
-        executor: Executor = self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox)
-        if self._past is not None:
-            executor = Recalling(executor, self._past)
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
-            runtime=Waiting(executor, self.take_over),
+            runtime=self._executor,
             frames=self.frames,
             history=history,
             state=state,

@@ -30,7 +30,7 @@ from core.events import (
 )
 from core.events.output import OutputBuffer
 from core.live import Frames
-from core.ports import Runtime
+from core.ports import Executor
 from core.stream import EventStream
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class UserShell:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: Executor,
         stream: EventStream,
         frames: Frames,
         ready: Callable[[], Awaitable[None]],

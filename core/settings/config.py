@@ -180,6 +180,15 @@ class DockerSettings(_Section):
     """A container without a screen ends by itself after so many minutes."""
 
 
+class SecretSettings(_Section):
+    """What looks like a secret in a conversation. Known ones are always masked."""
+
+    detect: bool = True
+    """Mask keys, tokens and private keys that are known by their looks alone."""
+    shown_kinds: Names = ()
+    """Kinds that are shown although they look like secrets, such as "a JSON web token"."""
+
+
 class Settings(_Section):
     """All settings of one Handloom."""
 
@@ -199,6 +208,7 @@ class Settings(_Section):
     docker: DockerSettings = DockerSettings()
     remote: RemoteSettings = RemoteSettings()
     mcp: MCPSettings = MCPSettings()
+    secrets: SecretSettings = SecretSettings()
     screen: ScreenSettings = ScreenSettings()
 
 
@@ -227,7 +237,10 @@ def _wrong(error: ValidationError) -> str:
     if last == "key_env":
         return f"The setting {field} cannot be what it is: {first['msg'].removeprefix('Value error, ')}."
     if is_secret_name(last):
-        return f"There is no setting {field}: put the key into an environment variable, and its name into key_env."
+        return (
+            f"There is no setting {field}: put the key into an environment variable, and its name into key_env. "
+            "Or run handloom secrets adopt, which moves it out of the file and keeps it."
+        )
     return f"The setting {field} cannot be {first['input']!r}: {first['msg']}."
 
 

@@ -27,7 +27,7 @@ CODE = (
     "core/events",
     "core/images.py",
     "core/plugins.py",
-    "core/secrets.py",
+    *(f"core/secrets/{name}.py" for name in ("__init__", "encodings", "finder", "lent", "masker", "names")),
     "core/usage.py",
     "runtime",
 )

@@ -12,7 +12,8 @@ from typing import Any
 
 from aiohttp import web
 
-from core.events import Frame
+from core.events import Action, Frame
+from core.secrets.lent import lending
 from runtime.protocol import (
     JSON_TYPE,
     MAX_REQUEST_BYTES,
@@ -21,6 +22,7 @@ from runtime.protocol import (
     RESUME_HEADER,
     ProtocolError,
     decode_request,
+    decode_secrets,
     encode_frame,
     encode_observation,
 )
@@ -105,9 +107,14 @@ class ActionServer:
 
     async def _execute_action(self, request: web.Request) -> web.StreamResponse:
         try:
-            action, action_id = decode_request(await json_body(request))
+            body = await json_body(request)
+            (action, action_id), values = decode_request(body), decode_secrets(body)
         except ProtocolError as error:
             raise RefusedError(400, str(error)) from error
+        with lending(values):
+            return await self._carry_out(request, action, action_id)
+
+    async def _carry_out(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:
         if RESUME_HEADER in request.headers:
             return await self._kept.answer(request, action, action_id)
         if NDJSON_TYPE not in request.headers.get("Accept", ""):

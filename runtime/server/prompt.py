@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from core.events import CmdOutputMetadata
@@ -27,14 +27,40 @@ unset HISTFILE MAILCHECK
 set +o history +H
 __handloom_nonce=@NONCE@
 __handloom_number=0
+__handloom_lent=
 __handloom_begin() {
-    set -- $? "$1" "$2"
+    set -- $? "$@"
     __handloom_number=$2
     builtin echo "$2" >|"$3"
+    __handloom_take_back
+    if [[ $# -gt 4 ]]; then __handloom_lend "${@:4}" || :; fi
     [[ $- == *e* ]] || return $1
+}
+__handloom_lend() {
+    local IFS __handloom_pipe __handloom_name __handloom_other
+    IFS= __handloom_pipe=$1
+    shift
+    for __handloom_name; do
+        if [[ -n ${!__handloom_name+x} ]]; then
+            builtin read -r -d '' __handloom_other || break
+        else
+            __handloom_lent+=" $__handloom_name"
+            builtin read -r -d '' "$__handloom_name" || break
+            builtin export "$__handloom_name"
+        fi
+    done <"$__handloom_pipe"
+}
+__handloom_take_back() {
+    local IFS __handloom_name
+    IFS=' '
+    for __handloom_name in $__handloom_lent; do
+        builtin unset -v "$__handloom_name" || builtin export -n "$__handloom_name" || :
+    done
+    __handloom_lent=
 }
 __handloom_prompt() {
     __handloom_status=$?
+    __handloom_take_back
     if [[ $- == *u* ]]; then set +u; __handloom_pid=$!; set -u; else __handloom_pid=$!; fi
     __handloom_dir=${PWD//\\/\\\\}
     __handloom_dir=${__handloom_dir//\"/\\\"}
@@ -59,6 +85,10 @@ it; where the shell's is no terminal (`exec 2>log`), bash would print the prompt
 prints it to the terminal. It is one line: bash writes line by line, and what a background job prints would
 come between. Under `set -e` a status of the command before would end the shell, so it is not
 handed on.
+
+`__handloom_lend` takes secrets from a pipe for the command that follows, each that the shell has no variable of its own
+for, and `__handloom_take_back` unsets them at its end, however it ends. What the command started keeps its own copy.
+The values stand in no line that bash could trace.
 """
 
 
@@ -68,15 +98,15 @@ def init_script(nonce: str) -> str:
     return script.replace("@BEGIN@", PS1_BEGIN).replace("@END@", PS1_END)
 
 
-def command_line(path: str, number: int) -> bytes:
+def command_line(path: str, number: int, pipe: str = "", names: Sequence[str] = ()) -> bytes:
     """What is typed to run the commands in the file `path`; far below the 4,096 bytes that a terminal takes.
 
     Once the shell has begun with it, `number` stands in the file `begun_file(path)`. The prompts after it
     carry `number`, so that none that was on its way is taken for the end of this command. The command still
-    finds `$?` of the one before.
+    finds `$?` of the one before. The values of the secrets `names` wait in `pipe`.
     """
-    begun = shlex.quote(begun_file(path))
-    begin, end = f"{{ __handloom_begin {number} {begun}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
+    given = shlex.join([begun_file(path), *([pipe, *names] if names else [])])
+    begin, end = f"{{ __handloom_begin {number} {given}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
     return f" {begin}; . {shlex.quote(path)}; {end}\n".encode()
 
 

@@ -19,8 +19,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata
+from core.secrets.lent import lent
 from runtime.server import hints, processes, prompt
 from runtime.server.executor import Emit
+from runtime.server.handover import Handover
 from runtime.server.keys import control_key, named_key
 from runtime.server.printed import Printed
 from runtime.server.terminal import COLUMNS, ROWS, Terminal
@@ -58,6 +60,8 @@ class Shell:
         self._folder = ""
         self._number = 0
         self._begun_file = ""
+        self._handover: Handover | None = None
+        """The secrets of the command that runs."""
         self._prompt: CmdOutputMetadata | None = None
         self._exit_status: int | None = None
         self.other_prompts = 0
@@ -125,7 +129,7 @@ class Shell:
         return hints.fresh_shell(self.cwd)
 
     async def begin(self, command: str, action_id: int) -> None:
-        """Give a command, or a special key, to the shell, which is idle."""
+        """Give a command, or a special key, to the shell, which is idle; a command gets what is lent to the task."""
         assert self.terminal is not None
         await self.printed.begin()
         self.terminal.calm()
@@ -134,11 +138,24 @@ class Shell:
         if key is None:
             self._number += 1
             path = self.write_file("command", command.replace("\0", "") + "\n")
-            key = prompt.command_line(path, self._number)
+            key = self._command_line(path)
             self._begun_file = prompt.begun_file(path)
         self._prompt = None
         self.printed.action_id = action_id
         self.terminal.send_unseen(key)
+
+    def _command_line(self, path: str) -> bytes:
+        if not (values := lent()):
+            return prompt.command_line(path, self._number)
+        self._take_back()
+        self._handover = Handover(values)
+        return prompt.command_line(path, self._number, self._handover.path, self._handover.names)
+
+    def _take_back(self) -> None:
+        """The secrets that the shell has not read are gone; it forgets the others with its prompt."""
+        if self._handover is not None:
+            self._handover.close()
+            self._handover = None
 
     def named_key(self, text: str) -> bytes | None:
         """The key of this name, for a program that takes keys one by one."""
@@ -166,6 +183,7 @@ class Shell:
     def take_end(self) -> tuple[CmdOutputMetadata, bool]:
         """How the command ended, and whether the shell ended with it; from then on none runs."""
         self.printed.end()
+        self._take_back()
         if self._prompt is not None:
             return self._prompt, False
         assert self._exit_status is not None
@@ -179,6 +197,7 @@ class Shell:
         if self.printed.action_id is not None and self.terminal is not None and not self.is_over:
             self.terminal.resume()
             await self._end_command()
+        self._take_back()
         self.printed.end()
         self.printed.drop()
         if self._exit_status is not None:
@@ -221,6 +240,7 @@ class Shell:
     async def aclose(self) -> None:
         """End the shell and everything in its session. May be called twice."""
         self._is_closed = True
+        self._take_back()
         if self.terminal is not None:
             await self.terminal.aclose()
             self.terminal = None

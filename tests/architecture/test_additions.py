@@ -19,6 +19,7 @@ from core.settings.config import (
     DockerSettings,
     RemoteSettings,
     SandboxSettings,
+    SecretSettings,
     Settings,
 )
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings
@@ -60,6 +61,7 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
 SECTIONS = (
     *(Settings, AgentSettings, DaySettings, LLMSettings),
     *(ConversationSettings, SandboxSettings, DockerSettings, RemoteSettings, MCPSettings, ScreenSettings),
+    SecretSettings,
 )
 
 

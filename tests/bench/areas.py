@@ -16,6 +16,7 @@ AREAS = (
     "commands",
     "lines",
     "terminal",
+    "masking",
     "gigabyte",
     "edits",
     "checkpointing",

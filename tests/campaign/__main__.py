@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from tests import machine
 from tests.campaign import (
     browsers,
+    canaries,
     checkpointing,
     containers,
     edits,
@@ -64,6 +65,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "checkpoint_swaps": lambda seed: checkpointing.swaps(checkpointing.SWAPS_FULL, seed),
     "streams": lambda seed: streams.run(1, seed),
     "escapes": escapes.run,
+    "canaries": lambda seed: canaries.run(canaries.FULL, seed),
 }
 
 INTRODUCTION = """\
@@ -101,6 +103,8 @@ MEANINGS = {
     "checkpoint_kills": "Whoever restores checkpoints is killed (-9) at a random moment, or between two files.",
     "checkpoint_swaps": "Checkpoints are taken and restored, while folders and files are swapped for links to outside.",
     "streams": "Answers as OpenAI, Anthropic and Google stream them are cut at every byte, by a reset or a plain end.",
+    "canaries": "Thirty secrets, one in each place where a user has them; a session with shell, cells and an MCP "
+    "server prints them in many ways, is exported and told of; then every byte is searched.",
     "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",
 }
 

@@ -9,6 +9,7 @@ import pytest
 
 from core.events import TerminalOutput
 from core.events.observations import MAX_CMD_OUTPUT_CHARS
+from core.secrets.lent import lending
 from runtime.server import hints
 from tests.contract.conftest import NO_CHANGE_TIMEOUT_S, Life, Place
 
@@ -121,3 +122,12 @@ class TestInterrupt:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             assert (await place.run(f"echo usable {turn}")).content.endswith(f"usable {turn}")
+
+
+class TestLentSecrets:
+    async def test_a_secret_reaches_one_command_over_every_way(self, place: Place) -> None:
+        with lending({"TOKEN": "tk-77 'x'\nsecond"}):
+            printed = (await place.run('printf "%s|" "$TOKEN"; printenv TOKEN')).content
+        assert printed == "tk-77 'x'\nsecond|tk-77 'x'\nsecond"
+        assert (await place.run('echo "[${TOKEN-none}]"; printenv TOKEN')).content == "[none]"
+        assert b"tk-77" not in place.watcher.shown.replace(b"tk-77 'x'\r\nsecond|tk-77 'x'\r\nsecond", b"")

@@ -440,6 +440,8 @@ class ManagerDouble:
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     mcp: ServersDouble = field(default_factory=ServersDouble)
+    vault: Any = None
+    """A Vault, where a test needs one."""
     fails_with: Exception | None = None
     models: list[OfferDouble] = field(
         default_factory=lambda: [
@@ -451,6 +453,9 @@ class ManagerDouble:
 
     def __post_init__(self) -> None:
         self.store = StoreDouble(self)
+
+    async def learn_secrets(self) -> None:
+        """There is nothing to mask."""
 
     def is_open(self, conversation_id: str) -> bool:
         return conversation_id in self.viewed

@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--resume", nargs="?", const="", metavar="ID", help="as without `serve`")
 
     _remembered(commands)
+    _secrets(commands)
     _found_again(commands)
     _taken_elsewhere(commands)
     _played_again(commands)
@@ -90,6 +91,29 @@ def _remembered(commands: Commands) -> None:
     adding.add_argument("--everywhere", action="store_true", help="in every project")
     forgetting = steps.add_parser("forget", help="forget a fact")
     forgetting.add_argument("number", metavar="NUMBER", type=_count, help="its number in the list")
+
+
+def _secrets(commands: Commands) -> None:
+    top = commands.add_parser("secrets", help="what commands of agents may use and agents do not see")
+    steps = top.add_subparsers(dest="step", metavar="STEP", required=True)
+    put = steps.add_parser("set", help="keep a secret; its value is typed unseen, and stands in no argument")
+    put.add_argument("name", metavar="NAME", help="as commands name it: $NAME")
+    source = put.add_mutually_exclusive_group()
+    source.add_argument("--from-env", metavar="VARIABLE", help="take the value of this variable")
+    source.add_argument("--stdin", action="store_true", help="take all of standard input")
+    put.add_argument("--description", metavar="TEXT", help="what it is for; agents are told this and the name")
+    steps.add_parser("list", help="names and what they are for").add_argument(
+        "--json", action="store_true", help="one JSON object a line"
+    )
+    gone = steps.add_parser("remove", help="forget a secret")
+    gone.add_argument("name", metavar="NAME")
+    for command in (put, gone):
+        scope = command.add_mutually_exclusive_group()
+        scope.add_argument("--folder", metavar="DIR", help="for work in this folder alone")
+        scope.add_argument("--conversation", metavar="ID", help="for this conversation alone")
+    steps.add_parser("adopt", help="move keys out of config.toml")
+    shown = steps.add_parser("allow", help="show a kind of what looks like a secret, in place of masking it")
+    shown.add_argument("kind", metavar="KIND", help="as the notice says it, such as 'a JSON web token'")
 
 
 def _found_again(commands: Commands) -> None:

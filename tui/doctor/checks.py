@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tui.doctor import engine, models, programs, remote, sandbox, screen, servers, storage
+from tui.doctor import engine, models, programs, remote, sandbox, screen, secrets, servers, storage
 from tui.doctor.finding import Finding, Patient
 from tui.i18n import _
 
@@ -43,4 +43,5 @@ CHECKS = (
     Check("git", "git", programs.git),
     Check("ripgrep", "ripgrep", programs.ripgrep),
     Check("tmux", "tmux", programs.tmux),
+    Check("secrets", _("secrets"), secrets.secrets),
 )

@@ -22,6 +22,7 @@ from tui.handlers.remembering import Remembering
 from tui.handlers.replaying import Replaying
 from tui.handlers.rerun import Rerun
 from tui.handlers.reviewing import Reviewing
+from tui.handlers.secret_keeping import SecretKeeping
 from tui.handlers.session_manager import SessionManager
 from tui.handlers.split import Split
 from tui.handlers.terminal import Terminals
@@ -74,6 +75,7 @@ class Handlers(
     Choosing,
     Remembering,
     Terminals,
+    SecretKeeping,
     _App,
 ):
     """The commands, as methods of the app."""

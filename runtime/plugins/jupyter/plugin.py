@@ -17,6 +17,7 @@ from core.events import ErrorObservation, IPythonRunCellAction, IPythonRunCellOb
 from runtime.plugins.base import Place
 from runtime.plugins.jupyter.cell import Cell
 from runtime.plugins.jupyter.kernel import End, Kernel
+from runtime.plugins.jupyter.lending import lent_to
 from runtime.plugins.jupyter.process import KernelError
 from runtime.plugins.jupyter.supply import KernelSupply
 from runtime.server.executor import Emit, Table
@@ -91,7 +92,8 @@ class JupyterPlugin:
         await self._follow_shell(kernel, cell)
         notes = await self._run_init_code(kernel, cell, action.kernel_init_code)
         timeout_s = DEFAULT_TIMEOUT_S if action.timeout is None else action.timeout
-        end = await kernel.run(action.code, cell, emit, timeout_s)
+        async with lent_to(kernel, cell):
+            end = await kernel.run(action.code, cell, emit, timeout_s)
         if end is End.TIMEOUT:
             notes.append(f"[Execution timed out ({timeout_s:g} seconds).]")
         if kernel.has_ended:

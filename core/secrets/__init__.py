@@ -1,0 +1,13 @@
+"""Secrets: how they are kept (`vault`), lent to one command (`lent`), and kept out of everything else (`masker`).
+
+A known value is replaced wherever it stands, at any depth and in the encodings that programs use, in keys of free-form
+objects too; what looks like an unknown one (`shapes`) is replaced as well. What is imported here is pure and loads
+next to nothing, so that the sandbox's launcher and the model host can use it; the rest is imported by its module.
+"""
+
+from __future__ import annotations
+
+from core.secrets.masker import PLACEHOLDER, PROTECTED, Masker
+from core.secrets.names import MIN_LENGTH, from_environment, is_secret_name
+
+__all__ = ["MIN_LENGTH", "PLACEHOLDER", "PROTECTED", "Masker", "from_environment", "is_secret_name"]

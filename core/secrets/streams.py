@@ -1,0 +1,42 @@
+"""StreamMasker: known values out of a stream that comes in pieces, wherever it is cut.
+
+What could be the beginning of a secret is held back until the next piece tells, so nothing of a secret is let through.
+But one, two or three bytes are shown at once: they say nothing, and a prompt must not lack its last letter. They are
+remembered, and the rest of the secret is masked. Pure.
+"""
+
+from __future__ import annotations
+
+from core.secrets.masker import Masker, starred
+
+SHOWN = 3
+"""Bytes of a beginning that are not held back."""
+
+
+class StreamMasker:
+    """Of one stream. What `feed` and `flush` give together has the length of what was fed."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._seen = b""
+        """What was shown already and may be the beginning of a secret, SHOWN bytes at most."""
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be shown by now, with stars where secrets were."""
+        finder = self._masker.finder
+        if not finder:
+            return self.flush() + data
+        known = len(self._seen)
+        whole = self._seen + self._held + data
+        begin = finder.open_end(whole)
+        shown_until = len(whole) if len(whole) - begin <= SHOWN else max(begin, known)
+        self._held = whole[shown_until:]
+        self._seen = whole[begin:shown_until]
+        return starred(whole, finder.spans(whole))[known:shown_until]
+
+    def flush(self) -> bytes:
+        """What was held back, at the end of the stream or of what belongs together."""
+        whole, known = self._seen + self._held, len(self._seen)
+        self._seen = self._held = b""
+        return starred(whole, self._masker.finder.spans(whole))[known:]

@@ -1,0 +1,246 @@
+"""Vault: the user's secrets by name, for agents to use and not to see.
+
+What a secret is called and for stands in `secrets.json` of the home; its value in the system's keyring, or, where there
+is none, in `secret-values.json`, which nobody else may read. A secret is for everywhere, for one project's folder, or
+for one conversation; of several that have a name, the closest one counts. Everything here blocks; no method of it
+writes a value anywhere else, and no text that it raises has one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from core.errors import ConfigurationError
+from core.secrets.lent import MAX_BYTES, is_usable, named
+from core.secrets.names import MIN_LENGTH
+
+INDEX, VALUES, LOCK = "secrets.json", "secret-values.json", "secrets.lock"
+EVERYWHERE = "everywhere"
+FOLDER, CONVERSATION = "folder:", "conversation:"
+MAX_SECRETS = 500
+MAX_DESCRIPTION = 300
+USED_EVERY = timedelta(minutes=1)
+"""How exactly the last use is kept: not every command writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What is known of one, but for its value."""
+
+    name: str
+    description: str = ""
+    scope: str = EVERYWHERE
+    """`everywhere`, `folder:PATH` or `conversation:ID`."""
+    created_at: str = ""
+    """ISO 8601, UTC, as is `used_at`."""
+    used_at: str = ""
+    """When a command was last lent it; empty for never."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others."""
+        return f"{self.scope}/{self.name}"
+
+    def is_for(self, workspace: str, conversation_id: str) -> bool:
+        """Whether a conversation that works in this folder may use it."""
+        if self.scope.startswith(FOLDER):
+            return Path(workspace).is_relative_to(self.scope.removeprefix(FOLDER))
+        return self.scope in (EVERYWHERE, CONVERSATION + conversation_id)
+
+
+class Backend(Protocol):
+    """Where values are. Every method raises ConfigurationError, and blocks."""
+
+    @property
+    def place(self) -> str:
+        """For people: where the values are."""
+        ...
+
+    def get(self, key: str) -> str | None:
+        """A value; None where there is none."""
+        ...
+
+    def put(self, key: str, value: str | None) -> None:
+        """Keep a value; None forgets it."""
+        ...
+
+
+class Vault:
+    """Of one home. Several processes may use it at once."""
+
+    def __init__(self, home: Path, backend: Backend | None = None) -> None:
+        self._home = home
+        self._backend = backend
+
+    @property
+    def backend(self) -> Backend:
+        """The keyring, or the file. Loads what the keyring needs on its first use."""
+        if self._backend is None:
+            from core.secrets.backends import best_backend
+
+            self._backend = best_backend(self._home)
+        return self._backend
+
+    def all(self) -> list[Secret]:
+        """Every secret, by name. Raises ConfigurationError where the list cannot be read."""
+        return sorted(self._read(), key=lambda secret: (secret.name, secret.scope))
+
+    def usable(self, workspace: str, conversation_id: str) -> dict[str, Secret]:
+        """By name, what a conversation may use: of several of one name the closest. Raises ConfigurationError."""
+        found = [secret for secret in self._read() if secret.is_for(workspace, conversation_id)]
+        return {secret.name: secret for secret in sorted(found, key=_closeness)}
+
+    def descriptions(self, workspace: str, conversation_id: str) -> dict[str, str]:
+        """What an agent is told: names and what each is for, never a value. Empty where the list cannot be read."""
+        try:
+            return {name: secret.description for name, secret in self.usable(workspace, conversation_id).items()}
+        except ConfigurationError:
+            return {}
+
+    def named_in(self, text: str, workspace: str, conversation_id: str) -> dict[str, str]:
+        """The values of the secrets that a command or cell names, which counts as a use. Raises ConfigurationError."""
+        usable = self.usable(workspace, conversation_id)
+        used = [usable[name] for name in named(text, usable.keys())]
+        values = {secret.name: value for secret in used if (value := self.backend.get(secret.key)) is not None}
+        self._note_use([secret for secret in used if secret.name in values])
+        return values
+
+    def values(self) -> list[str]:
+        """Every value there is, to be masked; what cannot be had is left out."""
+        try:
+            found = [self.backend.get(secret.key) for secret in self._read()]
+        except ConfigurationError:
+            return []
+        return [value for value in found if value is not None]
+
+    def value_of(self, name: str) -> str | None:
+        """The value of the secret of this name that is for everywhere: a model's key. Raises ConfigurationError."""
+        known = any(secret.key == f"{EVERYWHERE}/{name}" for secret in self._read())
+        return self.backend.get(f"{EVERYWHERE}/{name}") if known else None
+
+    def put(self, name: str, value: str, *, description: str | None = None, scope: str = EVERYWHERE) -> Secret:
+        """Keep a secret, in place of the one of this name and scope. Raises ConfigurationError, and then as before."""
+        if wrong := wrong_with(name, value):
+            raise ConfigurationError(wrong)
+        with self._changing() as secrets:
+            old = next((secret for secret in secrets if (secret.name, secret.scope) == (name, scope)), None)
+            told = " ".join((description or "").split())[:MAX_DESCRIPTION]
+            fresh = old or Secret(name, scope=scope, created_at=_now())
+            fresh = replace(fresh, description=told) if description is not None else fresh
+            if old is None and len(secrets) >= MAX_SECRETS:
+                raise ConfigurationError(f"There are {MAX_SECRETS} secrets already. Remove one first.")
+            self.backend.put(fresh.key, value)
+            secrets[:] = [secret for secret in secrets if secret != old] + [fresh]
+        return fresh
+
+    def remove(self, name: str, scope: str = EVERYWHERE) -> bool:
+        """Forget a secret; False where there is none. Raises ConfigurationError."""
+        with self._changing() as secrets:
+            gone = [secret for secret in secrets if (secret.name, secret.scope) == (name, scope)]
+            for secret in gone:
+                self.backend.put(secret.key, None)
+            secrets[:] = [secret for secret in secrets if secret not in gone]
+        return bool(gone)
+
+    def _note_use(self, used: list[Secret]) -> None:
+        now = datetime.now(UTC)
+        late = [one.key for one in used if not one.used_at or now - datetime.fromisoformat(one.used_at) > USED_EVERY]
+        if late:
+            with self._changing() as secrets:
+                secrets[:] = [replace(one, used_at=_now()) if one.key in late else one for one in secrets]
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Secret]]:
+        """The list, to be changed by one process at a time, and written where nothing is raised."""
+        try:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self._home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"Secrets cannot be kept in {self._home}: {error.strerror}.") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            secrets = self._read()
+            yield secrets
+            write_private(self._home / INDEX, {"version": 1, "secrets": [asdict(secret) for secret in secrets]})
+        finally:
+            os.close(lock)
+
+    def _read(self) -> list[Secret]:
+        data = read_private(self._home / INDEX)
+        try:
+            return [Secret(**{name: str(value) for name, value in item.items()}) for item in data.get("secrets", [])]
+        except (AttributeError, TypeError):
+            raise ConfigurationError(f"{self._home / INDEX} is no list of secrets. Move it away.") from None
+
+
+def wrong_with(name: str, value: str) -> str:
+    """Why a secret cannot be kept, for people; empty where it can."""
+    if not is_usable(name):
+        return f"{name!r} cannot be a secret's name: take letters, digits and _, such as GITHUB_TOKEN, and not PATH."
+    if len(value) < MIN_LENGTH:
+        return (
+            f"The value has fewer than {MIN_LENGTH} characters: it could not be masked without masking ordinary text."
+        )
+    if "\0" in value or len(value.encode("utf-8", "replace")) >= MAX_BYTES:
+        return f"The value has a zero in it or is longer than {MAX_BYTES} bytes. Keep it in a file instead."
+    return ""
+
+
+def scope_of(folder: str = "", conversation_id: str = "") -> str:
+    """The scope for a folder, a conversation, or everywhere."""
+    if conversation_id:
+        return CONVERSATION + conversation_id
+    return FOLDER + str(Path(folder).expanduser().absolute()) if folder else EVERYWHERE
+
+
+def read_private(file: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where there is no file. Raises ConfigurationError, which quotes nothing of it."""
+    try:
+        data = json.loads(file.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no JSON"
+        raise ConfigurationError(f"{file} cannot be read: {reason}. Correct it or move it away.") from None
+    if not isinstance(data, dict):
+        raise ConfigurationError(f"{file} is no list of secrets. Move it away.")
+    return data
+
+
+def write_private(file: Path, data: Mapping[str, Any]) -> None:
+    """Write a JSON object for its owner alone; whole or not at all. Raises ConfigurationError."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd, new = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600 by itself
+        try:
+            with os.fdopen(fd, "w", encoding="utf-8") as out:
+                json.dump(data, out, indent=1)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(new, file)
+        except BaseException:
+            os.unlink(new)
+            raise
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from None
+
+
+def _closeness(secret: Secret) -> tuple[int, int]:
+    """Everywhere, then folders from the outermost, then the conversation."""
+    rank = (EVERYWHERE, FOLDER, CONVERSATION).index(
+        EVERYWHERE if secret.scope == EVERYWHERE else secret.scope.partition(":")[0] + ":"
+    )
+    return rank, len(secret.scope)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

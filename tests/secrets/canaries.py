@@ -1,0 +1,148 @@
+"""Thirty secrets that occur nowhere else, one in each place where a user has them, and the search for them everywhere.
+
+The encodings are made here anew, by other means than the product's, so that both would have to be wrong together.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
+
+
+def made(name: str, size: int = 36) -> str:
+    """Letters and digits that look random and follow from the name."""
+    digest = hashlib.shake_256(b"canary " + name.encode()).digest(size)
+    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest)
+
+
+def _pem(name: str) -> str:
+    body = base64.b64encode(hashlib.shake_256(name.encode()).digest(360)).decode()
+    lines = [body[place : place + 64] for place in range(0, len(body), 64)]
+    return "\n".join(["-----BEGIN OPENSSH PRIVATE KEY-----", *lines, "-----END OPENSSH PRIVATE KEY-----", ""])
+
+
+def _jwt(name: str) -> str:
+    parts = [{"alg": "HS256", "typ": "JWT"}, {"sub": made(name, 12), "admin": True}]
+    coded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*coded, made(name, 43)])
+
+
+PROVIDER = "OPENAI_API_KEY"
+ENVIRONMENT: Mapping[str, str] = {
+    PROVIDER: "sk-proj-" + made("openai"),
+    "ANTHROPIC_API_KEY": "sk-ant-api03-" + made("anthropic"),
+    "GEMINI_API_KEY": "AIza" + made("gemini", 35),
+    "GITHUB_TOKEN": "ghp_" + made("github"),
+    "GITLAB_TOKEN": "glpat-" + made("gitlab", 20),
+    "AWS_SECRET_ACCESS_KEY": made("aws", 38) + "/+",
+    "NPM_TOKEN": made("npm"),
+    "SLACK_TOKEN": made("slack"),
+    "DOCKER_PASSWORD": made("docker", 12),
+    "SSH_PASSPHRASE": 'correct "horse" \\ ' + made("passphrase", 8),
+    "SESSION_COOKIE": made("cookie"),
+    "HANDLOOM_REMOTE_KEY": made("remote"),
+    "SHOP_CREDENTIALS": made("credentials"),
+    "SERVER_KEY": made("mcp header"),
+    "NOTION_TOKEN": made("mcp environment"),
+}
+ADDRESSES: Mapping[str, str] = {"DATABASE_URL": made("database", 20), "MIRROR_URL": made("mirror", 20)}
+"""Passwords that stand in the address which the variable holds."""
+KEPT: Mapping[tuple[str, str], str] = {
+    ("EVERYWHERE_ONE", "everywhere"): made("everywhere"),
+    ("EVERYWHERE_ODD", "everywhere"): 'ö /?&"\\ ' + made("odd", 16),
+    ("EVERYWHERE_PEM", "everywhere"): _pem("everywhere"),
+    ("EVERYWHERE_UNUSED", "everywhere"): made("unused"),
+    ("FOLDER_ONE", "folder"): made("folder"),
+    ("FOLDER_TWO", "folder"): made("folder two"),
+    ("FOLDER_OTHER", "folder:/elsewhere"): made("other folder"),
+    ("CONVERSATION_ONE", "conversation:none"): made("conversation"),
+}
+FOUND: Mapping[str, str] = {
+    ".env": "ghp_" + made("dotenv"),
+    "jwt": _jwt("jwt"),
+    "remote": "gho_" + made("git remote"),
+    "ssh": _pem("ssh"),
+    "key file": made("key file"),
+}
+"""What nobody told Handloom of, but for the key file: in files that commands print."""
+ALL: Mapping[str, str] = {
+    **{f"environment {name}": value for name, value in ENVIRONMENT.items()},
+    **{f"address {name}": value for name, value in ADDRESSES.items()},
+    **{f"kept {name}": value for (name, _), value in KEPT.items()},
+    **{f"file {name}": value for name, value in FOUND.items()},
+}
+assert len(ALL) == 30
+
+
+def _encodings(value: str) -> Iterator[tuple[str, bytes]]:
+    raw = value.encode()
+    yield "raw", raw
+    yield "hex", raw.hex().encode()
+    yield "HEX", raw.hex().upper().encode()
+    yield "url", quote(value, safe="").encode()
+    yield "form", quote_plus(value).encode()
+    yield "json", json.dumps(value)[1:-1].encode()
+    for offset in range(3):
+        coded = base64.b64encode(b"\xaa" * offset + raw + b"\xaa\xaa")
+        inner = coded[-(-offset * 8 // 6) + (offset > 0) : (offset + len(raw)) * 8 // 6 - 1]
+        yield f"base64 at {offset}", inner
+        yield f"urlsafe base64 at {offset}", inner.replace(b"+", b"-").replace(b"/", b"_")
+
+
+def _needles() -> Iterator[tuple[str, str, bytes]]:
+    for slot, value in ALL.items():
+        parts = [line for line in value.split("\n") if len(line) > 40 and "---" not in line] or [value]
+        for part in parts:
+            for encoding, needle in _encodings(part):
+                yield slot, encoding, needle
+
+
+NEEDLES = tuple(_needles())
+
+
+@dataclass
+class Search:
+    """Hits so far; each is where, which slot, and in which encoding."""
+
+    hits: set[tuple[str, str, str]] = field(default_factory=set)
+    searched_bytes: int = 0
+
+    def look(self, where: str, data: bytes, without: Iterable[str] = ()) -> None:
+        """Look through bytes and what is packed in them; slots of `without` may stand there."""
+        for inner in _unpacked(data):
+            self.searched_bytes += len(inner)
+            for slot, encoding, needle in NEEDLES:
+                if needle in inner and slot not in without:
+                    self.hits.add((where, slot, encoding))
+
+    def look_in(self, folder: Path, without: Mapping[Path, Iterable[str]]) -> None:
+        """Look through all files of a folder, and their names."""
+        for path in sorted(folder.rglob("*")):
+            self.look(f"name of {path}", path.name.encode())
+            if path.is_file() and not path.is_symlink():
+                self.look(str(path.relative_to(folder)), path.read_bytes(), without.get(path, ()))
+
+
+def _unpacked(data: bytes) -> Iterator[bytes]:
+    yield data
+    if data[:2] == b"\x1f\x8b":
+        yield gzip.decompress(data)
+    if data[:4] == b"PK\x03\x04":
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            for name in packed.namelist():
+                yield from _unpacked(packed.read(name))
+    if data[:1] == b"\x78":
+        with suppress(zlib.error):
+            yield zlib.decompress(data)

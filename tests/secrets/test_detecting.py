@@ -1,0 +1,140 @@
+"""What looks like a secret is masked and told of once; digests, ids and the source code of others are left alone."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sysconfig
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from core.events import CmdOutputObservation, EventSource, Frame, MessageAction, Status, TerminalOutput, TokenDelta
+from core.secrets import PLACEHOLDER, Masker
+from core.secrets.detector import Detector
+from core.secrets.shapes import certain
+from core.session.masked_frames import MaskedFrames
+from core.store.event_store import EventStore
+from core.stream import EventStream
+from tests.program import ROOT
+from tests.secrets.canaries import ENVIRONMENT, FOUND, made
+
+LOOK_LIKE_ONE = {
+    "a GitHub token": FOUND[".env"],
+    "a JSON web token": FOUND["jwt"],
+    "a private key": FOUND["ssh"],
+    "an OpenAI key": ENVIRONMENT["OPENAI_API_KEY"],
+    "an Anthropic key": ENVIRONMENT["ANTHROPIC_API_KEY"],
+    "a Google key": ENVIRONMENT["GEMINI_API_KEY"],
+    "a GitLab token": ENVIRONMENT["GITLAB_TOKEN"],
+    "an AWS key id": "AKIA" + made("id", 40).upper()[:16],
+    "a Slack token": "xoxb-" + made("slack bot", 30),
+}
+
+
+@pytest.mark.parametrize("kind", LOOK_LIKE_ONE)
+def test_keys_and_tokens_are_known_by_their_looks(kind: str) -> None:
+    (span,) = certain(f"before\n{LOOK_LIKE_ONE[kind]}\nafter")
+    assert span.kind == kind
+    assert certain(f"x = '{LOOK_LIKE_ONE[kind]}'")
+
+
+def test_a_value_beside_a_word_counts_where_it_looks_random() -> None:
+    assert certain(f'password = "{made("password", 20)}"')
+    assert certain(f"api_key: {made('key', 40)}")
+    assert certain(f"postgres://me:{made('database', 24)}@host/x")
+    for harmless in ('password = "hunter2"', "token = get_token(user)", "api_key = os.environ['API_KEY']", "key: value",
+                     "password = 'correct horse battery staple'", "https://user:password@example.org"):  # fmt: skip
+        assert certain(harmless) == [], harmless
+
+
+def test_digests_and_ids_are_none() -> None:
+    for number in range(5_000):
+        sha = hashlib.sha256(str(number).encode()).hexdigest()
+        id = uuid.UUID(int=int(sha[:32], 16))
+        text = f'commit {sha[:40]}\nkey={sha[:32]} id: {id} token: {id} sha256:{sha} etag="{sha[:32]}" auth {id}'
+        assert certain(text) == [], text
+
+
+def _found_in(files: Sequence[Path]) -> list[str]:
+    texts = ((file, file.read_text("utf-8", "replace")) for file in files if file.is_file())
+    return [
+        f"{file}: {span.kind}: {text[span.start : span.end][:80]}" for file, text in texts for span in certain(text)
+    ]
+
+
+@pytest.mark.timeout(120)
+def test_neither_this_repository_nor_the_standard_library_holds_any() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    assert _found_in([ROOT / name for name in listed if name]) == []
+    library = Path(sysconfig.get_path("stdlib"))
+    assert _found_in(sorted(library.glob("*.py")) + sorted(library.glob("[a-h]*/*.py"))) == []
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+async def _opened(store: EventStore, told: list[str], allowed: Sequence[str] = ()) -> EventStream:
+    masker = Masker()
+    lease = await store.create_conversation("c", title="", workspace="/w", model="demo")
+    stream = EventStream(store, lease, masker, detector=Detector(masker, lambda: allowed))
+    stream.tell = told.append
+    return stream
+
+
+async def test_it_is_masked_before_it_is_stored_and_told_of_once(tmp_path: Path, told: list[str]) -> None:
+    token = FOUND[".env"]
+    async with EventStore(tmp_path) as store:
+        stream = await _opened(store, told)
+        for _ in range(2):
+            await stream.append(
+                CmdOutputObservation(command="cat x", content=f"TOKEN={token}"), EventSource.ENVIRONMENT
+            )
+        await stream.append(MessageAction(content="in hex: " + token.encode().hex()), EventSource.USER)
+        long = "x" * 100_000 + f"\n{FOUND['jwt']}"
+        await stream.append(MessageAction(content=long), EventSource.USER)
+        stored = [envelope.event for envelope in await stream.read()]
+        assert [getattr(event, "content", "")[-24:] for event in stored] == [
+            f"TOKEN={PLACEHOLDER}"[-24:],
+            f"TOKEN={PLACEHOLDER}"[-24:],
+            f"in hex: {PLACEHOLDER}"[-24:],
+            f"{'x' * 100}\n{PLACEHOLDER}"[-24:],
+        ]
+        assert [sentence.partition(":")[0] for sentence in told] == [
+            "This looks like a GitHub token",
+            "This looks like a JSON web token",
+        ]
+        await stream.aclose()
+
+
+async def test_a_kind_that_the_user_allows_is_shown(tmp_path: Path, told: list[str]) -> None:
+    async with EventStore(tmp_path) as store:
+        stream = await _opened(store, told, ["a GitHub token"])
+        envelope = await stream.append(MessageAction(content=FOUND[".env"]), EventSource.USER)
+        assert isinstance(envelope.event, MessageAction)
+        assert envelope.event.content == FOUND[".env"]
+        assert told == []
+        await stream.aclose()
+
+
+def test_what_is_shown_live_is_masked_where_it_comes_in_pieces_and_recorded_whole() -> None:
+    secret, recorded, shown = "tk-canary-value", list[Frame](), list[Frame]()
+    frames = MaskedFrames(Masker([secret]), recorded.append)
+    frames.watch(shown.append)
+    for piece in ("one tk-can", "ary-va", "lue two"):
+        frames.publish(TerminalOutput(1, piece.encode()))
+        frames.publish(TokenDelta(2, piece))
+    frames.publish(TerminalOutput(3, b"tk-canary"))
+    frames.publish(Status("info", "X", f"said {secret}"))
+    terminal = [frame for frame in shown if isinstance(frame, TerminalOutput)]
+    assert b"".join(frame.data for frame in terminal) == b"one *************** twotk-canary"
+    assert terminal[-1] == TerminalOutput(3, b"tk-canary")
+    assert "".join(frame.text for frame in shown if isinstance(frame, TokenDelta)) == "one *************** two"
+    assert shown[-1] == Status("info", "X", f"said {PLACEHOLDER}")
+    assert len(recorded) == 8
