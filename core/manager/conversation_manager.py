@@ -31,6 +31,7 @@ from core.agent.registry import AgentKind, Found
 from core.controller.state import Limits
 from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
+from core.knowledge.gathering import Own
 from core.lent import LentRuntime
 from core.llm.absent import AGAIN, NoModel
 from core.llm.catalogue import KnownModel
@@ -41,6 +42,7 @@ from core.manager.agent_factory import AgentFactory, Made
 from core.manager.copies import Copies
 from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
+from core.manager.trusting import Trusting
 from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
 from core.plugins import PluginError, PluginRequirement, load_events, required
@@ -57,6 +59,7 @@ from core.settings.config import AgentSettings, DaySettings, Settings, remember_
 from core.store.event_store import EventStore
 from core.store.listing import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.store.writer import Lease
+from core.trust.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +100,9 @@ class ConversationManager:
         self._llms = LLMRegistry(environ)
         self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
         """The MCP servers that all conversations share."""
+        self._own, self._gate = Own.of(home, environ), Gate(home, lambda: self.settings.trust.projects)
+        self.trust = Trusting(home, self._own, self._gate, self.mcp)
+        """What folders bring, and whether the user said yes to it."""
         self._make_runtime = make_runtime
         self._around = around or nullcontext()
         self._make_checkpoints = make_checkpoints
@@ -211,6 +217,7 @@ class ConversationManager:
         Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work, or a project's agent
         was not read by the user.
         """
+        await self.trust.begin(workspace)
         kind = await asyncio.to_thread(self._agents.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = self._repository(repository)
@@ -406,6 +413,8 @@ class ConversationManager:
             sandbox=self.settings.sandbox,
             comes_back=info.origin != AGAIN,
             toolbox=made.toolbox,
+            own=self._own if toolbox is not None else None,
+            gate=self._gate,
         )
         try:
             await session.start()

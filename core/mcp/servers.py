@@ -19,6 +19,7 @@ from typing import Any
 from core.llm.wire import Line
 from core.mcp.tidy import clean_line, digest
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
+from core.trust.reader import FolderReader, UnreadableError
 
 FILE = ".mcp.json"
 """Where a workspace names its servers. Agents in a sandbox with walls cannot write it."""
@@ -135,17 +136,17 @@ def _of_settings(name: str, one: MCPServerSettings) -> ServerSpec:
 def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
     """The servers that the file of a workspace names, and what is wrong with it or with others. Blocks."""
     try:
-        with (Path(folder) / FILE).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise ValueError(f"it is longer than {MAX_FILE_BYTES:,} bytes")
+        with FolderReader(folder) as reader:
+            data = reader.read(FILE, MAX_FILE_BYTES)
+        if data is None:
+            return [], []
         said = json.loads(data)
         table = said.get("mcpServers") if isinstance(said, dict) else None
         if not isinstance(table, dict):
             raise ValueError("it has no object mcpServers")
     except (FileNotFoundError, NotADirectoryError):
         return [], []
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, UnreadableError) as error:
         return [], [clean_line(f"{FILE} cannot be read: {error}", 200)]
     specs: list[ServerSpec] = []
     problems: list[str] = []

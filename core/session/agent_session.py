@@ -51,20 +51,21 @@ from core.events import (
     TaskTrackingObservation,
     UndoObservation,
 )
+from core.knowledge.gathering import Own
 from core.live import Frames
 from core.llm.pictures import IllustratedLLM
 from core.llm.worded import WordedLLM
 from core.mcp.toolbox import Shared, Toolbox
-from core.memory.memory import recall
 from core.ports import LLM, Agent, Checkpoints, Runtime
-from core.repository import Repository
 from core.secrets import Masker
 from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.session.aftermath import Aftermath
 from core.session.consent import Consent
 from core.session.delegation import CloseChild, Delegation, MakeChild, share
+from core.session.hooks import Hooks
 from core.session.places import Places
 from core.session.preparation import Preparation
+from core.session.recollection import Recollection
 from core.session.snapshots import EVERY, Snapshots
 from core.session.tasks import Tasks
 from core.session.titles import SuggestTitle, first_line
@@ -77,6 +78,7 @@ from core.store.listing import ConversationInfo
 from core.store.reader import EventFilter
 from core.store.writer import Lease
 from core.stream import EventStream, EventStreamSubscriber
+from core.trust.gate import ASK, Gate
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +117,8 @@ class AgentSession:
         toolbox: Toolbox | None = None,
         clock: Callable[[], float] = time.monotonic,
         comes_back: bool = True,
+        own: Own | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.info = info
         self.closed = asyncio.Event()
@@ -146,6 +150,10 @@ class AgentSession:
             frames=self.frames,
             spawn=self._spawn,
         )
+        gate = gate or Gate(store.home, lambda: ASK)
+        self.recollection = Recollection(own, gate, info, runtime, self.stream, self.frames)
+        """What its agent is told of the knowledge that there is."""
+        self.hooks = Hooks(self.recollection, sandbox, runtime, self.stream, self.frames, self._preparation.ready)
         self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
@@ -189,11 +197,12 @@ class AgentSession:
             state = reduce(evolve, page, state)
             collector.spare()
         await self._tasks.open()
+        await asyncio.to_thread(self.recollection.allow_skills)
         agent = self._agent_with(self._llm)
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
-            runtime=self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox),
+            runtime=self.hooks.around(self.runtime if self._toolbox is None else Shared(self.runtime, self._toolbox)),
             frames=self.frames,
             history=history,
             state=state,
@@ -216,6 +225,7 @@ class AgentSession:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
         await self.undoing.heal()
         await self.consent.load()
+        self._spawn(self.hooks.begin())
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
@@ -239,6 +249,7 @@ class AgentSession:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
         self._user_shell.interrupt()
+        await self.hooks.end()
         await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
@@ -400,11 +411,20 @@ class AgentSession:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     async def _recall(self, envelope: Envelope) -> None:
-        assert isinstance(envelope.event, RecallAction)
-        repository = Repository.parse(self.info.repository) if self.info.repository else None
-        workspace, now = self.runtime.working_dir, datetime.now(UTC)
-        found = recall(envelope.event, workspace=workspace, now=now, repository=repository)
-        await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
+        if self.info.repository and self._warming is not None and not self._warming.done():
+            self._spawn(self._recall_when_warm(envelope, self._warming))
+        else:
+            await self._answer_recall(envelope)
+
+    async def _recall_when_warm(self, envelope: Envelope, warming: asyncio.Task[None]) -> None:
+        """Answer once the repository is there, or cannot be had."""
+        await asyncio.wait([warming])
+        await self._answer_recall(envelope)
+
+    async def _answer_recall(self, envelope: Envelope) -> None:
+        assert self._controller is not None
+        history = self._controller.history
+        await self.recollection.answer(envelope, lambda: history.until(envelope.id))
 
     # -- the user's wishes -------------------------------------------------------------------------------------------
 

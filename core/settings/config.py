@@ -24,6 +24,7 @@ from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
 from core.settings.mcp_settings import MCPSettings
 from core.settings.screen_settings import ScreenSettings
+from core.settings.trust_settings import TrustSettings
 
 PREFIX = "HANDLOOM__"
 
@@ -194,6 +195,7 @@ class Settings(_Section):
     remote: RemoteSettings = RemoteSettings()
     mcp: MCPSettings = MCPSettings()
     screen: ScreenSettings = ScreenSettings()
+    trust: TrustSettings = TrustSettings()
 
 
 def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:

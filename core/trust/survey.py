@@ -85,7 +85,9 @@ class Survey:
         return [piece for piece in self.pieces if piece.kind in kinds]
 
 
-def survey_project(folder: str | Path, along: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> Survey:
+def survey_project(
+    folder: str | Path, along: Iterable[str] = (), clock: Callable[[], float] = time.monotonic
+) -> Survey:
     """What a project brings. `along` are folders in it, from its top, whose AGENTS.md counts as well. Never raises."""
     resolved = os.path.realpath(folder)
     try:
