@@ -6,7 +6,7 @@ A project's texts count as far as the user said yes to them; all others only sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +52,7 @@ def gather(
     own: Own,
     gate: Gate,
     folder: str | Path,
+    *,
     along: Iterable[str] = (),
     project_place: Callable[[str], str] = lambda path: "",
     own_place: Callable[[Path], str] = lambda path: "",
@@ -69,8 +70,7 @@ def gather(
     mine, wrong = _hooks(home.of(Kind.HOOKS), f"{own.home}/")
     projects, also_wrong = _hooks(standing.of(Kind.HOOKS), "")
     problems = (*library.problems, *wrong, *also_wrong)
-    known = Library(library.instructions, library.microagents, library.skills, problems, library.cut)
-    return Gathered(known, standing, mine, projects)
+    return Gathered(replace(library, problems=problems), standing, mine, projects)
 
 
 def _own_shelf(found: Survey, folder: Path, place: Callable[[Path], str]) -> Shelf:

@@ -7,7 +7,7 @@ user's own, as V0 has it. Pure: `shelved` gets the texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from core.knowledge import microagents, skills
@@ -64,8 +64,6 @@ class Library:
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()
     """A line each: file, line, what to do."""
-    cut: tuple[str, ...] = field(default=())
-    """Paths of instructions that are too long to be told whole."""
 
     def instructions_of(self, origin: str) -> str:
         """All that every agent is told by the project, or by the user; each part says from which file it is."""
@@ -99,8 +97,8 @@ class Library:
             if (trigger := brings_up(said, (skill.name, f"/{skill.name}")))
         ]
         left, kept = MAX_KNOWLEDGE_CHARS, []
-        for one in found:
-            one = one._replace(content=_cut(one.content, max(left, 200)))
+        for whole in found:
+            one = whole._replace(content=_cut(whole.content, max(left, 200)))
             if (one.name, one.content) in known:
                 continue
             left -= len(one.content)
@@ -141,11 +139,9 @@ def shelved(shelves: Iterable[Shelf]) -> Library:
                         _put(found_skills, skill.name, skill, shelf.name + piece.path, problems)
             except FrontError as error:
                 problems.append(f"{shelf.name}{piece.path}:{error.line}: {error}")
-    cut = tuple(one.path for one in instructions if len(one.text) > MAX_INSTRUCTIONS_CHARS)
-    problems += [
-        f"{path}: too long to be told whole. Keep it below {MAX_INSTRUCTIONS_CHARS:,} letters." for path in cut
-    ]
-    return Library(tuple(instructions), tuple(agents.values()), tuple(found_skills.values()), tuple(problems), cut)
+    told = f"too long to be told whole. Keep it below {MAX_INSTRUCTIONS_CHARS:,} letters."
+    problems += [f"{one.path}: {told}" for one in instructions if len(one.text) > MAX_INSTRUCTIONS_CHARS]
+    return Library(tuple(instructions), tuple(agents.values()), tuple(found_skills.values()), tuple(problems))
 
 
 def _put(into: dict[str, T], name: str, one: T, path: str, problems: list[str]) -> None:

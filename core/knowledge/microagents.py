@@ -6,9 +6,9 @@
     ---
     Releases are made by ...
 
-What it is follows from what it says: with `inputs` it is a task, which the user calls as `/name`; with `triggers` it is
-knowledge, recalled when one is said; else it is told to every agent at the start. Other lines of V0 (`version`, `agent`,
-`type`) may stand there. Pure.
+What it is follows from what it says: with `inputs` it is a task, which the user calls as `/name`; with `triggers` it
+is knowledge, recalled when one is said; else it is told to every agent at the start. Other lines of V0 (`version`,
+`agent`, `type`) may stand there. Pure.
 """
 
 from __future__ import annotations

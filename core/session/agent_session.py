@@ -151,9 +151,18 @@ class AgentSession:
             spawn=self._spawn,
         )
         gate = gate or Gate(store.home, lambda: ASK)
-        self.recollection = Recollection(own, gate, info, runtime, self.stream, self.frames)
+        self.recollection = Recollection(
+            own=own, gate=gate, info=info, runtime=runtime, stream=self.stream, frames=self.frames
+        )
         """What its agent is told of the knowledge that there is."""
-        self.hooks = Hooks(self.recollection, sandbox, runtime, self.stream, self.frames, self._preparation.ready)
+        self.hooks = Hooks(
+            recollection=self.recollection,
+            settings=sandbox,
+            runtime=runtime,
+            stream=self.stream,
+            frames=self.frames,
+            ready=self._preparation.ready,
+        )
         self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)

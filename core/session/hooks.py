@@ -52,6 +52,7 @@ class Hooks:
 
     def __init__(
         self,
+        *,
         recollection: Recollection,
         settings: SandboxSettings,
         runtime: Runtime,

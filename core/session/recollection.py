@@ -44,7 +44,14 @@ class Recollection:
     """Of one conversation. Without `own` there is nothing but the workspace and the day."""
 
     def __init__(
-        self, own: Own | None, gate: Gate, info: ConversationInfo, runtime: Runtime, stream: EventStream, frames: Frames
+        self,
+        *,
+        own: Own | None,
+        gate: Gate,
+        info: ConversationInfo,
+        runtime: Runtime,
+        stream: EventStream,
+        frames: Frames,
     ) -> None:
         self._own = own
         self._gate = gate
@@ -125,7 +132,14 @@ class Recollection:
         def own_place(path: Path) -> str:
             return str(path) if home_place else ""
 
-        return gather(own, self._gate, self.folder, along, lambda path: posixpath.join(top, path), own_place)
+        return gather(
+            own,
+            self._gate,
+            self.folder,
+            along=along,
+            project_place=lambda path: posixpath.join(top, path),
+            own_place=own_place,
+        )
 
     async def _along(self) -> list[str]:
         """The folders from below the project's top to where the last command ended, from the top."""

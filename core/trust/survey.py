@@ -44,6 +44,9 @@ MAX_ALONG = 32
 """Folders between the top and where the work is."""
 
 
+Clock = Callable[[], float]
+
+
 class Kind(StrEnum):
     """What a piece is for."""
 
@@ -85,9 +88,7 @@ class Survey:
         return [piece for piece in self.pieces if piece.kind in kinds]
 
 
-def survey_project(
-    folder: str | Path, along: Iterable[str] = (), clock: Callable[[], float] = time.monotonic
-) -> Survey:
+def survey_project(folder: str | Path, along: Iterable[str] = (), clock: Clock = time.monotonic) -> Survey:
     """What a project brings. `along` are folders in it, from its top, whose AGENTS.md counts as well. Never raises."""
     resolved = os.path.realpath(folder)
     try:
@@ -110,17 +111,17 @@ def survey_project(
     return Survey(resolved, tuple(look.pieces), tuple(look.problems))
 
 
-def survey_home(home: Path, clock: Callable[[], float] = time.monotonic) -> Survey:
+def survey_home(home: Path, clock: Clock = time.monotonic) -> Survey:
     """What the user keeps in Handloom's own home, as a project would in `.handloom`. Never raises."""
     return _survey_own(home, clock, agents_file=True)
 
 
-def survey_openhands(folder: Path, clock: Callable[[], float] = time.monotonic) -> Survey:
+def survey_openhands(folder: Path, clock: Clock = time.monotonic) -> Survey:
     """What the user keeps in `~/.openhands`. Never raises."""
     return _survey_own(folder, clock, agents_file=False)
 
 
-def _survey_own(folder: Path, clock: Callable[[], float], *, agents_file: bool) -> Survey:
+def _survey_own(folder: Path, clock: Clock, *, agents_file: bool) -> Survey:
     try:
         with FolderReader(folder, links=True) as reader:
             look = Look(reader, clock)
@@ -139,7 +140,7 @@ def _survey_own(folder: Path, clock: Callable[[], float], *, agents_file: bool) 
 class Look:
     """One look through a folder, with what it may still take. Lives for one survey."""
 
-    def __init__(self, reader: FolderReader, clock: Callable[[], float]) -> None:
+    def __init__(self, reader: FolderReader, clock: Clock) -> None:
         self.pieces: list[Piece] = []
         self.problems: list[str] = []
         self._reader = reader
