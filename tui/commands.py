@@ -153,6 +153,10 @@ _ROWS: tuple[Command, ...] = (
             _CONV, leader="A", slash="again"),
     Command("conv.mcp", (), "MCP servers", "Which there are, how they stand, and which tools were called.", _CONV,
             leader="M", slash="mcp"),
+    Command("conv.trust", (), "Trust of this folder", "What the project brings for agents: read it, say yes or take it "
+            "back.", _CONV, leader="Y", slash="trust"),
+    Command("conv.knowledge", (), "Skills and microagents", "What the agent is told, from where, when, and what is "
+            "wrong.", _CONV, leader="K", slash="skills"),
     Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE,
             slash="chat"),
     Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE,

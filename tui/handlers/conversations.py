@@ -56,6 +56,7 @@ class Conversations(Delegates, _App):
         def leave_replay(self, tab: Tab) -> None: ...
         def leave_split(self, tab: Tab) -> Tab | None: ...
         async def pick_model(self) -> str | None: ...
+        async def ask_trust(self, folder: str) -> None: ...
         def choose_model(self, chosen: Callable[[str], None]) -> None: ...
 
         _sends_when_open: bool
@@ -234,6 +235,7 @@ class Conversations(Delegates, _App):
                 self.flash(_("There is no conversation of this folder yet; this is a new one."))
         if wanted:
             try:
+                await self.ask_trust(self.options.workspace)
                 await self.add_tab(await self.manager.open(await self.manager.store.shelf.resolve(wanted)))
             except HandloomError as error:
                 self.report(str(error))
@@ -261,6 +263,8 @@ class Conversations(Delegates, _App):
             if model == DEMO and self.current is None and not self.workspace.prompt.text:
                 self.workspace.prompt.put(DEMO_TASK)
         place, repository = self.options.workspace, self.options.repository
+        if model != DEMO:
+            await self.ask_trust(place)
         await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository, agent=agent))
 
     async def _choose_model(self) -> str | None:

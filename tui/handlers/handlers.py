@@ -21,7 +21,9 @@ from tui.handlers.reading import Reading
 from tui.handlers.replaying import Replaying
 from tui.handlers.rerun import Rerun
 from tui.handlers.session_manager import SessionManager
+from tui.handlers.slashes import Slashes
 from tui.handlers.split import Split
+from tui.handlers.trusting import FolderTrust
 from tui.handlers.undoing import Undoing
 from tui.i18n import _
 from tui.screens.dialogs import SureScreen
@@ -68,6 +70,8 @@ class Handlers(
     Replaying,
     Planning,
     Choosing,
+    FolderTrust,
+    Slashes,
     _App,
 ):
     """The commands, as methods of the app."""
