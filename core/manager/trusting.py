@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from core.agent.allowed import Allowed
@@ -33,12 +34,9 @@ class Trusting:
         self._allowed = Allowed(home)
         self._pins = Pins(home)
 
-    async def look(self, folder: str) -> Standing:
-        """How what a folder brings stands with the user. Never raises."""
-        return await asyncio.to_thread(self._look, folder)
-
-    def _look(self, folder: str) -> Standing:
-        return self._gate.standing(survey_project(folder))
+    async def look(self, folder: str, along: Sequence[str] = ()) -> Standing:
+        """How what a folder brings stands with the user; with `along`, folders in it that count. Never raises."""
+        return await asyncio.to_thread(lambda: self._gate.standing(survey_project(folder, along)))
 
     async def gathered(self, folder: str) -> Gathered:
         """All knowledge that counts in a folder, the user's own too, and what waits or is broken. Never raises."""

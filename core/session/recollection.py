@@ -61,6 +61,8 @@ class Recollection:
         self._frames = frames
         self._repository = Repository.parse(info.repository) if info.repository else None
         self._told: dict[str, str] = {}
+        self.along: Sequence[str] = ()
+        """The folders on the way to where the work is, from the project's top, as it was looked last."""
         self.gathered: Gathered | None = None
         """What was found when it was looked last; None before."""
 
@@ -118,8 +120,8 @@ class Recollection:
     async def look(self, *, tells: bool = True) -> Gathered:
         """Look what there is, and tell what the user should know of it. Raises StoreError."""
         assert self._own is not None
-        along = await self._along()
-        gathered = await asyncio.to_thread(self._gather, self._own, along)
+        self.along = await self._along()
+        gathered = await asyncio.to_thread(self._gather, self._own, self.along)
         self.gathered = gathered
         if tells:
             self._tell(gathered)

@@ -97,6 +97,7 @@ async def run(options: argparse.Namespace) -> int:
         agent__max_budget=options.max_budget,
         agent__confirm=options.confirm,
         llm__record=options.record,
+        trust__projects="always" if options.trust else None,
     )
     if not settings.model and not options.resume:
         raise ConfigurationError(
@@ -114,6 +115,8 @@ async def run(options: argparse.Namespace) -> int:
                 title=options.title,
                 repository=options.repo or "",
             )
+        if options.resume:
+            await manager.trust.begin(session.info.workspace)
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""

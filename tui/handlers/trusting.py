@@ -60,8 +60,8 @@ class FolderTrust(_App):
         """What the project's folder brings, with a yes to give or to take back."""
         from tui.screens.trust import TrustScreen
 
-        folder = self._project_folder
-        standing = await manager.trust.look(folder)
+        folder, along = self._project_folder, self.living.session.recollection.along if self.living else ()
+        standing = await manager.trust.look(folder, along)
         if not (standing.waiting or standing.trusted or standing.survey.problems):
             self.flash(_("This folder brings nothing that would need your yes."))
             return

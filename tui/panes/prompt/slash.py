@@ -2,8 +2,8 @@
 
 `/name words` at the start of the prompt. The user's own lie in `commands/` of Handloom's home: `name.md`, with
 `description` and `argument-hint` in front matter where wanted; the body becomes the message, `$ARGUMENTS` and `$1` to
-`$9` replaced. Those of a project lie in `.handloom/commands/`, and count once the user has said yes to them. No Textual;
-`load` blocks and is for a thread.
+`$9` replaced. Those of a project lie in `.handloom/commands/`, and count once the user has said yes to them. No
+Textual; `load` blocks and is for a thread.
 """
 
 from __future__ import annotations
