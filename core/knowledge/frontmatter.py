@@ -81,7 +81,7 @@ def _values(text: str) -> tuple[dict[str, Any], dict[str, int]]:
         if node is None:
             return {}, {}
         if not isinstance(node, yaml.MappingNode):
-            raise FrontError(2, "it has lines like `name: my-notes`")
+            raise FrontError(2, "it is no list of names and values, like `name: my-notes`")
         built = _build(yaml, yaml.SafeLoader(""), node)
     except yaml.MarkedYAMLError as error:
         raise FrontError(

@@ -72,6 +72,8 @@ class Hooks:
         self._has_sandbox = False
         """Whether an action was about to be carried out, so that the sandbox runs."""
         self._has_begun = False
+        self._is_through = asyncio.Event()
+        """Set once the hooks for the start have ended."""
 
     def around(self, executor: Executor) -> Executor:
         """The same executor, with the hooks before and after each action."""
@@ -79,15 +81,16 @@ class Hooks:
 
     async def begin(self) -> None:
         """Run the user's hooks for the start. Does not raise."""
-        if self._recollection.exists:
-            try:
+        try:
+            if self._recollection.exists:
                 await self._recollection.look(tells=False)
-            except HandloomError as error:  # of the store: then nothing begins here
-                log.warning("conversation %s has no hooks: %s", self._stream.conversation_id, error)
-                return
-            self._has_begun = True
-            for hook in self._own(Moment.CONVERSATION_START):
-                await self._on_host(hook, {"event": hook.moment})
+                self._has_begun = True
+                for hook in self._own(Moment.CONVERSATION_START):
+                    await self._on_host(hook, {"event": hook.moment})
+        except HandloomError as error:  # of the store: then nothing begins here
+            log.warning("conversation %s has no hooks: %s", self._stream.conversation_id, error)
+        finally:
+            self._is_through.set()
 
     async def end(self) -> None:
         """Run the hooks for the end, where it began. Does not raise."""
@@ -113,6 +116,7 @@ class Hooks:
 
     async def before(self, action: Action) -> str:
         """Why an action is denied; empty where it is not."""
+        await self._is_through.wait()
         if not self._has_sandbox:
             self._has_sandbox = True
             for hook in self._of_project(Moment.CONVERSATION_START):

@@ -33,7 +33,7 @@ def test_a_file_without_any_is_all_body() -> None:
         ("---\na: [&x [1], *x, *x]\n---\nx", 2, "anchors"),
         ("---\na: !!python/object/apply:os.system [id]\n---\nx", 2, "tags"),
         ("---\na: 1\nb: [\n---\nx", 3, "not YAML"),
-        ("---\n- a\n---\nx", 2, "lines like"),
+        ("---\n- a\n---\nx", 2, "no list of names"),
         ("---\na: " + "[" * 5000 + "\n---\nx", 2, "simpler"),
         ("---\na: [" + "1," * 3000 + "]\n---\nx", 2, "simpler"),
         ("---\na: " + "x" * MAX_CHARS + "\n---\nx", 1, "longer"),

@@ -37,9 +37,11 @@ from core.events import (
     TerminalOutput,
     TokenUsage,
 )
+from core.knowledge.gathering import Own
 from core.live import Frames
 from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
+from core.manager.trusting import Trusting
 from core.mcp.standing import Server
 from core.settings.book import Setting, SettingsBook
 from core.settings.config import SandboxSettings
@@ -48,6 +50,7 @@ from core.store.listing import ConversationFilter, ConversationInfo
 from core.store.reader import EventFilter
 from core.store.writer import kind_of
 from core.stream import EventStreamSubscriber
+from core.trust.gate import ASK, Gate
 from core.usage import Job, SandboxUsage
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -173,6 +176,7 @@ class SessionDouble:
         self.asleep = False
         self.runs_command = False
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
+        self.recollection = SimpleNamespace(folder=info.workspace, along=())
 
     @property
     def runtime(self) -> SessionDouble:
@@ -413,6 +417,8 @@ class ManagerDouble:
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     mcp: ServersDouble = field(default_factory=ServersDouble)
+    trust: Trusting = field(init=False)
+    """The real one, on the home of this double."""
     fails_with: Exception | None = None
     models: list[OfferDouble] = field(
         default_factory=lambda: [
@@ -424,6 +430,7 @@ class ManagerDouble:
 
     def __post_init__(self) -> None:
         self.store = StoreDouble(self)
+        self.trust = Trusting(self.home, Own(self.home), Gate(self.home, lambda: ASK))
 
     def is_open(self, conversation_id: str) -> bool:
         return conversation_id in self.viewed
