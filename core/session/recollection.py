@@ -117,6 +117,11 @@ class Recollection:
         )
         await self._stream.append(found, EventSource.ENVIRONMENT, envelope.id)
 
+    async def refresh(self) -> None:
+        """Look again, because the user said something of the folder. Raises StoreError."""
+        if self.exists:
+            await self.look()
+
     async def look(self, *, tells: bool = True) -> Gathered:
         """Look what there is, and tell what the user should know of it. Raises StoreError."""
         assert self._own is not None

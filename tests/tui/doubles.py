@@ -151,6 +151,17 @@ class StreamDouble:
         return envelope
 
 
+@dataclass
+class RecollectionDouble:
+    """What a session knows of its folder."""
+
+    folder: str
+    along: Sequence[str] = ()
+
+    async def refresh(self) -> None:
+        """Nothing is known."""
+
+
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -176,7 +187,7 @@ class SessionDouble:
         self.asleep = False
         self.runs_command = False
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
-        self.recollection = SimpleNamespace(folder=info.workspace, along=())
+        self.recollection = RecollectionDouble(info.workspace)
 
     @property
     def runtime(self) -> SessionDouble:

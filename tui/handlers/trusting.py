@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from core.manager.conversation_manager import ConversationManager
+    from core.trust.book import Standing
     from tui.cli.options import StartOptions
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
+    from tui.screens.trust import TrustScreen
 
     _App = App[None]
 else:
@@ -30,6 +32,8 @@ class FolderTrust(_App):
         options: StartOptions
         current: Tab | None
 
+        @property
+        def living_tabs(self) -> list[ConversationTab]: ...
         @property
         def living(self) -> ConversationTab | None: ...
         def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
@@ -67,6 +71,15 @@ class FolderTrust(_App):
             return
         screen = TrustScreen(standing, asks=False)
         answer = await self.push_screen_wait(screen)
+        try:
+            await self._take_answer(manager, folder, standing, screen, answer)
+        finally:
+            for tab in self.living_tabs:
+                await tab.session.recollection.refresh()
+
+    async def _take_answer(
+        self, manager: ConversationManager, folder: str, standing: Standing, screen: TrustScreen, answer: bool | None
+    ) -> None:
         if answer:
             await manager.trust.give(folder, standing)
             self.flash(_("It counts from your next message on, as long as it stays like this."))
