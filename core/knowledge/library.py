@@ -65,6 +65,11 @@ class Library:
     problems: tuple[str, ...] = ()
     """A line each: file, line, what to do."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be told."""
+        return not (self.instructions or self.microagents or self.skills)
+
     def instructions_of(self, origin: str) -> str:
         """All that every agent is told by the project, or by the user; each part says from which file it is."""
         text = "\n\n".join(f"[{path}]\n{text}" for path, text in self.parts_of(origin))

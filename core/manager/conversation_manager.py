@@ -301,6 +301,7 @@ class ConversationManager:
         try:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
             workspace = await asyncio.to_thread(self._workspace_of, info)
+            await self.trust.begin(workspace)
             llm = await self._make_llm(model or info.model, workspace)
         except BaseException:
             await self.store.release(lease)

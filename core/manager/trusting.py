@@ -42,13 +42,10 @@ class Trusting:
         """All knowledge that counts in a folder, the user's own too, and what waits or is broken. Never raises."""
         return await asyncio.to_thread(gather, self._own, self._gate, folder)
 
-    async def begin(self, folder: str) -> Standing:
-        """The same as `look`, after a yes where the setting says it of every folder. Raises ConfigurationError."""
-        standing = await self.look(folder)
-        if self._gate.mode == ALWAYS and standing.waiting:
+    async def begin(self, folder: str) -> None:
+        """Say yes to what a folder brings where the setting says it of every folder. Raises ConfigurationError."""
+        if self._gate.mode == ALWAYS and (standing := await self.look(folder)).waiting:
             await self.give(folder, standing)
-            standing = await self.look(folder)
-        return standing
 
     @property
     def asks(self) -> bool:

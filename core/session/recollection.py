@@ -14,7 +14,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.events import CmdOutputObservation, Envelope, EventSource, RecallAction, Status
+from core.events import (
+    CmdOutputObservation,
+    Envelope,
+    EventSource,
+    FileEditObservation,
+    FileReadObservation,
+    RecallAction,
+    Status,
+)
 from core.knowledge.gathering import Gathered, Own, gather
 from core.knowledge.library import Library
 from core.live import Frames
@@ -35,6 +43,9 @@ ERROR_MEMORY = "STATUS$ERROR_MEMORY"
 UNTRUSTED = "STATUS$UNTRUSTED_FOLDER"
 KNOWLEDGE_PROBLEMS = "STATUS$KNOWLEDGE_PROBLEMS"
 SHOWN_PROBLEMS = 3
+LOOKED_BACK = 20
+"""Results among which the one that says where the work is is looked for: hooks and preparation leave some, too."""
+_WORK = (CmdOutputObservation, FileEditObservation, FileReadObservation)
 MAX_HEAD_BYTES = 1024
 History = Callable[[], Awaitable[Sequence[Envelope]]]
 """Reads the events of the conversation so far."""
@@ -100,7 +111,8 @@ class Recollection:
         try:
             if self._own is not None:
                 library = (await self.look()).library
-                given, told = given_in(View.of(await history()).events)
+                if not library.is_empty:
+                    given, told = given_in(View.of(await history()).events)
         except Exception as error:  # the boundary to everything that is written in folders: the agent goes on
             log.exception("conversation %s has no knowledge", self._info.id)
             text = f"Knowledge could not be loaded, so the agent works without: {type(error).__name__}: {error}"
@@ -149,12 +161,15 @@ class Recollection:
         )
 
     async def _along(self) -> list[str]:
-        """The folders from below the project's top to where the last command ended, from the top."""
-        ran = EventFilter(kinds=frozenset({f"observation:{CmdOutputObservation.kind}"}))
+        """The folders from below the project's top to where the agent worked last, from the top."""
+        worked = EventFilter(kinds=frozenset(f"observation:{one.kind}" for one in _WORK))
         top = self.sandbox_folder.rstrip("/")
-        for envelope in await self._stream.page(limit=1, where=ran):
-            if isinstance(envelope.event, CmdOutputObservation):
-                return folders_along(top, envelope.event.metadata.working_dir or "")
+        for envelope in await self._stream.page(limit=LOOKED_BACK, where=worked):
+            match envelope.event:
+                case CmdOutputObservation(hidden=False, metadata=metadata):
+                    return folders_along(top, metadata.working_dir or "")
+                case FileEditObservation(path=path) | FileReadObservation(path=path):
+                    return folders_along(top, posixpath.dirname(path))
         return []
 
     # -- telling -----------------------------------------------------------------------------------------------------

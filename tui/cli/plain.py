@@ -115,8 +115,6 @@ async def run(options: argparse.Namespace) -> int:
                 title=options.title,
                 repository=options.repo or "",
             )
-        if options.resume:
-            await manager.trust.begin(session.info.workspace)
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
