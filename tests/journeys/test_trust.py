@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.doubles import FINISH, write_script
+import pytest
+
+from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
+from tests.runtime.walled import own
 
 
 def told(handloom: Handloom, tmp_path: Path, *options: str) -> tuple[bool, str]:
@@ -46,3 +49,26 @@ def test_a_run_may_say_yes_beforehand(tmp_path: Path) -> None:
     (handloom.workspace / "AGENTS.md").write_text("Words of the project.")
     assert told(handloom, tmp_path, "--trust")[0]
     assert len(handloom("trust", "list").lines) == 1
+
+
+@pytest.mark.bubblewrap
+def test_files_of_a_skill_are_read_and_run_in_the_sandbox(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path)
+    own(handloom.workspace)
+    folder = handloom.home / "skills" / "greet"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\nRun run.sh.")
+    (folder / "run.sh").write_text(f"cat {folder}/words; touch {tmp_path}/outside {folder}/written; echo ran")
+    (folder / "words").write_text("Good day.\n")
+    turns = [{"tool_calls": [bash(f"cat {folder}/SKILL.md; sh {folder}/run.sh")]}, FINISH]
+    done = handloom("run", "hello", "--json", "--model", write_script(tmp_path, turns))
+    assert done.status == 0, done.err
+    assert "No isolation" not in done.err
+    context = next(event for event in done.events if event.get("observation") == "recall")
+    assert f"- greet ({folder}/SKILL.md): Greets." in context["extras"]["additional_agent_instructions"]
+    (output,) = [event["content"] for event in done.events if event.get("observation") == "run"]
+    assert "Run run.sh." in output
+    assert "Good day." in output
+    assert "ran" in output
+    assert not (tmp_path / "outside").exists()
+    assert not (folder / "written").exists()
