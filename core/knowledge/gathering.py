@@ -66,7 +66,7 @@ def gather(
     ]
     if own.openhands is not None:
         shelves.append(_own_shelf(survey_openhands(own.openhands), own.openhands, lambda path: ""))
-    library = shelved(shelves)
+    library = shelved(shelves).without(gate.disabled)
     mine, wrong = _hooks(home.of(Kind.HOOKS), f"{own.home}/")
     projects, also_wrong = _hooks(standing.of(Kind.HOOKS), "")
     problems = (*library.problems, *wrong, *also_wrong)

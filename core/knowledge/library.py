@@ -6,8 +6,8 @@ user's own, as V0 has it. Pure: `shelved` gets the texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from core.knowledge import microagents, skills
@@ -64,6 +64,11 @@ class Library:
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()
     """A line each: file, line, what to do."""
+
+    def without(self, names: Collection[str]) -> Library:
+        """The same, but for the microagents and skills of these names."""
+        agents = tuple(one for one in self.microagents if one.name not in names)
+        return replace(self, microagents=agents, skills=tuple(one for one in self.skills if one.name not in names))
 
     @property
     def is_empty(self) -> bool:

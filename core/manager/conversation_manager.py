@@ -100,7 +100,10 @@ class ConversationManager:
         self._llms = LLMRegistry(environ)
         self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
         """The MCP servers that all conversations share."""
-        self._own, self._gate = Own.of(home, environ), Gate(home, lambda: self.settings.trust.projects)
+        self._own, self._gate = (
+            Own.of(home, environ),
+            Gate(home, lambda: self.settings.trust.projects, lambda: self.settings.trust.disabled),
+        )
         self.trust = Trusting(home, self._own, self._gate, self.mcp)
         """What folders bring, and whether the user said yes to it."""
         self._make_runtime = make_runtime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +15,17 @@ ASK, ALWAYS, NEVER = "ask", "always", "never"
 
 
 class Gate:
-    """Of one home. `mode` is the setting as it stands."""
+    """Of one home. `mode` and `disabled`, the names of what is never told, are the settings as they stand."""
 
-    def __init__(self, home: Path, mode: Callable[[], str]) -> None:
+    def __init__(self, home: Path, mode: Callable[[], str], disabled: Callable[[], Collection[str]] = tuple) -> None:
         self.book = Book(home)
         self._mode = mode
+        self._disabled = disabled
+
+    @property
+    def disabled(self) -> Collection[str]:
+        """Names of microagents and skills that are never told, whoever brings them."""
+        return self._disabled()
 
     @property
     def mode(self) -> str:

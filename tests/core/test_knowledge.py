@@ -217,6 +217,16 @@ async def test_a_setting_gives_or_takes_it_for_every_folder(tmp_path: Path, work
         assert manager.trust.folders() == {str(workspace.resolve()): 5}
 
 
+async def test_what_is_disabled_is_never_told(tmp_path: Path, workspace: Path) -> None:
+    async with managing(tmp_path, trust={"disabled": ["tag", "repo", "greeting"]}) as manager:
+        await trusted(manager, workspace)
+        session = await begun(manager, tmp_path, [FINISH])
+        (first,) = recalled(await said(session, "a release with greeting"))
+        assert first.repo_instructions == "[AGENTS.md]\nBe kind."
+        assert first.additional_agent_instructions == ""
+        assert [one.name for one in first.microagent_knowledge] == ["release"]
+
+
 async def test_a_yes_to_a_folder_is_one_to_its_agents_and_servers(tmp_path: Path, workspace: Path) -> None:
     put(workspace, ".handloom/agents/Reviewer.md", "---\nname: Reviewer\ndescription: Reads.\n---\nYou review.")
     put(workspace, ".mcp.json", '{"mcpServers": {"one": {"command": "true"}}}')

@@ -82,6 +82,15 @@ def test_files_for_agents_run_nothing_on_the_host_trusted_or_not(
         assert "handloom trust give" in done.err
 
 
+def test_whoever_lets_scripts_run_without_walls_springs_its_hooks(traps: Traps, tmp_path: Path) -> None:
+    """The control: they are there to be run."""
+    files_for_agents(traps)
+    careless = {"HANDLOOM__SANDBOX__ISOLATION": "none", "HANDLOOM__SANDBOX__RUN_REPOSITORY_SCRIPTS": "always"}
+    script = write_script(tmp_path, [{"tool_calls": [bash("echo begun")]}, FINISH])
+    Handloom(tmp_path, **careless)("run", "look", "--model", script, "--trust")
+    assert "our-before_action" in traps.sprung()
+
+
 @pytest.mark.strace
 def test_opening_one_starts_nothing_that_it_names(traps: Traps, tmp_path: Path) -> None:
     """By the system calls: no program of the workspace is started, and none with words of its files."""

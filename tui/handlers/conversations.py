@@ -235,8 +235,10 @@ class Conversations(Delegates, _App):
                 self.flash(_("There is no conversation of this folder yet; this is a new one."))
         if wanted:
             try:
-                await self.ask_trust(self.options.workspace)
-                await self.add_tab(await self.manager.open(await self.manager.store.shelf.resolve(wanted)))
+                id = await self.manager.store.shelf.resolve(wanted)
+                places = [c.workspace for c in await self.manager.list() if c.id == id]
+                await self.ask_trust(places[0] if places else self.options.workspace)
+                await self.add_tab(await self.manager.open(id))
             except HandloomError as error:
                 self.report(str(error))
             else:
