@@ -242,7 +242,7 @@ class ConversationManager:
 
     async def allow_agent(self, kind: AgentKind) -> None:
         """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
-        await asyncio.to_thread(self._agents.agents.allow, kind)
+        await self.trust.allow_agent(kind)
 
     @asynccontextmanager
     async def _place(self, conversation_id: str) -> AsyncIterator[str]:

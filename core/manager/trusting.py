@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.agent.allowed import Allowed
-from core.agent.files import read_project
+from core.agent.files import PROJECT_FOLDER, AgentFile, read_project
+from core.agent.registry import AgentKind
 from core.knowledge.gathering import Gathered, Own, gather
 from core.mcp.pins import Pins
 from core.mcp.servers import ServerSpec, of_project
@@ -21,7 +22,7 @@ from core.mcp.standing import ServerState
 from core.mcp.supervisor import Supervisor
 from core.trust.book import Standing
 from core.trust.gate import ALWAYS, NEVER, Gate
-from core.trust.survey import Kind, survey_project
+from core.trust.survey import Kind, Piece, survey_project
 
 
 class Trusting:
@@ -91,6 +92,17 @@ class Trusting:
     def _is_as_shown(self, folder: str, shown: Standing) -> bool:
         now = {piece.digest for piece in survey_project(folder).of(Kind.MCP)}
         return now == {piece.digest for piece in shown.survey.of(Kind.MCP)}
+
+    async def allow_agent(self, kind: AgentKind) -> None:
+        """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
+        if (file := kind.file) is not None:
+            await asyncio.to_thread(self._allow_agent, file)
+
+    def _allow_agent(self, file: AgentFile) -> None:
+        self._allowed.add(file)
+        workspace = file.path.parents[len(PROJECT_FOLDER.parts)]
+        piece = Piece(Kind.AGENT, file.path.relative_to(workspace).as_posix(), file.text)
+        self._gate.book.give(os.path.realpath(workspace), [piece])
 
     async def refuse(self, shown: Standing) -> None:
         """Say no to what was shown: nobody asks again before it changes. Raises ConfigurationError."""

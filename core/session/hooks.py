@@ -44,6 +44,8 @@ MAX_TEXT_CHARS = 4_000
 MAX_TOLD_CHARS = 64 * 1024
 """Of all that a hook is told: a command of a shell is no longer than twice that."""
 REASON_CHARS = 2_000
+END_S = 10.0
+"""For all hooks at the end: whoever leaves does not wait for longer."""
 NO_REASON = "A hook denied this action, and did not say why."
 
 
@@ -96,7 +98,11 @@ class Hooks:
         """Run the hooks for the end, where it began. Does not raise."""
         if self._has_begun:
             self._has_begun = False
-            await self.run(Moment.CONVERSATION_END)
+            try:
+                async with asyncio.timeout(END_S):
+                    await self.run(Moment.CONVERSATION_END)
+            except TimeoutError:
+                log.warning("conversation %s was closed before its hooks had ended", self._stream.conversation_id)
 
     async def run(self, moment: Moment, action: Action | None = None, observation: Observation | None = None) -> str:
         """Run the hooks for a moment, in order; answers why the action is denied, empty where it is not."""

@@ -265,7 +265,7 @@ class Conversations(Delegates, _App):
             if model == DEMO and self.current is None and not self.workspace.prompt.text:
                 self.workspace.prompt.put(DEMO_TASK)
         place, repository = self.options.workspace, self.options.repository
-        if model != DEMO:
+        if model != DEMO and not agent:  # whoever has just read an agent is asked about the rest another time
             await self.ask_trust(place)
         await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository, agent=agent))
 
