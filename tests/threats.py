@@ -26,6 +26,7 @@ class Threat:
 TITLES = {
     "A01": "Editors and agents over the Agent Client Protocol",
     "B01": "The browser",
+    "C06": "Words for agents in a repository",
     "I01": "Conversations from elsewhere",
     "I10": "Files and repositories",
     "L01": "Models and the way to them",
@@ -169,6 +170,24 @@ THREATS = (
         "Pictures of pages lie open",
         "They are for their owner alone",
         ("tests/runtime/plugins/test_browser.py::TestReading::test_its_picture_is_kept_for_its_owner_alone",),
+    ),
+    Threat(
+        "C06",
+        "Instructions, microagents, skills, commands or hooks of a repository direct the agent, or change once they "
+        "were read",
+        "Nothing of a folder counts before a yes to the whole text of each file; what changes waits for another one; "
+        "files are read bounded, and from nowhere else",
+        (
+            "tests/core/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
+            "tests/core/test_knowledge.py::test_what_changes_waits_for_another_yes",
+            "tests/core/test_hooks.py::test_a_projects_hooks_wait_for_the_users_yes",
+            "tests/core/test_hooks.py::test_a_projects_hooks_are_not_run_where_nothing_separates_them",
+            "tests/trust/test_survey.py::test_nothing_is_read_from_elsewhere",
+            "tests/trust/test_survey.py::test_nobody_waits_for_a_fifo_or_a_device",
+            "tests/trust/test_survey.py::test_ten_thousand_files_are_told_in_a_bounded_time",
+            "tests/knowledge/test_frontmatter.py::test_a_bomb_of_aliases_is_refused_before_it_grows",
+            "tests/tui/panels/test_trust.py::test_a_no_is_the_default_and_remembered",
+        ),
     ),
     Threat(
         "I01",
@@ -330,6 +349,8 @@ THREATS = (
         (
             "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
             "tests/journeys/test_hostile_repositories.py::test_opening_one_without_walls_carries_out_nothing_either",
+            "tests/journeys/test_hostile_repositories.py::test_files_for_agents_run_nothing_on_the_host_trusted_or_not",
+            "tests/journeys/test_hostile_repositories.py::test_opening_one_starts_nothing_that_it_names",
             "tests/journeys/test_hostile_repositories.py::test_whoever_is_careless_on_the_host_springs_them",
             "tests/runtime/test_checkpoints.py::test_a_hostile_repository_carries_out_nothing",
             "tests/runtime/test_walls.py::test_a_hostile_repository_runs_nothing_on_the_host",

@@ -448,6 +448,15 @@ WEAKNESSES = (
         ("tests/llm/test_failures.py::test_each_failure_has_its_kind",),
     ),
     Weakness(
+        55,
+        'A trigger is any part of a word, so "git" is in "digit"; only the first that matches counts',
+        "It is a word of its own, or any part where a script has no words; all that match are told, and nothing twice",
+        (
+            "tests/knowledge/test_triggers.py::test_it_is_not",
+            "tests/knowledge/test_library.py::test_all_that_match_are_brought_up_and_nothing_twice",
+        ),
+    ),
+    Weakness(
         56,
         "Where too many conversations are open, the oldest is closed, in the middle of its work",
         "The one that rested longest sleeps, without sandbox and model, and wakes up for the next message; one that "

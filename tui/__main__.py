@@ -72,6 +72,10 @@ def _plain(options: argparse.Namespace) -> int:
                 from tui.cli import secrets as secret_lines
 
                 return int(secret_lines.secrets(options))
+            case "trust":
+                from tui.cli import trust as trust_lines
+
+                return trust_lines.trust(options)
             case "show":
                 from tui.cli import reports
 
@@ -109,7 +113,7 @@ def _acp(options: argparse.Namespace) -> int:
     from tui.acp.serve import serve
     from tui.cli.options import StartOptions
 
-    start = StartOptions(os.getcwd(), options.model, runtime=options.runtime)
+    start = StartOptions(os.getcwd(), options.model, runtime=options.runtime, trusts=options.trust)
     return int(asyncio.run(serve(lambda: connect(start, ahead=False))))
 
 
@@ -267,6 +271,8 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     with suppress(OSError):  # the store says what is wrong with the folder, and what to do
         await asyncio.to_thread(log_to, home)
     given = {"model": options.model, "runtime": options.runtime, "agent__name": options.agent}
+    if options.trusts:
+        given["trust__projects"] = "always"
     settings = await asyncio.to_thread(load, home, os.environ, **given)
     runtimes = Runtimes(home, lambda: manager.settings, os.environ)
     manager = ConversationManager(

@@ -116,7 +116,7 @@ _ROWS: tuple[Command, ...] = (
     Command("app.jump", (), "Jump", "Letters stand over whatever can have the focus; a letter goes there.", _APP,
             leader="g", slash="jump"),
     Command("app.secrets", (), "Secrets", "What commands may use and agents do not see; add and forget.", _APP,
-            leader="K", slash="secrets"),
+            leader="S", slash="secrets"),
     Command("app.quit", ("ctrl+q",), "Quit", "Leave; asks first if an agent is working.", _APP, leader="q",
             slash="quit"),
     Command("conv.new", ("ctrl+n",), "New conversation", "Begin one in a new tab.", _CONV, leader="n", slash="new"),
@@ -166,8 +166,12 @@ _ROWS: tuple[Command, ...] = (
             slash="remember", words="a fact"),
     Command("memory.pin_all", (), "Remember everywhere", "Pin a fact that agents in every project are told of.",
             _CONV, slash="rememberall", words="a fact"),
-    Command("memory.list", (), "Memory", "See what is remembered, and forget it.", _CONV, leader="K",
+    Command("memory.list", (), "Memory", "See what is remembered, and forget it.", _CONV, leader="b",
             slash="memory"),
+    Command("conv.trust", (), "Trust of this folder", "What the project brings for agents: read it, say yes or take it "
+            "back.", _CONV, leader="Y", slash="trust"),
+    Command("conv.knowledge", (), "Skills and microagents", "What the agent is told, from where, when, and what is "
+            "wrong.", _CONV, leader="K", slash="skills"),
     Command("pane.chat", ("f2",), "Chat", "Go to the chat; again fills the screen; a third time restores.", _PANE,
             slash="chat"),
     Command("pane.events", ("f3",), "Events", "Go to the event log; again fills the screen; then restores.", _PANE,

@@ -29,7 +29,16 @@ class Allowed:
 
     def add(self, file: AgentFile) -> None:
         """Allow it as it stands. Raises ConfigurationError where that cannot be written down."""
-        book = {**self._read(), str(file.path): file.digest}
+        self._write({**self._read(), str(file.path): file.digest})
+
+    def forget_below(self, folder: str) -> None:
+        """Allow none of a project's any more. Raises ConfigurationError where that cannot be written down."""
+        before = self._read()
+        kept = {path: digest for path, digest in before.items() if Path(folder) not in Path(path).parents}
+        if kept != before:
+            self._write(kept)
+
+    def _write(self, book: dict[str, str]) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=NAME)

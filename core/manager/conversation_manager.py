@@ -33,6 +33,7 @@ from core.agent.tools.past import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
+from core.knowledge.gathering import Own
 from core.lent import LentRuntime
 from core.llm.absent import AGAIN, WITHOUT, NoModel
 from core.llm.catalogue import KnownModel
@@ -45,6 +46,7 @@ from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
 from core.manager.known_secrets import kept_values, values_of
 from core.manager.remembering import condensing_of, past_of
+from core.manager.trusting import Trusting
 from core.mcp.supervisor import Supervisor
 from core.mcp.toolbox import Toolbox
 from core.memory.condensers.making import room_of
@@ -64,6 +66,7 @@ from core.settings.config import AgentSettings, DaySettings, Settings, remember_
 from core.store.event_store import EventStore
 from core.store.listing import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.store.writer import Lease
+from core.trust.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +110,12 @@ class ConversationManager:
         self._llms = LLMRegistry(environ)
         self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
         """The MCP servers that all conversations share."""
+        self._own, self._gate = (
+            Own.of(home, environ),
+            Gate(home, lambda: self.settings.trust.projects, lambda: self.settings.trust.disabled),
+        )
+        self.trust = Trusting(home, self._own, self._gate, self.mcp)
+        """What folders bring, and whether the user said yes to it."""
         self._make_runtime = make_runtime
         self._around = around or nullcontext()
         self._make_checkpoints = make_checkpoints
@@ -228,6 +237,7 @@ class ConversationManager:
         Raises ConfigurationError, StoreError, or UsageError; that too where too many are at work, or a project's agent
         was not read by the user.
         """
+        await self.trust.begin(workspace)
         kind = await asyncio.to_thread(self._agents.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = self._repository(repository)
@@ -249,7 +259,7 @@ class ConversationManager:
 
     async def allow_agent(self, kind: AgentKind) -> None:
         """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
-        await asyncio.to_thread(self._agents.agents.allow, kind)
+        await self.trust.allow_agent(kind)
 
     @asynccontextmanager
     async def _place(self, conversation_id: str) -> AsyncIterator[str]:
@@ -311,6 +321,7 @@ class ConversationManager:
         try:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
             workspace = await asyncio.to_thread(self._workspace_of, info)
+            await self.trust.begin(workspace)
             llm = await self._make_llm(model or info.model, workspace)
         except BaseException:
             await self.store.release(lease)
@@ -431,6 +442,8 @@ class ConversationManager:
             comes_back=info.origin != AGAIN,
             toolbox=made.toolbox,
             past=past if made.condenses else None,
+            own=self._own if toolbox is not None else None,
+            gate=self._gate,
         )
         try:
             await session.start()

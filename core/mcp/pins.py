@@ -48,6 +48,13 @@ class Pins:
         everything.pop(spec.key, None)
         self._write(everything)
 
+    def forget_folder(self, folder: str) -> None:
+        """Take back what was agreed to for the servers of a workspace. Raises ConfigurationError."""
+        everything = self._read()
+        kept = {key: entry for key, entry in everything.items() if not key.endswith(f"@{folder}")}
+        if len(kept) < len(everything):
+            self._write(kept)
+
     def tools(self, spec: ServerSpec) -> dict[str, Mapping[str, str]] | None:
         """The approved tools by name, each with `hash` and `about`; None before there were any.
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shlex
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,7 @@ from core.inherited import inherited
 from core.llm.wire import Line
 from core.mcp.tidy import clean_line, digest
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
+from core.trust.reader import FolderReader, UnreadableError
 
 FILE = ".mcp.json"
 FILES = {FILE: "mcpServers", ".cursor/mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
@@ -144,8 +143,8 @@ def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
     problems: list[str] = []
     for file, where in FILES.items():
         try:
-            table = _table(Path(folder) / file, where)
-        except (OSError, ValueError, RecursionError) as error:
+            table = _table(folder, file, where)
+        except (OSError, ValueError, RecursionError, UnreadableError) as error:
             problems.append(clean_line(f"{file} cannot be read: {error}", 200))
             continue
         for name, one in list(table.items())[: MAX_SERVERS - len(specs)]:
@@ -159,18 +158,18 @@ def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
     return list(specs.values()), problems
 
 
-def _table(path: Path, where: str) -> dict[str, Any]:
-    """What a file says of servers; nothing where there is none. Raises OSError, ValueError, RecursionError."""
+def _table(folder: str, file: str, where: str) -> dict[str, Any]:
+    """What a file says of servers; nothing where there is none.
+
+    Raises OSError, ValueError, RecursionError, UnreadableError.
+    """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with FolderReader(folder) as reader:
+            data = reader.read(file, MAX_FILE_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("it is no regular file")
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise ValueError(f"it is longer than {MAX_FILE_BYTES:,} bytes")
+    if data is None:
+        return {}
     said = json.loads(data)
     table = said.get(where) if isinstance(said, dict) else None
     if not isinstance(table, dict):

@@ -51,14 +51,13 @@ from core.events import (
     TaskTrackingObservation,
     UndoObservation,
 )
+from core.knowledge.gathering import Own
 from core.live import Frames
 from core.llm.pictures import IllustratedLLM
 from core.llm.worded import WordedLLM
 from core.mcp.toolbox import Shared, Toolbox
-from core.memory.memory import recall
 from core.memory.past import Past
 from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
-from core.repository import Repository
 from core.secrets import Masker
 from core.secrets.detector import MASKED, Detector
 from core.secrets.vault import Vault
@@ -66,11 +65,13 @@ from core.security.confirmation import ConfirmMode, needs_confirmation
 from core.session.aftermath import Aftermath
 from core.session.consent import Consent
 from core.session.delegation import CloseChild, Delegation, MakeChild, share
+from core.session.hooks import Hooks
 from core.session.lending import Lending
 from core.session.masked_frames import MaskedFrames
 from core.session.places import Places
 from core.session.preparation import Preparation
 from core.session.recalling import Recalling, is_recall, with_pins
+from core.session.recollection import Recollection
 from core.session.snapshots import EVERY, Snapshots
 from core.session.take_over import TakeOver, Waiting
 from core.session.tasks import Tasks
@@ -84,6 +85,7 @@ from core.store.listing import ConversationInfo
 from core.store.reader import EventFilter
 from core.store.writer import Lease
 from core.stream import EventStream, EventStreamSubscriber
+from core.trust.gate import ASK, Gate
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +127,8 @@ class AgentSession:
         clock: Callable[[], float] = time.monotonic,
         comes_back: bool = True,
         past: Past | None = None,
+        own: Own | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.info = info
         self.closed = asyncio.Event()
@@ -157,6 +161,26 @@ class AgentSession:
             frames=self.frames,
             spawn=self._spawn,
         )
+        gate = gate or Gate(store.home, lambda: ASK)
+        self.recollection = Recollection(
+            own=own,
+            gate=gate,
+            info=info,
+            runtime=runtime,
+            stream=self.stream,
+            frames=self.frames,
+            secrets=(lambda: vault.descriptions(info.workspace, info.id)) if vault is not None else dict,
+            completed=lambda found: with_pins(found, store.home, info.workspace, masker),
+        )
+        """What its agent is told of the knowledge that there is."""
+        self.hooks = Hooks(
+            recollection=self.recollection,
+            settings=sandbox,
+            runtime=runtime,
+            stream=self.stream,
+            frames=self.frames,
+            ready=self._preparation.ready,
+        )
         lending = runtime if vault is None else Lending(runtime, vault, masker, info.workspace, info.id)
         self._user_shell = UserShell(lending, self.stream, self.frames, self._preparation.ready, self._spawn)
         self.take_over = TakeOver(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
@@ -164,7 +188,7 @@ class AgentSession:
         executor: Executor = lending if toolbox is None else Shared(lending, toolbox)
         if past is not None:
             executor = Recalling(executor, past)
-        self._executor = Waiting(executor, self.take_over)
+        self._executor = Waiting(self.hooks.around(executor), self.take_over)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
         self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
@@ -207,6 +231,7 @@ class AgentSession:
             state = reduce(evolve, page, state)
             collector.spare()
         await self._tasks.open()
+        await asyncio.to_thread(self.recollection.allow_skills)
         agent = self._agent_with(self._llm)
         self._controller = AgentController(
             stream=self.stream,
@@ -234,6 +259,7 @@ class AgentSession:
             await self.stream.append(agent.system_message(), EventSource.AGENT)
         await self.undoing.heal()
         await self.consent.load()
+        self._spawn(self.hooks.begin())
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
@@ -260,6 +286,7 @@ class AgentSession:
             self._controller.give_up()
         self._user_shell.interrupt()
         self.take_over.interrupt()
+        await self.hooks.end()
         await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
@@ -421,12 +448,20 @@ class AgentSession:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     async def _recall(self, envelope: Envelope) -> None:
-        assert isinstance(envelope.event, RecallAction)
-        repository = Repository.parse(self.info.repository) if self.info.repository else None
-        workspace, now = self.runtime.working_dir, datetime.now(UTC)
-        found = recall(envelope.event, workspace=workspace, now=now, repository=repository)
-        found = await with_pins(found, self._store.home, self.info.workspace, self._masker)
-        await self.stream.append(found, EventSource.ENVIRONMENT, envelope.id)
+        if self.info.repository and self._warming is not None and not self._warming.done():
+            self._spawn(self._recall_when_warm(envelope, self._warming))
+        else:
+            await self._answer_recall(envelope)
+
+    async def _recall_when_warm(self, envelope: Envelope, warming: asyncio.Task[None]) -> None:
+        """Answer once the repository is there, or cannot be had."""
+        await asyncio.wait([warming])
+        await self._answer_recall(envelope)
+
+    async def _answer_recall(self, envelope: Envelope) -> None:
+        assert self._controller is not None
+        history = self._controller.history
+        await self.recollection.answer(envelope, lambda: history.until(envelope.id))
 
     # -- the user's wishes -------------------------------------------------------------------------------------------
 

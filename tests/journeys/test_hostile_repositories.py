@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.doubles import FINISH, bash, write_script
-from tests.journeys.hostile import KINDS, Traps, count
-from tests.program import Handloom
+from tests.journeys.hostile import KINDS, Traps, count, files_for_agents
+from tests.program import HANDLOOM, Handloom
 from tests.runtime.walled import own
 
 LOOK = "git status; git diff; git log -p -1 | cat; git submodule status; git stash list; git branch -a; git add -A; ls"
@@ -51,6 +52,64 @@ def test_opening_one_without_walls_carries_out_nothing_either(traps: Traps, tmp_
     assert done.status == 0, done.err
     assert "begun" in done.out
     assert traps.sprung() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "isolation"),
+    [
+        ([], "none"),
+        (["--trust"], "none"),
+        pytest.param(["--trust"], "auto", marks=pytest.mark.bubblewrap),
+    ],
+)
+def test_files_for_agents_run_nothing_on_the_host_trusted_or_not(
+    traps: Traps, tmp_path: Path, options: list[str], isolation: str
+) -> None:
+    files_for_agents(traps)
+    own(traps.workspace)
+    handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION=isolation)
+    script = write_script(tmp_path, [{"tool_calls": [bash("echo begun; git status; git diff")]}, FINISH])
+    done = handloom("run", "look at one", "--json", "--model", script, *options)
+    assert done.status == 0, done.err
+    assert traps.sprung() == []
+    said = json.dumps(done.events)
+    assert ("hostile words" in said) is bool(options)
+    assert "root:" not in said
+    if options:
+        assert ".openhands_instructions: no regular file" in done.err
+        assert ("A hook denied" in said) is (isolation == "auto")
+    else:
+        assert "handloom trust give" in done.err
+
+
+def test_whoever_lets_scripts_run_without_walls_springs_its_hooks(traps: Traps, tmp_path: Path) -> None:
+    """The control: they are there to be run."""
+    files_for_agents(traps)
+    careless = {"HANDLOOM__SANDBOX__ISOLATION": "none", "HANDLOOM__SANDBOX__RUN_REPOSITORY_SCRIPTS": "always"}
+    script = write_script(tmp_path, [{"tool_calls": [bash("echo begun")]}, FINISH])
+    Handloom(tmp_path, **careless)("run", "look", "--model", script, "--trust")
+    assert "our-before_action" in traps.sprung()
+
+
+@pytest.mark.strace
+def test_opening_one_starts_nothing_that_it_names(traps: Traps, tmp_path: Path) -> None:
+    """By the system calls: no program of the workspace is started, and none with words of its files."""
+    for kind in ("files of others", "files for agents"):
+        KINDS[kind](Traps(traps.workspace, traps.marks))
+    (traps.workspace / ".git").rename(tmp_path / "git")
+    handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION="none")
+    calls = tmp_path / "calls"
+    script = write_script(tmp_path, [{"text": "Nothing to do."}])
+    command = ["strace", "-f", "-qq", "-s", "4096", "-e", "trace=execve", "-o", str(calls), *HANDLOOM]
+    done = subprocess.run(
+        [*command, "run", "look", "--model", script],
+        cwd=handloom.workspace, env=dict(handloom.environ), capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    started = calls.read_text("utf-8", "replace")
+    assert "execve(" in started
+    assert str(traps.marks) not in started
+    assert f'execve("{traps.workspace}' not in started
 
 
 def test_whoever_is_careless_on_the_host_springs_them(traps: Traps) -> None:

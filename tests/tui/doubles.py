@@ -37,9 +37,11 @@ from core.events import (
     TerminalOutput,
     TokenUsage,
 )
+from core.knowledge.gathering import Own
 from core.live import Frames
 from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
+from core.manager.trusting import Trusting
 from core.mcp.standing import Server
 from core.settings.book import Setting, SettingsBook
 from core.settings.config import SandboxSettings
@@ -48,6 +50,7 @@ from core.store.listing import ConversationFilter, ConversationInfo
 from core.store.reader import EventFilter
 from core.store.writer import kind_of
 from core.stream import EventStreamSubscriber
+from core.trust.gate import ASK, Gate
 from core.usage import Job, SandboxUsage
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -166,6 +169,17 @@ class TakeOverDouble:
         self.is_on = False
 
 
+@dataclass
+class RecollectionDouble:
+    """What a session knows of its folder."""
+
+    folder: str
+    along: Sequence[str] = ()
+
+    async def refresh(self) -> None:
+        """Nothing is known."""
+
+
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -192,6 +206,7 @@ class SessionDouble:
         self.runs_command = False
         self.take_over = TakeOverDouble()
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
+        self.recollection = RecollectionDouble(info.workspace)
 
     @property
     def runtime(self) -> SessionDouble:
@@ -442,6 +457,8 @@ class ManagerDouble:
     mcp: ServersDouble = field(default_factory=ServersDouble)
     vault: Any = None
     """A Vault, where a test needs one."""
+    trust: Trusting = field(init=False)
+    """The real one, on the home of this double."""
     fails_with: Exception | None = None
     models: list[OfferDouble] = field(
         default_factory=lambda: [
@@ -453,6 +470,7 @@ class ManagerDouble:
 
     def __post_init__(self) -> None:
         self.store = StoreDouble(self)
+        self.trust = Trusting(self.home, Own(self.home), Gate(self.home, lambda: ASK))
 
     async def learn_secrets(self) -> None:
         """There is nothing to mask."""

@@ -8,7 +8,9 @@ from pathlib import Path
 from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput
 
 from core.controller.halts import Way
+from core.knowledge.gathering import Gathered
 from core.session.agent_session import AgentSession
+from core.trust.survey import Kind
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.prompt import slash
@@ -18,9 +20,9 @@ CONTINUE = "continue"
 DESCRIPTION_CELLS = 200
 
 
-async def available(home: Home) -> AvailableCommandsUpdate:
-    """The commands that there are."""
-    own, _problems = await asyncio.to_thread(slash.load, home)
+async def available(home: Home, gathered: Gathered) -> AvailableCommandsUpdate:
+    """The commands that there are: the user's, those of a trusted project, tasks and skills."""
+    own, _problems = await asyncio.to_thread(slash.load, home, texts(gathered))
     told = _("Go on after a stop, an error or a limit; a limit is extended by the same amount again.")
     found = [AvailableCommand(name=CONTINUE, description=told)]
     for name, command in own.items():
@@ -34,7 +36,23 @@ async def available(home: Home) -> AvailableCommandsUpdate:
                 input=AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None,
             )
         )
+    for name, about in called(gathered).items():
+        if name not in own and name != CONTINUE:
+            found.append(AvailableCommand(name=name, description=sanitize_line(about, DESCRIPTION_CELLS) or name))
     return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=found)
+
+
+def texts(gathered: Gathered) -> dict[str, str]:
+    """The commands of a trusted project, by their paths."""
+    return {piece.path: piece.text for piece in gathered.standing.of(Kind.COMMAND)}
+
+
+def called(gathered: Gathered) -> dict[str, str]:
+    """What is recalled when it is called by a slash, with what it is for."""
+    library = gathered.library
+    return {one.name: one.description for one in library.skills} | {
+        one.name: one.description for one in library.tasks()
+    }
 
 
 async def carried_out(text: str, session: AgentSession) -> bool:
@@ -51,11 +69,12 @@ async def carried_out(text: str, session: AgentSession) -> bool:
     return True
 
 
-async def expanded(text: str, home: Home) -> str:
-    """The message that a command of the user's own stands for; any other text as it is."""
+async def expanded(text: str, home: Home, gathered: Gathered | None) -> str:
+    """The message that a command of the user's own or the project's stands for; any other text as it is."""
     line = slash.parse(text.strip())
     if line is None:
         return text.removeprefix("/") if text.startswith("//") else text
-    own, _problems = await asyncio.to_thread(slash.load, home)
+    project = texts(gathered) if gathered is not None else {}
+    own, _problems = await asyncio.to_thread(slash.load, home, project)
     command = own.get(line.name)
     return command.message(line.words) if command is not None else text

@@ -278,7 +278,13 @@ class Server:
 
     async def _greet(self, talk: Talk, servers: Sequence[BaseModel], folders: Sequence[str]) -> None:
         """Tell what can be commanded, and what the user should know before the first prompt."""
-        talk.outbox.put([await commands.available((await self.manager()).store.home)])
+        manager = await self.manager()
+        gathered = await manager.trust.gathered(talk.session.recollection.folder)
+        talk.outbox.put([await commands.available(manager.store.home, gathered)])
+        if gathered.standing.waiting and manager.trust.asks:
+            told = _("This folder brings files for agents, which do not count before you have said yes: {command}")
+            command = f"handloom trust give {gathered.standing.survey.folder}"
+            talk.say(told.format(command=sanitize_line(command, 300)))
         runtime = talk.session.runtime
         if runtime.isolation == "none":
             talk.say(_("No isolation: the agent's commands run as you, on this machine."))

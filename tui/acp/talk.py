@@ -183,7 +183,9 @@ class Talk:
         """Carry out a command, or say the message."""
         if not said.pictures and await commands.carried_out(said.text, self.session):
             return
-        await self.session.send(await commands.expanded(said.text, home), said.pictures, said.context)
+        await self.session.send(
+            await commands.expanded(said.text, home, self.session.recollection.gathered), said.pictures, said.context
+        )
 
     async def _response(self, turn: Turn, *, is_answered: bool) -> PromptResponse:
         state = self.session.state

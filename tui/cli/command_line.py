@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     _common(run)
     run.add_argument("--json", action="store_true", help="print each event as a line of JSON, after it is durable")
     run.add_argument("--resume", metavar="ID", help="go on with this conversation")
+    run.add_argument("--trust", action="store_true", help="say yes to all that the folder brings for agents, as it is")
     run.add_argument("--title", default="", help="what the lists call it")
     run.add_argument("--max-iterations", type=int, metavar="N", help="answers of the model before it stops")
     run.add_argument("--max-budget", type=float, metavar="USD", help="dollars that it may cost before it stops")
@@ -51,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     acp = commands.add_parser("acp", help="serve an editor that speaks the Agent Client Protocol; the editor starts it")
     acp.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
     acp.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions are carried out (local)")
+    acp.add_argument("--trust", action="store_true", help="say yes to all that a folder brings for agents, as it is")
     agents = commands.add_parser("agents", help="the agents that can be chosen, and what is wrong with others")
     agents.add_argument("--workspace", metavar="DIR", default=".", help="those of this project, too")
     agents.add_argument("--allow", metavar="NAME", help="show an agent of the project in full, and let it work")
@@ -63,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
 
     _remembered(commands)
     _secrets(commands)
+    _of_trust(commands)
     _found_again(commands)
     _taken_elsewhere(commands)
     _played_again(commands)
@@ -114,6 +117,20 @@ def _secrets(commands: Commands) -> None:
     steps.add_parser("adopt", help="move keys out of config.toml")
     shown = steps.add_parser("allow", help="show a kind of what looks like a secret, in place of masking it")
     shown.add_argument("kind", metavar="KIND", help="as the notice says it, such as 'a JSON web token'")
+
+
+def _of_trust(commands: Commands) -> None:
+    """What projects bring for agents, and the yes to it."""
+    steps = commands.add_parser("trust", help="the folders whose instructions, skills, hooks and the like count")
+    steps = steps.add_subparsers(dest="step", metavar="STEP", required=True)
+    steps.add_parser("list", help="the trusted folders, and of how many files each").add_argument(
+        "--json", action="store_true", help="one JSON object a line"
+    )
+    give = steps.add_parser("give", help="show all that a folder brings, and say yes to it")
+    give.add_argument("folder", metavar="DIR", nargs="?", default=".")
+    give.add_argument("--yes", action="store_true", help="without a question")
+    revoke = steps.add_parser("revoke", help="take a yes back")
+    revoke.add_argument("folder", metavar="DIR", nargs="?", default=".")
 
 
 def _found_again(commands: Commands) -> None:

@@ -51,6 +51,8 @@ class StartOptions:
     """Where choices are remembered; None remembers none."""
     screen: ScreenSettings = field(default_factory=ScreenSettings)
     """How the workspace looks, sounds and moves."""
+    trusts: bool = False
+    """Whether all that folders bring for agents has the user's yes."""
     theme: str | None = None
     """A theme's name, which wins over that of the settings."""
     themes_dir: str | None = None

@@ -101,6 +101,7 @@ async def run(options: argparse.Namespace) -> int:
         agent__max_budget=options.max_budget,
         agent__confirm=options.confirm,
         llm__record=options.record,
+        trust__projects="always" if options.trust else None,
     )
     if not settings.model and not options.resume and settings.agent.name != OTHER:
         raise ConfigurationError(

@@ -67,6 +67,9 @@ class Composing(_App):
         async def do(self, command_id: str, argument: str = "") -> None: ...
         async def new_conversation(self, agent: str = "", model: str = "") -> None: ...
         async def consented(self, tab: ConversationTab) -> bool: ...
+        async def own_commands(self) -> tuple[dict[str, slash.UserCommand], list[str]]: ...
+        async def called(self) -> dict[str, tuple[str, str]]: ...
+        async def find_commands(self, query: str) -> Sequence[Row]: ...
 
     sends_when_open = False
     """Enter was pressed before there was a conversation: quick hands lose nothing."""
@@ -83,7 +86,7 @@ class Composing(_App):
         prompt.completer.sources = {
             Kind.FILE: self._find_files,
             Kind.EVENT: self._find_events,
-            Kind.COMMAND: self._find_commands,
+            Kind.COMMAND: self.find_commands,
         }
 
     # -- sending -------------------------------------------------------------------------------------------------------
@@ -184,36 +187,17 @@ class Composing(_App):
             self._put_back(tab, written)
             self.flash(_("No conversation is open yet. ctrl+n begins one."))
             return
-        own, _problems = await self._own_commands()
+        own, _problems = await self.own_commands()
         if (command := own.get(line.name)) is not None:
             await self._send(tab, command.message(line.words), queued=queued)
+        elif line.name in await self.called():
+            await self._send(tab, written, queued=queued)  # what it stands for is recalled
         elif await asyncio.to_thread(_is_path, line.name):
             await self._send(tab, written, queued=queued)  # a path, said first
         else:
             self._put_back(tab, written)
             told = _("There is no command /{name}. / shows those that there are; // sends a text with a slash.")
             self.report(told.format(name=sanitize_line(line.name, 40)))
-
-    async def _own_commands(self) -> tuple[dict[str, slash.UserCommand], list[str]]:
-        if self.manager is None:
-            return {}, []
-        return await asyncio.to_thread(slash.load, self.manager.store.home)
-
-    async def _find_commands(self, query: str) -> Sequence[Row]:
-        own, problems = await self._own_commands()
-        rows = [
-            Row(f"/{name} {command.words}".rstrip(), command.help, name + " " * bool(command.words))
-            for name, command in slash.BUILT_IN.items()
-        ]
-        rows += [
-            Row(f"/{name} {command.hint}".rstrip(), command.description, name + " " * bool(command.hint))
-            for name, command in own.items()
-        ]
-        if problems and not query:
-            self.flash(" ".join(problems))
-        query = query.lower()
-        begun = [row for row in rows if row.value.startswith(query)]
-        return begun + [row for row in rows if query in row.value and row not in begun]
 
     # -- files and events ----------------------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ class Conversations(Delegates, _App):
         def leave_replay(self, tab: Tab) -> None: ...
         def leave_split(self, tab: Tab) -> Tab | None: ...
         async def pick_model(self) -> str | None: ...
+        async def ask_trust(self, folder: str) -> None: ...
         def choose_model(self, chosen: Callable[[str], None]) -> None: ...
 
         _sends_when_open: bool
@@ -234,7 +235,10 @@ class Conversations(Delegates, _App):
                 self.flash(_("There is no conversation of this folder yet; this is a new one."))
         if wanted:
             try:
-                await self.add_tab(await self.manager.open(await self.manager.store.shelf.resolve(wanted)))
+                id = await self.manager.store.shelf.resolve(wanted)
+                places = [c.workspace for c in await self.manager.list() if c.id == id]
+                await self.ask_trust(places[0] if places else self.options.workspace)
+                await self.add_tab(await self.manager.open(id))
             except HandloomError as error:
                 self.report(str(error))
             else:
@@ -261,6 +265,8 @@ class Conversations(Delegates, _App):
             if model == DEMO and self.current is None and not self.workspace.prompt.text:
                 self.workspace.prompt.put(DEMO_TASK)
         place, repository = self.options.workspace, self.options.repository
+        if model != DEMO and not agent:  # whoever has just read an agent is asked about the rest another time
+            await self.ask_trust(place)
         await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository, agent=agent))
 
     async def _choose_model(self) -> str | None:

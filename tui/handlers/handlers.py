@@ -24,8 +24,10 @@ from tui.handlers.rerun import Rerun
 from tui.handlers.reviewing import Reviewing
 from tui.handlers.secret_keeping import SecretKeeping
 from tui.handlers.session_manager import SessionManager
+from tui.handlers.slashes import Slashes
 from tui.handlers.split import Split
 from tui.handlers.terminal import Terminals
+from tui.handlers.trusting import FolderTrust
 from tui.handlers.undoing import Undoing
 from tui.i18n import _
 from tui.screens.dialogs import SureScreen
@@ -76,6 +78,8 @@ class Handlers(
     Remembering,
     Terminals,
     SecretKeeping,
+    FolderTrust,
+    Slashes,
     _App,
 ):
     """The commands, as methods of the app."""

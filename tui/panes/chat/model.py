@@ -38,6 +38,7 @@ from core.events import (
     MessageAction,
     Observation,
     PlanAction,
+    RecallObservation,
     Status,
     TaskTrackingAction,
     TokenDelta,
@@ -52,6 +53,7 @@ from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.panes.chat.blocks import Block, Kind, Mark
 from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
+from tui.panes.chat.knowledge import knowledge_block
 from tui.panes.chat.notes import HIDDEN, STATE_NOTES
 from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
 from tui.panes.chat.undone import UndoneTurns
@@ -228,6 +230,8 @@ class ChatModel(PaneModel):
         self._recall_thoughts(event)
         if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
             self._mark_call(self._calls.values(), Mark.AWAITING, Mark.RUNNING)
+        if isinstance(event, RecallObservation) and (block := knowledge_block(event)) is not None:
+            self._add(block)
         if isinstance(event, HIDDEN) or getattr(event, "hidden", False):
             return
         if isinstance(event, AgentStateChangedObservation):

@@ -2,7 +2,7 @@
 
 `/name words` at the start of the prompt. The user's own lie in `commands/` of Handloom's home: `name.md`, with
 `description` and `argument-hint` in front matter where wanted; the body becomes the message, `$ARGUMENTS` and `$1` to
-`$9` replaced. Files of the same kind in a workspace belong to whoever wrote that workspace, and are not read. No
+`$9` replaced. Those of a project lie in `.handloom/commands/`, and count once the user has said yes to them. No
 Textual; `load` blocks and is for a thread.
 """
 
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 from tui.commands import COMMANDS, Command
 from tui.i18n import _
@@ -21,6 +23,7 @@ FOLDER = "commands"
 """Below the home."""
 MAX_BYTES = 256 * 1024
 MAX_FILES = 500
+NONE: Mapping[str, str] = MappingProxyType({})
 
 BUILT_IN: Mapping[str, Command] = {command.slash: command for command in COMMANDS if command.slash}
 
@@ -72,55 +75,64 @@ def parse(text: str) -> Line | None:
     return Line(first, rest[0].strip() if rest else "")
 
 
-def load(home: Path) -> tuple[dict[str, UserCommand], list[str]]:
-    """The user's own commands by name, and what is wrong with the files that are none."""
+def load(home: Path, project: Mapping[str, str] = NONE) -> tuple[dict[str, UserCommand], list[str]]:
+    """The user's own commands by name, then those of a trusted project, and what is wrong with the files that are none.
+
+    `project` has the texts of the project's files by their paths.
+    """
     found: dict[str, UserCommand] = {}
     problems: list[str] = []
     try:
         files = sorted((home / FOLDER).glob("*.md"))[:MAX_FILES]
     except OSError:
-        return found, problems
-    for file in files:
-        name = file.stem
+        files = []
+    texts: list[tuple[str, str, Callable[[], str]]] = [(file.stem, file.name, partial(_text, file)) for file in files]
+    texts += [(PurePosixPath(path).stem, path, partial(str, text)) for path, text in project.items()]
+    for name, file, read in texts:
         if not _NAME.fullmatch(name):
             told = _("{file} is left out: name it with small letters, digits, - and _.")
-            problems.append(told.format(file=file.name))
+            problems.append(told.format(file=file))
         elif name in BUILT_IN:
             told = _("{file} is left out: /{name} is a command of Handloom's.")
-            problems.append(told.format(file=file.name, name=name))
+            problems.append(told.format(file=file, name=name))
+        elif name in found:
+            told = _("{file} is left out: /{name} is a command of your own.")
+            problems.append(told.format(file=file, name=name))
         else:
             try:
-                found[name] = _read(file)
+                found[name] = _understood(name, read())
             except (OSError, ValueError) as error:
-                problems.append(_("{file} is left out: {why}").format(file=file.name, why=error))
+                problems.append(_("{file} is left out: {why}").format(file=file, why=error))
     return found, problems
 
 
-def _read(file: Path) -> UserCommand:
-    """One file. Raises OSError, ValueError."""
+def _text(file: Path) -> str:
+    """The text of one file. Raises OSError, ValueError."""
     if not file.is_file():
         raise ValueError(_("it is no file."))
     if file.stat().st_size > MAX_BYTES:
         raise ValueError(_("it is larger than {n} KB.").format(n=MAX_BYTES // 1024))
-    text = file.read_text("utf-8").replace("\r\n", "\n")
-    told: object = {}
+    return file.read_text("utf-8").replace("\r\n", "\n")
+
+
+def _understood(name: str, text: str) -> UserCommand:
+    """What a text says. Raises ValueError."""
+    told: dict[str, object] = {}
     if front := _FRONT.match(text):
         text = text[front.end() :]
         told = _front_matter(front[1])
-    if not isinstance(told, dict):
-        raise ValueError(_("its front matter is no list of names and values."))
     if not (body := text.strip()):
         raise ValueError(_("it says nothing."))
-    return UserCommand(file.stem, body, _one_line(told.get("description")), _one_line(told.get("argument-hint")))
+    return UserCommand(name, body, _one_line(told.get("description")), _one_line(told.get("argument-hint")))
 
 
-def _front_matter(text: str) -> object:
-    import yaml  # with the first command of the user's own, not with the first frame
+def _front_matter(text: str) -> dict[str, object]:
+    from core.knowledge.frontmatter import FrontError, parse  # with the first command, not with the first frame
 
     try:
-        return yaml.safe_load(text) or {}
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(_("its front matter is not YAML.")) from error
+        return parse(f"---\n{text}---\n").values
+    except FrontError as error:
+        raise ValueError(_("its front matter, line {line}: {why}").format(line=error.line, why=error)) from error
 
 
 def _one_line(value: object) -> str:

@@ -1,0 +1,238 @@
+"""Hooks: commands of the user's and of a trusted project's, run around what a conversation's agent does.
+
+The user's own are run on this machine, as the user, in Handloom's home; a project's in its sandbox, in the project's
+folder, and only where the sandbox has walls or the setting sandbox.run_repository_scripts lets scripts be run without.
+Each gets one JSON object on standard input, has its time, and is read only so far. One before an action may deny it:
+then the agent reads why, as of a rejection. A hook that fails is told once, and stops nothing. Used by AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Awaitable, Callable
+from shlex import quote
+from typing import Any
+
+from core.errors import HandloomError
+from core.events import (
+    Action,
+    CmdOutputObservation,
+    CmdRunAction,
+    Observation,
+    Status,
+    UserRejectObservation,
+    event_to_dict,
+    to_json,
+)
+from core.live import Frames
+from core.ports import Executor, FrameSink, Runtime
+from core.session.environment import TIMED_OUT_EXIT, EnvironmentShell, apart
+from core.session.host_hooks import Ended, run_on_host
+from core.session.recollection import Recollection
+from core.settings.config import SandboxSettings
+from core.stream import EventStream
+from core.trust.hooks import DENIES, Hook, Moment
+
+log = logging.getLogger(__name__)
+
+HOOK_FAILED = "STATUS$HOOK_FAILED"
+HOOKS_NOT_RUN = "STATUS$HOOKS_NOT_RUN"
+MAX_TEXT_CHARS = 4_000
+"""Of each text in what a hook is told; a longer one is cut, and `cut` says so."""
+MAX_TOLD_CHARS = 64 * 1024
+"""Of all that a hook is told: a command of a shell is no longer than twice that."""
+REASON_CHARS = 2_000
+END_S = 10.0
+"""For all hooks at the end: whoever leaves does not wait for longer."""
+NO_REASON = "A hook denied this action, and did not say why."
+
+
+class Hooks:
+    """Of one conversation."""
+
+    def __init__(
+        self,
+        *,
+        recollection: Recollection,
+        settings: SandboxSettings,
+        runtime: Runtime,
+        stream: EventStream,
+        frames: Frames,
+        ready: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._recollection = recollection
+        self._settings = settings
+        self._runtime = runtime
+        self._stream = stream
+        self._frames = frames
+        self._ready = ready
+        """Returns when the sandbox runs. Raises RuntimeUnavailableError."""
+        self._shell = EnvironmentShell(runtime, stream, frames)
+        self._told: set[str] = set()
+        self._has_sandbox = False
+        """Whether an action was about to be carried out, so that the sandbox runs."""
+        self._has_begun = False
+        self._is_through = asyncio.Event()
+        """Set once the hooks for the start have ended."""
+
+    def around(self, executor: Executor) -> Executor:
+        """The same executor, with the hooks before and after each action."""
+        return _Hooked(self, executor)
+
+    async def begin(self) -> None:
+        """Run the user's hooks for the start. Does not raise."""
+        try:
+            if self._recollection.exists:
+                await self._recollection.look(tells=False)
+                self._has_begun = True
+                for hook in self._own(Moment.CONVERSATION_START):
+                    await self._on_host(hook, {"event": hook.moment})
+        except HandloomError as error:  # of the store: then nothing begins here
+            log.warning("conversation %s has no hooks: %s", self._stream.conversation_id, error)
+        finally:
+            self._is_through.set()
+
+    async def end(self) -> None:
+        """Run the hooks for the end, where it began. Does not raise."""
+        if self._has_begun:
+            self._has_begun = False
+            try:
+                async with asyncio.timeout(END_S):
+                    await self.run(Moment.CONVERSATION_END)
+            except TimeoutError:
+                log.warning("conversation %s was closed before its hooks had ended", self._stream.conversation_id)
+
+    async def run(self, moment: Moment, action: Action | None = None, observation: Observation | None = None) -> str:
+        """Run the hooks for a moment, in order; answers why the action is denied, empty where it is not."""
+        kind = action.kind if action is not None else ""
+        told: dict[str, Any] = {"event": moment}
+        if action is not None:
+            told["action"] = event_to_dict(action)
+        if observation is not None:
+            told["observation"] = event_to_dict(observation)
+        for hook in self._own(moment):
+            if hook.wants(kind) and (reason := await self._on_host(hook, told)):
+                return reason
+        for hook in self._of_project(moment):
+            if hook.wants(kind) and (reason := await self._in_sandbox(hook, told)):
+                return reason
+        return ""
+
+    async def before(self, action: Action) -> str:
+        """Why an action is denied; empty where it is not."""
+        await self._is_through.wait()
+        if not self._has_sandbox:
+            self._has_sandbox = True
+            for hook in self._of_project(Moment.CONVERSATION_START):
+                await self._in_sandbox(hook, {"event": hook.moment})
+        return await self.run(Moment.BEFORE_ACTION, action)
+
+    # -- which ---------------------------------------------------------------------------------------------------------
+
+    def _own(self, moment: Moment) -> list[Hook]:
+        gathered = self._recollection.gathered
+        return [hook for hook in gathered.own_hooks if hook.moment is moment] if gathered is not None else []
+
+    def _of_project(self, moment: Moment) -> list[Hook]:
+        gathered = self._recollection.gathered
+        hooks = [hook for hook in gathered.project_hooks if hook.moment is moment] if gathered is not None else []
+        if not hooks or (moment is Moment.CONVERSATION_END and not self._has_sandbox):
+            return []
+        allowed = self._settings.run_repository_scripts
+        if allowed == "always" or (allowed == "isolated" and self._runtime.isolation != "none"):
+            return hooks
+        if allowed == "isolated":
+            text = (
+                "The project's hooks are not run: nothing separates them from this machine. To allow it, set "
+                'run_repository_scripts under [sandbox] in config.toml to "always".'
+            )
+            self._tell(HOOKS_NOT_RUN, text)
+        return []
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    async def _on_host(self, hook: Hook, told: dict[str, Any]) -> str:
+        home = self._recollection.home
+        return self._taken(hook, await run_on_host(hook, self._line(told), home))
+
+    async def _in_sandbox(self, hook: Hook, told: dict[str, Any]) -> str:
+        line = base64.b64encode(self._line(told)).decode("ascii")
+        command = f"printf %s {line} | base64 -d | {{ sh -c {quote(hook.command)}; }} 2>&1 >/dev/null"
+        action: CmdRunAction = apart(command, self._recollection.sandbox_folder)
+        try:
+            await self._ready()
+            done = await self._shell.run(action, hook.timeout_s)
+        except HandloomError as error:
+            return self._taken(hook, Ended(None, str(error)))
+        if not isinstance(done, CmdOutputObservation):
+            return self._taken(hook, Ended(None, done.content))
+        is_late = done.exit_code == TIMED_OUT_EXIT and "timed out" in done.metadata.suffix
+        return self._taken(hook, Ended(None if is_late else done.exit_code, done.content, is_late=is_late))
+
+    def _taken(self, hook: Hook, ended: Ended) -> str:
+        """What comes of a hook's end: why it denies, or empty."""
+        if hook.moment is Moment.BEFORE_ACTION and ended.status == DENIES:
+            return ended.said.strip()[:REASON_CHARS] or NO_REASON
+        if ended.status != 0:
+            how = "took too long" if ended.is_late else "could not be run" if ended.status is None else "failed"
+            said = ended.said.strip()[-200:]
+            self._tell(HOOK_FAILED, f"The hook `{hook.command[:80]}` {how}; the work goes on. {said}".strip())
+        return ""
+
+    def _line(self, told: dict[str, Any]) -> bytes:
+        """The JSON object of a hook, and a line's end."""
+        common = {
+            "conversation": self._stream.conversation_id,
+            "workspace": self._recollection.folder,
+            "sandbox_workspace": self._recollection.sandbox_folder,
+        }
+        cuts: list[bool] = []
+        whole = {**common, **_bounded(told, cuts)}
+        if cuts:
+            whole["cut"] = True
+        line = to_json(whole)
+        if len(line) > MAX_TOLD_CHARS:
+            kinds = {name: {key: told[name].get(key) for key in ("action", "observation")} for name in told
+                     if isinstance(told[name], dict)}  # fmt: skip
+            line = to_json({**common, "event": told["event"], **kinds, "cut": True})
+        return line.encode() + b"\n"
+
+    def _tell(self, status: str, text: str) -> None:
+        """Say it, once in this conversation."""
+        if text not in self._told:
+            self._told.add(text)
+            log.warning("conversation %s: %s", self._stream.conversation_id, text)
+            self._frames.publish(Status("error", status, text))
+
+
+class _Hooked:
+    """Implements core.ports.Executor."""
+
+    def __init__(self, hooks: Hooks, executor: Executor) -> None:
+        self._hooks = hooks
+        self._executor = executor
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        """As the executor, where no hook denies it. Raises RuntimeUnavailableError."""
+        if reason := await self._hooks.before(action):
+            return UserRejectObservation(content=f"A hook denied this action: {reason}")
+        observation = await self._executor.execute(action, action_id, on_frame)
+        try:
+            await self._hooks.run(Moment.AFTER_ACTION, action, observation)
+        except asyncio.CancelledError:  # what the action did stands, whatever becomes of the hook
+            log.info("a hook after action %s was interrupted", action_id)
+        return observation
+
+
+def _bounded(value: Any, cuts: list[bool]) -> Any:
+    """The same value with long texts cut; `cuts` gets an entry for each."""
+    if isinstance(value, str) and len(value) > MAX_TEXT_CHARS:
+        cuts.append(True)
+        return value[:MAX_TEXT_CHARS]
+    if isinstance(value, dict):
+        return {key: _bounded(one, cuts) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_bounded(one, cuts) for one in value]
+    return value

@@ -1,0 +1,89 @@
+"""Hooks: commands around what an agent does, as a file `hooks.toml` names them. Pure.
+
+    [[hook]]
+    event = "before_action"          # or after_action, conversation_start, conversation_end
+    command = "check-what-it-runs"
+    actions = ["run", "edit"]        # optional; all else
+    timeout_s = 10                   # optional
+
+Each gets one JSON object on its standard input. One before an action may deny it: it ends with status 2, and says why
+on standard error.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+DENIES = 2
+"""The exit status by which a hook denies an action."""
+MAX_HOOKS = 32
+MAX_COMMAND_CHARS = 2_000
+DEFAULT_S, MAX_S = 10.0, 300.0
+_KEYS = frozenset({"event", "command", "actions", "timeout_s"})
+
+
+class Moment(StrEnum):
+    """When a hook is run."""
+
+    BEFORE_ACTION = "before_action"
+    AFTER_ACTION = "after_action"
+    CONVERSATION_START = "conversation_start"
+    CONVERSATION_END = "conversation_end"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One command."""
+
+    moment: Moment
+    command: str
+    actions: tuple[str, ...] = ()
+    """Kinds of actions, as the log names them; none is all."""
+    timeout_s: float = DEFAULT_S
+
+    def wants(self, kind: str) -> bool:
+        """Whether it is run around an action of this kind."""
+        return not self.actions or kind in self.actions
+
+
+def hooks_of(text: str) -> tuple[list[Hook], list[str]]:
+    """The hooks that a file names, in its order, and what is wrong with others, a line each."""
+    try:
+        said = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        return [], [f"not TOML: {str(error) or 'it is nested too deeply'}"]
+    table = said.get("hook", [])
+    problems = [f"{name!r} is not known; hooks stand under [[hook]]" for name in list(said)[:5] if name != "hook"]
+    if not isinstance(table, list):
+        return [], [*problems, "hooks stand under [[hook]], with two brackets"]
+    if len(table) > MAX_HOOKS:
+        problems.append(f"only the first {MAX_HOOKS} hooks are read")
+    found: list[Hook] = []
+    for number, one in enumerate(table[:MAX_HOOKS], 1):
+        try:
+            found.append(_hook(one))
+        except ValueError as error:
+            problems.append(f"hook {number}: {error}")
+    return found, problems
+
+
+def _hook(said: Any) -> Hook:
+    """One hook. Raises ValueError with what to do."""
+    if not isinstance(said, dict):
+        raise ValueError("it is a table with event and command")
+    if unknown := sorted(set(said) - _KEYS):
+        raise ValueError(f"{unknown[0][:40]!r} is not known; known are {', '.join(sorted(_KEYS))}")
+    event, command = said.get("event"), said.get("command")
+    if event not in set(Moment):
+        raise ValueError(f"event is one of {', '.join(Moment)}")
+    if not isinstance(command, str) or not command.strip() or len(command) > MAX_COMMAND_CHARS or "\0" in command:
+        raise ValueError(f"command is what a shell runs, at most {MAX_COMMAND_CHARS} letters")
+    actions, seconds = said.get("actions", []), said.get("timeout_s", DEFAULT_S)
+    if not isinstance(actions, list) or not all(isinstance(kind, str) for kind in actions):
+        raise ValueError('actions is a list of kinds, such as ["run", "edit"]')
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_S:
+        raise ValueError(f"timeout_s is a number of seconds up to {MAX_S:g}")
+    return Hook(Moment(event), command, tuple(actions), float(seconds))
