@@ -243,11 +243,11 @@ class SessionDouble:
         self._wish("plan_again")
         await self.become(planning=True)
 
-    async def confirm(self) -> None:
+    async def confirm(self, action_id: int | None = None) -> None:
         self._wish("confirm")
         await self.become(agent_state=AgentState.RUNNING, awaiting=None)
 
-    async def reject(self, reason: str = "") -> None:
+    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
         self._wish("reject", reason)
         await self.become(agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None)
 
