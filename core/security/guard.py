@@ -86,6 +86,7 @@ class Guard:
         if only_thinks(action):
             return Judgement(Verdict.ALLOW, MODE.format(mode=self.mode))
         facts, found = await asyncio.to_thread(self._by_rules, action)
+        self._tell()
         if found.verdict is Verdict.DENY:
             return found
         for voice in self.voices:
@@ -157,7 +158,7 @@ class Guard:
         yield from (permission for permission in self._kept if permission.holds_in(folder))
 
     def refresh(self) -> None:
-        """Read what has changed on the disk; tell what is wrong with it, once. Blocking."""
+        """Read what has changed on the disk. Blocking."""
         for file, read in (
             (self._own_file, self._read_own),
             (self._project_file, self._read_project),
@@ -167,6 +168,9 @@ class Guard:
             if file not in self._read or self._read[file] != now:
                 self._read[file] = now
                 read()
+
+    def _tell(self) -> None:
+        """Tell what is wrong with the files, once."""
         wrong = (self._own.broken, self._project.broken, self._permissions_broken, self._project.ignored)
         told = "\n".join(filter(None, wrong))
         if told != self._told:
