@@ -60,6 +60,10 @@ def _plain(options: argparse.Namespace) -> int:
                 from tui.cli import agents as agent_lines
 
                 return agent_lines.agents(options)
+            case "permissions":
+                from tui.cli import permissions as permission_lines
+
+                return permission_lines.permissions(options)
             case "show":
                 from tui.cli import reports
 

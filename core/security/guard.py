@@ -67,7 +67,7 @@ class Guard:
         self._only_reads = only_reads
         self._notice = notice
         self._user_home = user_home or home_of_user()
-        self._own_file, self._project_file = home / POLICY, Path(folder) / PROJECT_POLICY
+        self._own_file, self.project_file = home / POLICY, Path(folder) / PROJECT_POLICY
         self._read: dict[Path, Signature] = {}
         self._own = Policy()
         self._project = Policy()
@@ -97,7 +97,7 @@ class Guard:
                 found = Judgement(Verdict.ASK, said.rule, said.reasons, stays=True)
         return found
 
-    # -- the rules, in a thread -------------------------------------------------------------------------------------
+    # -- the rules, in a thread ------------------------------------------------------------------------------------
 
     def _by_rules(self, action: Action) -> tuple[Facts, Judgement]:
         self.refresh()
@@ -161,7 +161,7 @@ class Guard:
         """Read what has changed on the disk. Blocking."""
         for file, read in (
             (self._own_file, self._read_own),
-            (self._project_file, self._read_project),
+            (self.project_file, self._read_project),
             (self.file.path, self._read_permissions),
         ):
             now = signature(file)
@@ -181,7 +181,7 @@ class Guard:
         self._own = read_policy(self._own_file, name=POLICY)
 
     def _read_project(self) -> None:
-        self._project = read_policy(self._project_file, name=str(PROJECT_POLICY), tightens=True)
+        self._project = read_policy(self.project_file, name=str(PROJECT_POLICY), tightens=True)
         self._project_rules |= {f"{rule.verdict} {rule.pattern}": rule for rule in self._project.rules}
 
     def _read_permissions(self) -> None:

@@ -75,7 +75,7 @@ class Permitting:
             kept.append(Permission(Verdict(event.verdict), pattern, Scope.CONVERSATION, "", at, self._info.id, id))
         self.guard.conversation[:] = kept
 
-    # -- what the user says -----------------------------------------------------------------------------------------
+    # -- what the user says ----------------------------------------------------------------------------------------
 
     async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
         """Allow or deny whatever these patterns cover from now on. Raises UsageError, ConfigurationError, StoreError.

@@ -122,7 +122,8 @@ class TestModes:
                 FileReadAction(path="a.py")]  # fmt: skip
         asks = [FileWriteAction(path="../x", content=""), FileWriteAction(path="/etc/x", content=""),
                 FileWriteAction(path="out/x", content=""), FileWriteAction(path=".git/hooks/x", content=""),
-                FileWriteAction(path=".handloom/policy.toml", content=""), FileReadAction(path="/etc/passwd"), PUSH]  # fmt: skip
+                FileWriteAction(path=".handloom/policy.toml", content=""),
+                FileReadAction(path="/etc/passwd"), PUSH]  # fmt: skip
         assert [await verdict(guard, action) for action in free] == [Verdict.ALLOW] * len(free)
         assert [await verdict(guard, action) for action in asks] == [Verdict.ASK] * len(asks)
 

@@ -1,4 +1,4 @@
-"""Answers to held actions in real conversations: what is kept, what a restart and a fork keep, what nobody can forge."""
+"""Answers to held actions in real conversations: what is kept, what a restart and a fork keep."""
 
 from __future__ import annotations
 
