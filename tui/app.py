@@ -308,14 +308,14 @@ class HandloomApp(Handlers, App[None]):
                 self.attempt(self._ask_about(tab, action_id))
 
     async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
-        from tui.model.questions import ask_about, counted
+        from tui.model.questions import ask_about, placed
 
         envelope = await tab.event(action_id)
         if envelope is None:
             return
         question = await asyncio.to_thread(ask_about, envelope, tab.session.guard.place)
         if self.current is tab and self._asked == ("action", action_id):
-            self.workspace.ask(ApprovalCard(counted(question, tab.session.state.queue), self.clock))
+            self.workspace.ask(ApprovalCard(placed(question, tab.session.state.queue), self.clock))
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 

@@ -197,7 +197,9 @@ class SessionDouble:
         self.asleep = False
         self.runs_command = False
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
-        self.guard = SimpleNamespace(place=Place("/nowhere/work", "/nowhere/home"), conversation=[])
+        self.guard = SimpleNamespace(
+            place=Place("/nowhere/work", "/nowhere/home"), conversation=[], project_file=Path("/nowhere/policy.toml")
+        )
         self.permitting = PermittingDouble(self)
 
     @property

@@ -61,7 +61,8 @@ class Panels(_App):
     """Commands that were chosen in the palette, the latest first; until Handloom ends."""
 
     def do_app_permissions(self) -> None:
-        from tui.screens.permissions import PermissionFile, PermissionsScreen
+        from core.security.permissions import PermissionFile
+        from tui.screens.permissions import PermissionsScreen
 
         if self.manager is not None:
             session = self.living.session if self.living is not None else None

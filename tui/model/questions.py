@@ -165,7 +165,7 @@ def _diff(old: str, new: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("?"))
 
 
-def counted(question: Question, queue: Sequence[Pending]) -> Question:
+def placed(question: Question, queue: Sequence[Pending]) -> Question:
     """The question with its number among all that wait for an answer, and how many behind it are of its kind."""
     waiting = [pending for pending in queue if pending.held]
     own = next((pending for pending in waiting if pending.id == question.action_id), None)

@@ -98,7 +98,7 @@ class PermissionsScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show what there is, and follow the file."""
-        self._watch = watch(self._file.path.parent, self._load)
+        self._watch = watch(self._file.path.parent, self._follow)
         self._load()
         self.query_one(OptionList).focus()
 
@@ -106,6 +106,9 @@ class PermissionsScreen(ModalScreen[None]):
         """Follow no more."""
         if self._watch is not None:
             self._watch.close()
+
+    def _follow(self) -> None:
+        self._load()
 
     @work(exclusive=True, group="permissions")
     async def _load(self) -> None:
