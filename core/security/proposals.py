@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from core.events import Action
 from core.security.facts import Facts
 from core.security.patterns import (
-    Part,
     Pattern,
     PatternError,
     Place,
@@ -35,6 +34,8 @@ _RUNS_ANYTHING = frozenset(
 )
 """Programs that run whatever they are given."""
 _VERB = re.compile(r"[a-z][a-z0-9:_-]*")
+MAX_PATTERNS = 4
+MAX_PROPOSAL_CHARS = 400
 _RUN_VERBS = frozenset({"run", "exec", "x", "dlx"})
 
 
@@ -57,26 +58,32 @@ class Reach:
 
 
 def proposal(action: Action, facts: Facts, place: Place) -> str:
-    """The patterns that would allow an action and what is like it, apart by spaces."""
-    return " ".join(dict.fromkeys(str(_for(part, place)) for part in parts_of(action, facts, place)))
+    """The patterns that would allow an action and what is like it, apart by spaces.
+
+    Empty where part of it cannot be told by reading, or nobody would read through so many: one key must not open
+    everything.
+    """
+    parts = parts_of(action, facts, place)
+    if any(part.text is None for part in parts):
+        return ""
+    patterns = tuple(dict.fromkeys(str(_for(part.tool, part.text or "", place)) for part in parts))
+    told = " ".join(patterns)
+    return told if len(patterns) <= MAX_PATTERNS and len(told) <= MAX_PROPOSAL_CHARS else ""
 
 
-def _for(part: Part, place: Place) -> Pattern:
-    if part.text is None:
-        return Pattern(part.tool, "*") if part.tool in ("bash", "browser", "cell") else Pattern("", "*")
-    match part.tool:
+def _for(tool: str, text: str, place: Place) -> Pattern:
+    match tool:
         case "bash":
-            return Pattern("bash", _for_command(part.text))
+            return Pattern("bash", _for_command(text))
         case "read" | "write":
-            path = posixpath.normpath(posixpath.join(place.workspace, part.text))
-            inside = is_inside(part.text, place) and posixpath.dirname(path) != path
-            return Pattern(part.tool, f"{escaped(posixpath.dirname(path))}/**" if inside else escaped(path))
+            path = posixpath.normpath(posixpath.join(place.workspace, text))
+            inside = is_inside(text, place) and posixpath.dirname(path) != path
+            return Pattern(tool, f"{escaped(posixpath.dirname(path))}/**" if inside else escaped(path))
         case "browser":
-            url = urlsplit(part.text)
-            whole = f"{url.scheme}://{escaped(url.netloc)}/*"
-            return Pattern("browser", whole if part.text.startswith(f"{url.scheme}://{url.netloc}/")
-                           else escaped(part.text))  # fmt: skip
-    return Pattern(part.tool, escaped(part.text))
+            url = urlsplit(text)
+            site = f"{url.scheme}://{url.netloc}/"
+            return Pattern("browser", f"{escaped(site)}*" if text.startswith(site) else escaped(text))
+    return Pattern(tool, escaped(text))
 
 
 def _for_command(command: str) -> str:

@@ -80,14 +80,13 @@ class Answers:
 
     # -- may this action be carried out ----------------------------------------------------------------------------
 
-    def _approval(self, *, told: bool = True) -> ApprovalCard | None:
+    def _approval(self) -> ApprovalCard | None:
         """The card of an action, where the key that was pressed can be an answer to it."""
         card = self.workspace.card
         if not isinstance(card, ApprovalCard) or self.living is None:
             return None
         if not card.ready:
-            if told:
-                self.flash(_("The question has only just come up: read it, then press again."))
+            card.say(_("The question has only just come up: read it, then press again."))
             return None
         return card
 
@@ -118,9 +117,9 @@ class Answers:
             return
         id, pattern, reach = card.question.action_id, card.pattern, card.reach
         if card.question.stays and not card.never:
-            self.flash(_("This rule asks each time; y allows it once."))
+            card.say(_("This rule asks each time; y allows it once."))
         elif reach is None or reach.problem or (reach.uncovered and not card.never):
-            self.flash(_("That pattern does not cover this action; r changes it."))
+            card.say(_("That pattern does not cover this action; r changes it."))
         else:
             self.attempt(_permit(tab.session, id, pattern, scope, never=card.never))
 

@@ -41,6 +41,7 @@ class ApprovalCard(Card):
         & > Input, & > Input:focus { height: 1; border: none; padding: 0 1; background: $surface; }
         & > .card--why, & > .card--reach, & > .card--size { height: auto; color: $text-muted; }
         & > .card--reach.-wrong { color: $text-error; }
+        & > .card--said { height: auto; color: $text-accent; text-style: bold; }
         &.-never { border-left: outer $error; background: $error 8%; }
         &.-never > .card--title { color: $text-error; }
     }
@@ -76,11 +77,13 @@ class ApprovalCard(Card):
         yield Static(Content(self._length()), classes="card--size")
         yield Static(Content(self._why()), classes="card--why")
         yield Static(classes="card--reach")
+        yield Static(classes="card--said")
         yield Static(classes="card--keys")
 
     def on_mount(self) -> None:
         """Say what the keys do, and what the proposed pattern means."""
         self.query_one(".card--size").display = bool(self._length())
+        self.query_one(".card--said").display = False
         self._show_keys()
         self._look_at(self.pattern)
 
@@ -96,24 +99,22 @@ class ApprovalCard(Card):
         question = self.question
         asks = _("Asked by: {rule}").format(rule=question.rule) if question.rule else ""
         stays = _("It asks each time, whatever is permitted.") if question.stays else ""
-        return " ".join(filter(None, (asks, *question.reasons, stays)))
+        return " · ".join(filter(None, (asks, *question.reasons, stays)))
 
     def _show_keys(self) -> None:
-        keys = [("y", _("once"))]
+        yes = [("y", _("once"))]
         if self.question.alike:
-            keys.append(("l", _("all {count} alike").format(count=self.question.alike + 1)))
+            yes.append(("l", _("all {count} alike").format(count=self.question.alike + 1)))
         if self.never:
-            keys += [
-                ("a", _("never in this conversation")),
-                ("p", _("never in this project")),
-                ("w", _("never anywhere")),
-            ]
-            keys.append(("v", _("rather always")))
-        elif not self.question.stays:
-            keys += [("a", _("this conversation")), ("p", _("this project")), ("w", _("everywhere"))]
-        keys += [("r", _("change the pattern"))] + [("v", _("never…"))] * (not self.never)
-        keys += [("n", _("deny")), ("e", _("deny and say why")), ("s", _("deny and stop"))]
-        self.query_one(".card--keys", Static).update(keys_line(*keys))
+            yes += [("a", _("never in this conversation")), ("p", _("never in this project"))]
+            yes += [("w", _("never anywhere")), ("v", _("rather always"))]
+        elif not self.question.stays and self.pattern:
+            yes += [("a", _("this conversation")), ("p", _("this project")), ("w", _("everywhere"))]
+        yes.append(("r", _("change the pattern")))
+        no = [("n", _("deny")), ("e", _("deny and say why")), ("s", _("deny and stop"))]
+        no += [("v", _("never…"))] * (not self.never)
+        lines = Content.assemble(keys_line(*yes), "\n", keys_line(*no))
+        self.query_one(".card--keys", Static).update(lines)
         self.set_class(self.never, "-never")
 
     # -- the pattern -----------------------------------------------------------------------------------------------
@@ -125,11 +126,15 @@ class ApprovalCard(Card):
         self.reach = await asyncio.to_thread(look, text) if look is not None else None
         if self.is_mounted:
             self._show_reach(text)
+            self._show_keys()
 
     def _show_reach(self, text: str) -> None:
         line, reach = self.query_one(".card--reach", Static), self.reach
-        line.display = reach is not None and bool(text)
+        line.display = reach is not None
         if reach is None:
+            return
+        if not text:
+            line.update(Content(_("Too much of it to permit at once, or it cannot be read: y allows it this once.")))
             return
         said = _("Never would deny: {pattern}") if self.never else _("A permission would allow: {pattern}")
         told = [said.format(pattern=sanitize_line(text, SHOWN))]
@@ -143,6 +148,12 @@ class ApprovalCard(Card):
             told.append(_("That is broad, it lets nearly anything through: {pattern}.").format(pattern=what))
         line.update(Content("\n".join(told)))
         line.set_class(bool(reach.problem or reach.uncovered or reach.broad), "-wrong")
+
+    def say(self, text: str) -> None:
+        """Say why a key did nothing, where whoever pressed it looks."""
+        line = self.query_one(".card--said", Static)
+        line.update(Content(text))
+        line.display = True
 
     def toggle_never(self) -> None:
         """The keys for a scope deny from now on, or allow again."""
