@@ -83,6 +83,7 @@ class ApprovalCard(Card):
     def on_mount(self) -> None:
         """Say what the keys do, and what the proposed pattern means."""
         self.query_one(".card--size").display = bool(self._length())
+        self.query_one(".card--why").display = bool(self._why())
         self.query_one(".card--said").display = False
         self._show_keys()
         self._look_at(self.pattern)
