@@ -111,9 +111,8 @@ class ApprovalCard(Card):
             yes += [("w", _("never anywhere")), ("v", _("rather always"))]
         elif not self.question.stays and self.pattern:
             yes += [("a", _("this conversation")), ("p", _("this project")), ("w", _("everywhere"))]
-        yes.append(("r", _("change the pattern")))
         no = [("n", _("deny")), ("e", _("deny and say why")), ("s", _("deny and stop"))]
-        no += [("v", _("never…"))] * (not self.never)
+        no += [("v", _("never…"))] * (not self.never) + [("r", _("pattern"))]
         lines = Content.assemble(keys_line(*yes), "\n", keys_line(*no))
         self.query_one(".card--keys", Static).update(lines)
         self.set_class(self.never, "-never")
