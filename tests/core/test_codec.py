@@ -60,6 +60,7 @@ ARGS: dict[str, dict[str, Any]] = {
     "loop_recovery": {"option": 2},
     "undo": {"first": 3, "files": True, "checkpoint": "c" * 40, "before": "b" * 40, "spared": ["a\udcff"]},
     "consent": {"origin": "somewhere.json"},
+    "permission": {"verdict": "allow", "pattern": "bash(git push *)"},
 }
 EXTRAS: dict[str, dict[str, Any]] = {
     "run": {"command": "ls", "metadata": {"exit_code": 0, "pid": 7, "working_dir": "/w"}},
