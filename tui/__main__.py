@@ -76,6 +76,10 @@ def _plain(options: argparse.Namespace) -> int:
                 from tui.cli import trust as trust_lines
 
                 return trust_lines.trust(options)
+            case "permissions":
+                from tui.cli import permissions as permission_lines
+
+                return permission_lines.permissions(options)
             case "show":
                 from tui.cli import reports
 

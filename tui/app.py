@@ -32,11 +32,13 @@ from tui.handlers.outside import SURROUNDINGS_CSS
 from tui.handlers.planning import waits_for_approval
 from tui.i18n import _
 from tui.model.arrangement import PANES
+from tui.model.held import LastKey
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
 from tui.panes.tasks.text import plan_text
 from tui.screens.workspace import Workspace
-from tui.widgets.cards import ApprovalCard, HaltCard, PlanCard
+from tui.widgets.approval import ApprovalCard
+from tui.widgets.cards import HaltCard, PlanCard
 from tui.widgets.footer import ABOUT, Facts
 from tui.widgets.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.widgets.tabs import TabItem, TabStrip
@@ -98,6 +100,8 @@ class HandloomApp(Handlers, App[None]):
         self._leader_timers: list[Timer] = []
         self._flash_timer: Timer | None = None
         self._asked: tuple[str, object] | None = None
+        self.last_key = LastKey()
+        self.workspace.last_key = lambda: self.last_key
 
     # -- opening and closing -------------------------------------------------------------------------------------------
 
@@ -306,11 +310,14 @@ class HandloomApp(Handlers, App[None]):
                 self.attempt(self._ask_about(tab, action_id))
 
     async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
-        from tui.model.questions import ask_about
+        from tui.model.questions import ask_about, placed
 
         envelope = await tab.event(action_id)
-        if envelope is not None and self.current is tab and self._asked == ("action", action_id):
-            self.workspace.ask(ApprovalCard(ask_about(envelope), self.clock))
+        if envelope is None:
+            return
+        question = await asyncio.to_thread(ask_about, envelope, tab.session.guard.place)
+        if self.current is tab and self._asked == ("action", action_id):
+            self.workspace.ask(ApprovalCard(placed(question, tab.session.state.queue), self.clock))
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -373,9 +380,16 @@ class HandloomApp(Handlers, App[None]):
         self.workspace.query_one(WhichKey).hide()
 
     async def on_event(self, event: events.Event) -> None:
-        """The key after the leader goes nowhere else, nor does one for the terminal that the user has."""
-        if isinstance(event, events.Key) and not event.is_forwarded and self.key_to_terminal(event):
-            return
+        """The key after the leader goes nowhere else, nor does one for the terminal that the user has.
+
+        A card hears every key, and so knows which are none for it.
+        """
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            if self.key_to_terminal(event):
+                return
+            self.last_key = LastKey(event.key, self.clock())
+            if (card := self.workspace.card) is not None:
+                card.listening.hear(event.key, self.last_key.at)
         if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:
             strip = self.workspace.query_one(WhichKey)
             if event.key in MORE and strip.display:
@@ -417,11 +431,6 @@ class HandloomApp(Handlers, App[None]):
         """A click on a pane's name."""
         if message.pane in PANES:
             self.workspace.look_at(message.pane)
-
-    async def on_approval_card_refused(self, message: ApprovalCard.Refused) -> None:
-        """A no with its reason."""
-        if self.living is not None:
-            self.attempt(self.living.session.reject(message.reason))
 
 
 def _spent(state: State) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from core.controller import decide
 from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE
@@ -34,6 +34,7 @@ from core.events import (
     Event,
     EventSource,
     Frame,
+    Judged,
     LLMMetrics,
     Observation,
     Status,
@@ -43,6 +44,7 @@ from core.events import (
 from core.events.output import OutputBuffer
 from core.live import Frames
 from core.ports import Agent, Executor
+from core.security.judgement import Judgement, Verdict
 from core.store.writer import Draft, Spent
 from core.stream import EventStream, EventStreamSubscriber
 
@@ -52,11 +54,15 @@ INTERRUPTED = "\n[The command was interrupted by the user.]"
 INTERRUPTED_EXIT = 130
 """As a shell says it of a command that an interrupt ended: 128 and the number of SIGINT."""
 STORE_STATUS = "STATUS$ERROR_STORE"
+_STATES = {
+    Verdict.ASK: ActionConfirmationStatus.AWAITING_CONFIRMATION,
+    Verdict.DENY: ActionConfirmationStatus.REJECTED,
+}
 STORE_RETRY_S = 1.0
 """How often a full or broken disk is tried again: soon enough that work goes on by itself once there is room."""
 
-ConfirmationPolicy = Callable[[Action], bool]
-"""Whether an action needs the user's yes before it is carried out."""
+Judge = Callable[[Action], Awaitable[Judgement]]
+"""Whether an action is carried out, needs the user's yes before, or is refused."""
 Delegate = Callable[[AgentDelegateAction, int], Awaitable[Observation]]
 """Has another agent carry out an action, which has this id. Cancelling interrupts that agent, and still answers."""
 DayLimit = Callable[[State], Awaitable[Reached | None]]
@@ -75,7 +81,7 @@ class AgentController:
         frames: Frames,
         history: History,
         state: State,
-        needs_confirmation: ConfirmationPolicy,
+        judge: Judge,
         ready: Callable[[Envelope], Awaitable[None]],
         delegate: Delegate,
         day_limit: DayLimit,
@@ -87,7 +93,7 @@ class AgentController:
         self.frames = frames
         self.history = history
         self.state = state
-        self.needs_confirmation = needs_confirmation
+        self.judge = judge
         self._ready = ready
         """Makes everything ready for this action; raises RuntimeUnavailableError."""
         self._delegate = delegate
@@ -146,7 +152,7 @@ class AgentController:
                 return
             history = await self.history.until(next_id)
             events = await self.agent.step(history, before, self.frames.publish)
-            drafts = [Draft(self._with_confirmation(event), EventSource.AGENT, cause) for event in events]
+            drafts = [Draft(await self._judged(event), EventSource.AGENT, cause) for event in events]
             _check_answer(events)
             drafts[0] = replace(drafts[0], spent=_spent(before, events[0], time.monotonic() - started_at))
         except ModelError as error:
@@ -157,11 +163,16 @@ class AgentController:
             drafts = [_not_asked(MODEL_PREFIX + "FAILED", text, cause)]
         await self._append(drafts)
 
-    def _with_confirmation(self, event: Event) -> Event:
-        """The same action, marked where it has to wait for the user's yes."""
-        if isinstance(event, Action) and event.acts and self.needs_confirmation(event):
-            return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.AWAITING_CONFIRMATION})
-        return event
+    async def _judged(self, event: Event) -> Event:
+        """The same action, marked with the rule where it has to wait for the user's yes, or is refused."""
+        if not isinstance(event, Action) or not event.acts:
+            return event
+        found = await self.judge(event)
+        if (state := _STATES.get(found.verdict)) is None:
+            return event
+        verdict: Literal["ask", "deny"] = "deny" if found.verdict is Verdict.DENY else "ask"
+        judged = Judged(verdict=verdict, rule=found.rule, reasons=list(found.reasons), stays=found.stays)
+        return event.model_copy(update={"confirmation_state": state, "judgement": judged})
 
     # -- carrying out actions --------------------------------------------------------------------------------------
 
@@ -225,6 +236,8 @@ class AgentController:
 def _confirmed(event: Event) -> Action:
     """The action as the runtime gets it: who waited for the user's yes has it by now."""
     assert isinstance(event, Action)
+    if event.judgement is not None:  # which is none of the sandbox's business
+        event = event.model_copy(update={"judgement": None})
     if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION:
         return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.CONFIRMED})
     return event

@@ -67,6 +67,10 @@ PLANNING_TEXT = (
     "The action has not been executed: nothing changes before the user has approved a plan. Look, plan, show the plan."
 )
 NOT_EXECUTED_PLANNING = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_PLANNING"
+DENIED_TEXT = (
+    "This was not carried out, because a rule of the user's forbids it: {rule}. Do not try to get round the rule."
+)
+NOT_EXECUTED_DENIED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_DENIED"
 REJECTED_TEXT = "Action has been rejected by the user!"
 CONTEXT_WINDOW = MODEL_PREFIX + ModelErrorKind.CONTEXT_WINDOW.upper()
 
@@ -292,6 +296,10 @@ def _from_agent(s: State, env: Envelope) -> State:
     match event:
         case Action(acts=True) if s.planning and not only_reads(event):
             return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
+        case Action(acts=True) if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.REJECTED:
+            owed = Owed(env.id, "denied", _refusal(event))
+            recent = (*s.recent, Step(env.id, event, _denied(owed.note)))[-KEPT:]  # to try it again and again is a loop
+            return replace(s, owed=(*s.owed, owed), recent=recent)
         case Action(acts=True):
             held = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
             return replace(s, queue=(*s.queue, Pending(env.id, event, held)))
@@ -325,9 +333,10 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
                 s = extended(s, s.halt.what, env.timestamp.date())
             recent = () if s.halt is not None else s.recent
             return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None, recent=recent)
-        case AgentState.USER_CONFIRMED if s.awaiting is not None and env.cause in (None, s.awaiting):
-            queue = tuple(replace(p, held=False) if p.id == s.awaiting else p for p in s.queue)
-            return replace(s, agent_state=AgentState.RUNNING, queue=queue)
+        case AgentState.USER_CONFIRMED if s.awaiting is not None:
+            agreed = s.awaiting if env.cause is None else env.cause
+            queue = tuple(replace(p, held=False) if p.id == agreed else p for p in s.queue)
+            return replace(s, agent_state=AgentState.RUNNING if agreed == s.awaiting else s.agent_state, queue=queue)
         case AgentState.USER_REJECTED if s.awaiting is not None and env.cause in (None, s.awaiting):
             rejected = Owed(s.awaiting, "rejected", action.thought)
             s = replace(s, queue=tuple(p for p in s.queue if p.id != s.awaiting), owed=(*s.owed, rejected))
@@ -448,11 +457,24 @@ def _settlement(owed: Owed) -> Emit:
     if owed.why == "rejected":
         text = REJECTED_TEXT + (f" Reason: {owed.note}" if owed.note else " Waiting for further user input.")
         return Emit(UserRejectObservation(content=text), EventSource.USER, owed.action_id)
+    if owed.why == "denied":
+        return Emit(_denied(owed.note), EventSource.ENVIRONMENT, owed.action_id)
     if owed.why == "planned":
         planning = ErrorObservation(content=PLANNING_TEXT, error_id=NOT_EXECUTED_PLANNING)
         return Emit(planning, EventSource.AGENT, owed.action_id)
     refused = ErrorObservation(content=STOPPED_TEXT, error_id=NOT_EXECUTED_STOPPED)
     return Emit(refused, EventSource.AGENT, owed.action_id)
+
+
+def _refusal(action: Action) -> str:
+    """What the agent reads of an action that a rule forbids."""
+    judged = action.judgement
+    told = DENIED_TEXT.format(rule=judged.rule if judged is not None else "")
+    return " ".join([told, *(judged.reasons if judged is not None else ())])
+
+
+def _denied(text: str) -> ErrorObservation:
+    return ErrorObservation(content=text, error_id=NOT_EXECUTED_DENIED)
 
 
 def resume(state: State) -> tuple[Effect, ...]:

@@ -43,7 +43,9 @@ SYNTAX_ERRORS = (
     "SyntaxError: invalid syntax. Perhaps you forgot a comma?",
     "SyntaxError: incomplete input",
 )
-_NOT_COMPARED = frozenset({"thought", "security_risk", "confirmation_state", "tool_call_metadata", "llm_metrics"})
+_NOT_COMPARED = frozenset(
+    {"thought", "security_risk", "confirmation_state", "judgement", "tool_call_metadata", "llm_metrics"}
+)
 _VARYING = re.compile(r"\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds|us|µs|ns)\b|0x[0-9a-fA-F]+")
 """What differs between two failures that are the same: how long it took, and addresses."""
 

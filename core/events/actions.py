@@ -550,3 +550,20 @@ class ConsentAction(Action):
         return (
             f"Goes on although it was imported from {self.origin}." if self.given else f"Imported from {self.origin}."
         )
+
+
+class PermissionAction(Action):
+    """The user allows or denies, for this conversation, whatever a pattern covers. Handloom's own."""
+
+    kind: ClassVar[str] = "permission"
+
+    verdict: Literal["allow", "deny"]
+    pattern: str
+    """As in a policy: `bash(git push *)`."""
+    revoked: bool = False
+    """Whether it is taken back."""
+
+    @property
+    def message(self) -> str:
+        what = "Taken back" if self.revoked else "Permission"
+        return f"{what}: {self.verdict} {self.pattern} in this conversation"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -70,6 +70,19 @@ class LLMMetrics(BaseModel):
     accumulated_token_usage: TokenUsage = TokenUsage()
 
 
+class Judged(BaseModel):
+    """Why an action was held or refused: the rule and its reasons. Handloom's own."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    verdict: Literal["ask", "deny"]
+    rule: str = ""
+    """As the user finds it again: `policy.toml:3 deny bash(git push *)`."""
+    reasons: list[str] = []
+    stays: bool = False
+    """Whether the rule asks each time, whatever is permitted."""
+
+
 class Event(BaseModel):
     """A durable fact. Subclasses are frozen; fields that nobody declared are refused."""
 
@@ -114,6 +127,8 @@ class Action(Event):
 
     timeout: float | None = None
     """Seconds until the runtime gives up; None leaves it to the runtime."""
+    judgement: Judged | None = None
+    """Why it waits for the user's yes or is not carried out; left out of the stored form where it has none."""
 
     @property
     def acts(self) -> bool:

@@ -21,11 +21,16 @@ from core.events.base import Action, Envelope, Event, EventSource, LLMMetrics, O
 from core.events.unknown import UnknownAction, UnknownObservation
 
 ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
-TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout")
+TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout", "judgement")
 """Fields of events that stand beside `args` and `extras`, not in them."""
 _NOT_INNER = set(TOP_FIELDS)
 _ACTION_KEYS = {"action", "args", "message", *TOP_FIELDS, *ENVELOPE_KEYS}
-_OBSERVATION_KEYS = {"observation", "content", "extras", "success", *_ACTION_KEYS} - {"action", "args", "timeout"}
+_OBSERVATION_KEYS = {"observation", "content", "extras", "success", *_ACTION_KEYS} - {
+    "action",
+    "args",
+    "timeout",
+    "judgement",
+}
 
 TRAJECTORY_DROPS = frozenset(
     {
@@ -70,6 +75,8 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
         data["args"] = fields
         if event.timeout is not None:
             data["timeout"] = event.timeout
+        if event.judgement is not None:
+            data["judgement"] = event.judgement.model_dump(mode="json")
     elif isinstance(event, Observation):
         data["observation"] = event.kind
         data["content"] = fields.pop("content")
@@ -116,6 +123,8 @@ def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, 
         _accept_legacy_args(cls.kind, values)
         if data.get("timeout") is not None:
             values["timeout"] = data["timeout"]
+        if data.get("judgement") is not None:
+            values["judgement"] = data["judgement"]
     else:
         _accept_legacy_extras(cls.kind, values)
         values["content"] = data.get("content") or ""

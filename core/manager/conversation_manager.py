@@ -368,6 +368,7 @@ class ConversationManager:
             runtime = LentRuntime(by.runtime) if by.runtime.is_elsewhere else None
             child = await self._start(lease, llm, kind=kind, limits=limits, runtime=runtime)
         child.set_confirm_mode(by.confirm_mode)
+        child.permitting.share(by.permitting)
         child.delegation.attended = by.delegation.attended
         return child
 

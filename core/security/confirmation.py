@@ -1,4 +1,4 @@
-"""Which actions wait for the user's yes. Pure: an action and a mode give the answer.
+"""The modes: what waits for the user's yes where no rule and no permission says otherwise. Pure.
 
 V0 never asked before writing a file, opening a page or calling an MCP tool; here every action that acts asks.
 """
@@ -17,21 +17,36 @@ class ConfirmMode(StrEnum):
     """Every action that acts waits."""
     RISKY = "risky"
     """Actions of high or unknown risk wait."""
+    AUTO_EDIT = "auto-edit"
+    """Files of the workspace may be read and edited; the rest waits."""
+    PLAN = "plan"
+    """Nothing is changed: the agent looks and plans."""
     NEVER = "never"
     """Nothing waits."""
 
 
+NOT_WANTED = "The user does not want this. Find another way, or ask."
+"""What the agent reads of an action that was denied without a reason."""
 _ONLY_THOUGHTS = (AgentThinkAction, TaskTrackingAction)
 """Actions that touch nothing outside the conversation."""
 
 
-def needs_confirmation(action: Action, mode: ConfirmMode) -> bool:
-    """Whether `action` has to wait for the user's yes."""
-    if mode is ConfirmMode.NEVER or isinstance(action, _ONLY_THOUGHTS):
+def only_thinks(action: Action) -> bool:
+    """Whether an action touches nothing outside the conversation, so that nobody has to be asked about it."""
+    return isinstance(action, _ONLY_THOUGHTS)
+
+
+def needs_confirmation(action: Action, mode: ConfirmMode, risk: ActionSecurityRisk | None = None) -> bool:
+    """Whether `action` has to wait for the user's yes, by the mode alone; `risk` is what reading it has told.
+
+    AUTO_EDIT and PLAN ask like ALWAYS: what they let through or refuse, the guard knows.
+    """
+    if mode is ConfirmMode.NEVER or only_thinks(action):
         return False
-    if mode is ConfirmMode.ALWAYS:
+    if mode is not ConfirmMode.RISKY:
         return True
-    if isinstance(action, FileReadAction):
-        return False
-    risk = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
+    if risk is None:
+        if isinstance(action, FileReadAction):
+            return False
+        risk = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
     return risk in (ActionSecurityRisk.UNKNOWN, ActionSecurityRisk.HIGH)

@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from core import collector
+from core.agent.tools.reading import only_reads
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
 from core.controller.halts import Way
@@ -61,13 +62,15 @@ from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
 from core.secrets import Masker
 from core.secrets.detector import MASKED, Detector
 from core.secrets.vault import Vault
-from core.security.confirmation import ConfirmMode, needs_confirmation
+from core.security.confirmation import ConfirmMode
+from core.security.guard import PLANNING_NOTE, Guard, Voice
 from core.session.aftermath import Aftermath
 from core.session.consent import Consent
 from core.session.delegation import CloseChild, Delegation, MakeChild, share
 from core.session.hooks import Hooks
 from core.session.lending import Lending
 from core.session.masked_frames import MaskedFrames
+from core.session.permitting import Permitting
 from core.session.places import Places
 from core.session.preparation import Preparation
 from core.session.recalling import Recalling, is_recall, with_pins
@@ -93,6 +96,8 @@ CLOSE_S = 5.0
 """How long what is in flight may take to end when a conversation is closed; then it is dropped."""
 SLEEP_S = 1.0
 """How long subscribers may take over what they have before a session that rests is put to sleep; else it works."""
+POLICY_STATUS = "STATUS$POLICY"
+"""What is wrong with the files of rules and permissions; empty once that is mended."""
 DELEGATES_STATUS = "STATUS$DELEGATES"
 TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
 _NO_LIMITS = Limits(max_iterations=None)
@@ -129,6 +134,7 @@ class AgentSession:
         past: Past | None = None,
         own: Own | None = None,
         gate: Gate | None = None,
+        voices: Sequence[Voice] = (),
     ) -> None:
         self.info = info
         self.closed = asyncio.Event()
@@ -142,7 +148,23 @@ class AgentSession:
         self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
-        self.confirm_mode = confirm
+        self.guard = Guard(
+            home=store.home,
+            folder=info.workspace,
+            workspace=lambda: runtime.working_dir,
+            mode=confirm,
+            only_reads=only_reads,
+            notice=lambda text: self.frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
+            voices=voices,
+        )
+        self.permitting = Permitting(
+            stream=self.stream,
+            info=info,
+            guard=self.guard,
+            state=lambda: self.state,
+            wish=self._answer,
+            add=self._add,
+        )
         self._toolbox = toolbox
         self._masker = masker
         self._store = store
@@ -240,7 +262,7 @@ class AgentSession:
             frames=self.frames,
             history=history,
             state=state,
-            needs_confirmation=lambda action: needs_confirmation(action, self.confirm_mode),
+            judge=self.guard.judge,
             ready=self._ready,
             delegate=self._delegate,
             day_limit=self._day_limit,
@@ -260,6 +282,7 @@ class AgentSession:
         await self.undoing.heal()
         await self.consent.load()
         self._spawn(self.hooks.begin())
+        await self.permitting.load()
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
@@ -472,7 +495,8 @@ class AgentSession:
         ConfigurationError (see `_awake`), and then nothing was said.
         """
         async with self._awake():
-            message = MessageAction(content=text, image_urls=list(image_urls) or None, context=context)
+            noted = context + PLANNING_NOTE * (self.confirm_mode is ConfirmMode.PLAN)
+            message = MessageAction(content=text, image_urls=list(image_urls) or None, context=noted)
             envelope = await self.stream.append(message, EventSource.USER)
             if self._warming is None or self._warming.done():
                 self._warming = self._spawn(self._preparation.begin())  # while the model still thinks
@@ -628,13 +652,19 @@ class AgentSession:
             raise UsageError("Only the agent Planner plans, and only once its plan is approved it can plan again.")
         await self._add(PlanAction(approved=False))
 
-    async def confirm(self) -> None:
-        """Let the action that waits be carried out."""
-        await self._wish(AgentState.USER_CONFIRMED, cause=self.state.awaiting)
+    async def confirm(self, action_id: int | None = None) -> None:
+        """Let the action that waits be carried out. Raises UsageError where it was answered already, and as `send`."""
+        await self.permitting.confirm(action_id)
 
-    async def reject(self, reason: str = "") -> None:
-        """Do not let the action that waits be carried out. With a reason the agent goes on and reads it."""
-        await self._wish(AgentState.USER_REJECTED, cause=self.state.awaiting, thought=reason)
+    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
+        """Do not let the action that waits be carried out. With a reason the agent goes on and reads it.
+
+        Raises as `confirm`.
+        """
+        await self.permitting.reject(reason, action_id)
+
+    async def _answer(self, answer: AgentState, action_id: int | None, reason: str) -> None:
+        await self._wish(answer, cause=action_id, thought=reason)
 
     async def _wish(self, wish: AgentState, *, cause: int | None = None, thought: str = "") -> None:
         action = ChangeAgentStateAction(agent_state=wish, thought=thought)
@@ -665,9 +695,14 @@ class AgentSession:
 
     # -- what may change while it goes on -----------------------------------------------------------------------------
 
+    @property
+    def confirm_mode(self) -> ConfirmMode:
+        """How much the agent may do by itself."""
+        return self.guard.mode
+
     def set_confirm_mode(self, mode: ConfirmMode | str) -> None:
         """From the next answer on, ask for this much."""
-        self.confirm_mode = ConfirmMode(mode)
+        self.guard.mode = ConfirmMode(mode)
 
     async def set_model(self, name: str) -> None:
         """From the next answer on, another model answers. Raises ConfigurationError."""

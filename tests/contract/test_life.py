@@ -44,6 +44,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "condensation": {"forgotten_event_ids": []},
     "undo": {"first": 0},
     "consent": {"origin": "x.json"},
+    "permission": {"verdict": "allow", "pattern": "bash(x)"},
 }
 """What an action of a kind cannot be made without."""
 

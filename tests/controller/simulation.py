@@ -132,6 +132,8 @@ class World:
         self.cost = 0.0
         self.tokens = 0
         self.executed: list[int] = []
+        self.agreed: set[int | None] = set()
+        """The actions to which the user said yes."""
         self.reading: set[int] = set()
         """The actions that only read."""
         self.found: dict[int, State] = {}
@@ -159,6 +161,7 @@ class World:
         envelope = self.inbox.pop(0)
         self.seen = envelope.id
         before = self.state
+        self.note_yes(before, envelope)
         self.state = after = self.machine.evolve(before, envelope)
         self.check_condensation(before, envelope)
         for effect in self.machine.react(before, after, envelope):
@@ -175,6 +178,9 @@ class World:
                 if self.plans:
                     self.reached.add("read while planning")
                     check(action_id in self.reading, "something changes before the plan is approved")
+                denied = getattr(self.log[action_id].event, "confirmation_state", None)
+                check(denied is not ActionConfirmationStatus.REJECTED, "what a rule forbids is carried out")
+                check(denied is not HELD or action_id in self.agreed, "carried out by the yes to another action")
                 self.executed.append(action_id)
                 self.acting[action_id] = False
             case decide.Cancel(id=id):
@@ -234,6 +240,9 @@ class World:
         if last and dice < 0.3:
             return AgentFinishAction(tool_call_metadata=metadata, llm_metrics=metrics)
         state = HELD if dice > 0.8 else ActionConfirmationStatus.CONFIRMED
+        if 0.45 < dice < 0.5:  # a rule forbids it
+            state = ActionConfirmationStatus.REJECTED
+            self.reached.add("denied")
         if 0.3 < dice < 0.45 or dice > 0.95:
             return AgentDelegateAction(
                 agent="A", confirmation_state=state, tool_call_metadata=metadata, llm_metrics=metrics
@@ -263,7 +272,20 @@ class World:
         self.append(NullObservation(), ENVIRONMENT, self.recalling.pop(0))
 
     def user_wants(self, wish: AgentState, thought: str = "") -> None:
-        self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER)
+        """A wish; an answer may name an action that waits, one that does not any more, or none."""
+        cause = None
+        if wish in (AgentState.USER_CONFIRMED, AgentState.USER_REJECTED):
+            waiting = [pending.id for pending in self.state.queue if pending.held]
+            cause = self.rng.choice([None, self.state.awaiting, *waiting, *self.executed[-1:]])
+        self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER, cause)
+
+    def note_yes(self, before: State, envelope: Envelope) -> None:
+        """Remember to which action the user said yes."""
+        event = envelope.event
+        if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
+            if before.awaiting is not None and envelope.cause not in (None, before.awaiting):
+                self.reached.add("agreed to ahead")
+            self.agreed.add(before.awaiting if envelope.cause is None else envelope.cause)
 
     def user_does_something_else(self) -> None:
         """A queued message, one that is dropped, a way out of a loop, a wish to condense, an errand."""
@@ -353,6 +375,7 @@ class World:
         self.errands.clear()
         self.state = State.initial(self.limits)
         for envelope in self.log:
+            self.note_yes(self.state, envelope)
             self.state = self.machine.evolve(self.state, envelope)
         for effect in self.machine.resume(self.state):
             self.perform(effect)

@@ -13,6 +13,7 @@ from core.controller import decide
 from core.controller.halts import HaltKind
 from core.controller.state import State
 from core.events import (
+    ActionConfirmationStatus,
     AgentDelegateObservation,
     AgentState,
     ChangeAgentStateAction,
@@ -46,6 +47,8 @@ EVERYTHING = {
     "condensed because overflow",
     "condensed because wanted",
     "condensed at rest",
+    "denied",
+    "agreed to ahead",
 }
 """What stands in the way of some of them and what is undone, so that it is known to have been tried."""
 
@@ -188,6 +191,26 @@ def keeps_an_approval_that_was_undone(s: State, env: Envelope) -> State:
     return replace(after, plans=s.plans) if isinstance(env.event, UndoObservation) else after
 
 
+def carries_out_what_is_denied(s: State, env: Envelope) -> State:
+    """The mark of the guard is overlooked."""
+    if getattr(env.event, "confirmation_state", None) is ActionConfirmationStatus.REJECTED:
+        agreed = {"confirmation_state": ActionConfirmationStatus.CONFIRMED}
+        env = replace(env, event=env.event.model_copy(update=agreed))
+    return decide.evolve(s, env)
+
+
+def leaves_what_is_denied_unanswered(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    return replace(after, owed=tuple(owed for owed in after.owed if owed.why != "denied"))
+
+
+def takes_one_yes_for_another(s: State, env: Envelope) -> State:
+    """A yes to an action further back lets the one in front go."""
+    if isinstance(env.event, ChangeAgentStateAction) and env.event.agent_state is AgentState.USER_CONFIRMED:
+        return decide.evolve(s, replace(env, cause=None))
+    return decide.evolve(s, env)
+
+
 def undoes_what_failed(s: State, env: Envelope) -> State:
     if isinstance(env.event, UndoObservation):
         env = replace(env, event=UndoObservation(done=True))
@@ -219,6 +242,9 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
         carries_out_before_the_approval,
         forgets_what_waits_when_another_plan_is_wanted,
         keeps_an_approval_that_was_undone,
+        carries_out_what_is_denied,
+        leaves_what_is_denied_unanswered,
+        takes_one_yes_for_another,
         undoes_what_failed,
     ],
 )
@@ -247,7 +273,7 @@ def test_a_cancel_that_is_not_sent_leaves_a_model_call_in_flight() -> None:
     assert caught(SimpleNamespace(evolve=decide.evolve, react=react, resume=decide.resume))
 
 
-def caught(machine: Any, seeds: int = 400) -> bool:
+def caught(machine: Any, seeds: int = 1200) -> bool:
     """Whether the check finds fault with a machine within so many interleavings; it never does with the real one."""
     for seed in range(seeds):
         World(seed, REAL).run(30)

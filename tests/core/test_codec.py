@@ -61,6 +61,7 @@ ARGS: dict[str, dict[str, Any]] = {
     "undo": {"first": 3, "files": True, "checkpoint": "c" * 40, "before": "b" * 40, "spared": ["a\udcff"]},
     "review": {"checkpoint": "c" * 40, "path": "a\udcff", "hunks": [0, 2]},
     "consent": {"origin": "somewhere.json"},
+    "permission": {"verdict": "allow", "pattern": "bash(git push *)"},
 }
 EXTRAS: dict[str, dict[str, Any]] = {
     "run": {"command": "ls", "metadata": {"exit_code": 0, "pid": 7, "working_dir": "/w"}},

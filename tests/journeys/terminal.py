@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 from tests.program import HANDLOOM, Handloom
-from tui.widgets.cards import GUARD_S
+from tui.model.held import REPEAT_S
 
 WAIT_S = 30.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""
@@ -42,7 +42,7 @@ class Terminal:
     def agree(self) -> None:
         """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it."""
         self.wait_for("Run this command?")
-        time.sleep(GUARD_S + 0.1)
+        time.sleep(REPEAT_S + 0.1)
         self.press("y")
 
     def handloom(self, *arguments: str) -> None:

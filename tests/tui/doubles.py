@@ -17,7 +17,7 @@ from typing import Any
 
 from core.agent.registry import AGENTS, Found
 from core.controller.halts import Halt, Way
-from core.controller.state import Limits, Queued
+from core.controller.state import Limits, Pending, Queued
 from core.errors import UsageError
 from core.events import (
     CONVERSATION_TITLE,
@@ -43,8 +43,10 @@ from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.manager.trusting import Trusting
 from core.mcp.standing import Server
+from core.security.patterns import Place
+from core.security.permissions import Permission
 from core.settings.book import Setting, SettingsBook
-from core.settings.config import SandboxSettings
+from core.settings.config import AgentSettings, SandboxSettings
 from core.store.blobs import Blob, BlobRef
 from core.store.listing import ConversationFilter, ConversationInfo
 from core.store.reader import EventFilter
@@ -75,6 +77,7 @@ class StateDouble:
     tokens: int = 0
     queued: tuple[Queued, ...] = ()
     awaiting: int | None = None
+    queue: tuple[Pending, ...] = ()
     planning: bool = False
     is_busy: bool = False
     metrics: LLMMetrics = METRICS
@@ -180,6 +183,27 @@ class RecollectionDouble:
         """Nothing is known."""
 
 
+class PermittingDouble:
+    """What the user's answers are told to."""
+
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
+
+    async def permit(self, text: str, scope: str, verdict: str = "allow") -> None:
+        self._session._wish("permit", text, str(scope), str(verdict))
+
+    async def confirm(self, action_id: int | None = None, *, alike: bool = False) -> None:
+        self._session._wish("alike" if alike else "confirm")
+        await self._session.become(agent_state=AgentState.RUNNING, awaiting=None)
+
+    async def confirm_allowed(self, action_id: int | None = None) -> None:
+        await self.confirm(action_id)
+
+    async def take_back(self, permission: Permission) -> None:
+        self._session._wish("take_back", str(permission.pattern))
+        self._session.guard.conversation.remove(permission)
+
+
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -207,6 +231,10 @@ class SessionDouble:
         self.take_over = TakeOverDouble()
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
         self.recollection = RecollectionDouble(info.workspace)
+        self.guard = SimpleNamespace(
+            place=Place("/nowhere/work", "/nowhere/home"), conversation=[], project_file=Path("/nowhere/policy.toml")
+        )
+        self.permitting = PermittingDouble(self)
 
     @property
     def runtime(self) -> SessionDouble:
@@ -285,11 +313,11 @@ class SessionDouble:
         self._wish("plan_again")
         await self.become(planning=True)
 
-    async def confirm(self) -> None:
+    async def confirm(self, action_id: int | None = None) -> None:
         self._wish("confirm")
         await self.become(agent_state=AgentState.RUNNING, awaiting=None)
 
-    async def reject(self, reason: str = "") -> None:
+    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
         self._wish("reject", reason)
         await self.become(agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None)
 
@@ -441,7 +469,9 @@ class ManagerDouble:
     viewed: list[str] = field(default_factory=list)
     """Conversations that somebody looks at."""
     settings: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(model="", sandbox=SandboxSettings(), llm=LLMSettings())
+        default_factory=lambda: SimpleNamespace(
+            model="", agent=AgentSettings(), sandbox=SandboxSettings(), llm=LLMSettings()
+        )
     )
     store: Any = field(init=False)
     """A StoreDouble of these sessions, unless a test puts a real one here."""

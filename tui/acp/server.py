@@ -64,6 +64,8 @@ SESSIONS_PER_PAGE = 50
 _MODES = {
     ConfirmMode.ALWAYS: (_("Ask always"), _("Every action waits for your yes.")),
     ConfirmMode.RISKY: (_("Ask when risky"), _("Actions of high or unknown risk wait for your yes.")),
+    ConfirmMode.AUTO_EDIT: (_("Edit freely"), _("Files of the workspace are edited at once; the rest waits.")),
+    ConfirmMode.PLAN: (_("Only plan"), _("Nothing is changed: the agent looks and plans.")),
     ConfirmMode.NEVER: (_("Ask never"), _("Actions are carried out at once.")),
 }
 

@@ -46,8 +46,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--approve-plan", action="store_true", help="carry out the plan of the agent Planner as it stands")
     run.add_argument("--record", metavar="FILE", help="record the model's answers, to be played as cassette:FILE")
     run.add_argument(
-        "--confirm", choices=["never", "risky", "always"], default="never", help="which actions ask first (never)"
+        "--confirm",
+        choices=["never", "risky", "always", "auto-edit", "plan"],
+        default="never",
+        help="which actions ask first (never); where nobody sits at a terminal, what asks is denied",
     )
+    run.add_argument("--yes", action="store_true", help="answer yes to what asks; what a rule denies stays denied")
 
     acp = commands.add_parser("acp", help="serve an editor that speaks the Agent Client Protocol; the editor starts it")
     acp.add_argument("--model", metavar="M", help="PROVIDER/NAME, scripted:FILE or demo")
@@ -70,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     _taken_elsewhere(commands)
     _played_again(commands)
 
+    _permitted(commands)
     doctor = commands.add_parser("doctor", help="what Handloom needs of this machine, and what to do where it lacks")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
 
@@ -131,6 +136,16 @@ def _of_trust(commands: Commands) -> None:
     give.add_argument("--yes", action="store_true", help="without a question")
     revoke = steps.add_parser("revoke", help="take a yes back")
     revoke.add_argument("folder", metavar="DIR", nargs="?", default=".")
+
+
+def _permitted(commands: Commands) -> None:
+    """What was allowed or denied for good."""
+    permissions = commands.add_parser("permissions", help="what you have allowed or denied for good")
+    steps = permissions.add_subparsers(dest="step", metavar="STEP", required=True)
+    listing = steps.add_parser("list", help="all of them")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    revoke = steps.add_parser("revoke", help="take some back")
+    revoke.add_argument("ids", metavar="ID", nargs="+", help="which, by its first word in the list")
 
 
 def _found_again(commands: Commands) -> None:

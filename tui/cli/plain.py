@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
     from core.settings.config import Settings
 
-NOBODY = "Nobody is here to confirm actions, so this one was not carried out."
+NOBODY = (
+    "Nobody is here to confirm actions, so this one was not carried out (asked by: {rule}). Find another way, or end "
+    "with what is done."
+)
 
 
 def notice(text: str) -> None:
@@ -130,7 +133,7 @@ async def run(options: argparse.Namespace) -> int:
                 task,
                 on_event=printer.take,
                 on_notice=notice,
-                ask=ask,
+                ask=agree if options.yes else ask,
                 interrupted=interrupted,
                 approves=options.approve_plan,
             )
@@ -179,11 +182,24 @@ def _print_text(envelope: Envelope) -> None:
             notice(text)
 
 
+async def agree(envelope: Envelope) -> str | None:
+    """Answer yes for the user, who said so beforehand."""
+    notice(f"Agreed to: {envelope.event.message}{_asked_by(envelope)}")
+    return None
+
+
+def _asked_by(envelope: Envelope) -> str:
+    """Which rule asks, and why, for people."""
+    judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
+    return f"\nAsked by {judged.rule}. {' '.join(judged.reasons)}".rstrip() if judged is not None else ""
+
+
 async def ask(envelope: Envelope) -> str | None:
     """Ask on the terminal; where there is none, nobody agrees."""
     if not can_ask():
-        return NOBODY
-    notice(f"The agent wants: {envelope.event.message}")
+        judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
+        return NOBODY.format(rule=judged.rule if judged is not None else "the settings")
+    notice(f"The agent wants: {envelope.event.message}{_asked_by(envelope)}")
     return None if await answer_to("Carry it out? [y/N] ") in ("y", "yes") else ""
 
 

@@ -31,8 +31,8 @@ from tui.handlers.trusting import FolderTrust
 from tui.handlers.undoing import Undoing
 from tui.i18n import _
 from tui.screens.dialogs import SureScreen
-from tui.widgets.cards import ApprovalCard
-from tui.widgets.footer import MODES
+from tui.widgets.approval import ApprovalCard
+from tui.widgets.footer import MODES, next_mode
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -51,6 +51,8 @@ else:
 MODE_TOLD = {
     "always": _("The agent asks always before it acts."),
     "risky": _("The agent asks if risky before it acts."),
+    "auto-edit": _("The agent edits files of the workspace by itself, and asks for the rest."),
+    "plan": _("The agent only looks and plans; nothing is changed."),
     "never": _("The agent never asks before it acts."),
 }
 QUIT_WITHIN_S = 2.0
@@ -218,7 +220,8 @@ class Handlers(
         tab = self.living
         if tab is None:
             return
-        mode = MODES[(MODES.index(str(tab.session.confirm_mode)) + 1) % len(MODES)]
+        own = str(self.manager.settings.agent.confirm) if self.manager is not None else MODES[0]
+        mode = next_mode(str(tab.session.confirm_mode), own)
         tab.session.set_confirm_mode(mode)
         self.flash(MODE_TOLD[mode])
         self.wake(tab)

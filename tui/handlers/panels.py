@@ -60,6 +60,14 @@ class Panels(_App):
     used_commands: tuple[str, ...] = ()
     """Commands that were chosen in the palette, the latest first; until Handloom ends."""
 
+    def do_app_permissions(self) -> None:
+        from core.security.permissions import PermissionFile
+        from tui.screens.permissions import PermissionsScreen
+
+        if self.manager is not None:
+            session = self.living.session if self.living is not None else None
+            self.push_screen(PermissionsScreen(PermissionFile(self.manager.store.home), session))
+
     # -- palette and help ----------------------------------------------------------------------------------------------
 
     def do_app_palette(self) -> None:

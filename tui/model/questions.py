@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from core.controller.state import Pending
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -22,10 +26,24 @@ from core.events import (
     MCPAction,
     event_to_dict,
 )
+from core.security.facts import facts_of
+from core.security.patterns import Place
+from core.security.proposals import Reach, proposal, reach_of
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 
 RISKS = {"low": _("low"), "medium": _("medium"), "high": _("high")}
+MODE_RULES = {
+    "always": _("the mode “asks always”"),
+    "risky": _("the mode “asks if risky”"),
+    "auto-edit": _("the mode “edits freely”"),
+    "plan": _("the mode “plans only”"),
+    "never": _("the mode “never asks”"),
+}
+REASON_CELLS = 300
+MAX_REASONS = 5
+MIXED_CHARS = 20_000
+"""Of a body that is looked at for mixed alphabets."""
 _ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
 
 
@@ -38,10 +56,24 @@ class Question:
     body: str
     risk: str
     """One of RISKS in words, or empty where nobody knows."""
+    rule: str = ""
+    """The rule that asks."""
+    reasons: tuple[str, ...] = ()
+    stays: bool = False
+    """Whether it asks each time, whatever is permitted."""
+    pattern: str = ""
+    """What a permission would cover; empty where nothing is proposed."""
+    look: Callable[[str], Reach] | None = None
+    """Tells what another pattern would mean. Follows links on the disk."""
+    number: int = 1
+    """Which one it is of those that wait."""
+    of: int = 1
+    alike: int = 0
+    """How many of those behind it are of its kind."""
 
 
-def ask_about(envelope: Envelope) -> Question:
-    """Put an action into words."""
+def ask_about(envelope: Envelope, place: Place | None = None) -> Question:
+    """Put an action into words. With the place of its paths, a permission is proposed; then links are followed."""
     event = envelope.event
     match event:
         case CmdRunAction(command=command, is_input=True):
@@ -77,7 +109,50 @@ def ask_about(envelope: Envelope) -> Question:
             body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
     risk = getattr(event, "security_risk", None)
     name = risk.name.lower() if isinstance(event, Action) and risk is not None else ""
-    return Question(envelope.id, title, sanitize(body).strip("\n"), RISKS.get(name, ""))
+    question = Question(envelope.id, title, sanitize(body).strip("\n"), RISKS.get(name, ""))
+    if not isinstance(event, Action):
+        return question
+    judged = event.judgement
+    reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
+    question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
+    if judged is not None:
+        question = replace(question, rule=_rule_words(judged.rule), stays=judged.stays)
+    return question if place is None else _with_proposal(question, event, place)
+
+
+def _rule_words(rule: str) -> str:
+    """A rule for people: modes have words, the rest is as the user wrote it."""
+    kind, _space, name = rule.partition(" ")
+    if kind == "mode" and name in MODE_RULES:
+        return MODE_RULES[name]
+    return sanitize_line(rule, REASON_CELLS)
+
+
+def _with_proposal(question: Question, action: Action, place: Place) -> Question:
+    facts = facts_of(action, workspace=place.workspace)
+
+    def look(text: str) -> Reach:
+        return reach_of(text, action, facts, place)
+
+    return replace(question, pattern=proposal(action, facts, place), look=look)
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def _look_alikes(text: str) -> Iterator[str]:
+    """Words that mix Latin letters with such of other scripts, which can look the same."""
+    if text.isascii():
+        return
+    for word in dict.fromkeys(_WORD.findall(text[:MIXED_CHARS])):
+        others = [letter for letter in word if not letter.isascii() and _script(letter) in ("CYRILLIC", "GREEK")]
+        if others and any(letter.isascii() for letter in word):
+            codes = ", ".join(f"U+{ord(letter):04X}" for letter in dict.fromkeys(others))
+            yield _("“{word}” mixes alphabets: {codes} only look like Latin letters.").format(word=word, codes=codes)
+
+
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
 
 
 def _json(value: object) -> str:
@@ -88,3 +163,13 @@ def _diff(old: str, new: str) -> str:
     """Every changed line with its sign; nothing is folded, for a fold could hide something."""
     lines = difflib.ndiff(old.splitlines(), new.splitlines())
     return "\n".join(line for line in lines if not line.startswith("?"))
+
+
+def placed(question: Question, queue: Sequence[Pending]) -> Question:
+    """The question with its number among all that wait for an answer, and how many behind it are of its kind."""
+    waiting = [pending for pending in queue if pending.held]
+    own = next((pending for pending in waiting if pending.id == question.action_id), None)
+    if own is None:
+        return question
+    alike = sum(type(pending.action) is type(own.action) for pending in waiting) - 1
+    return replace(question, number=waiting.index(own) + 1, of=len(waiting), alike=alike)

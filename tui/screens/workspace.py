@@ -24,6 +24,7 @@ from textual.widgets import TextArea
 from tui.commands import WORKING, Scope, hints
 from tui.i18n import _
 from tui.model.arrangement import LOW, NARROW, PANES, TINY, arrange
+from tui.model.held import LastKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
 from tui.panes.events.bar import FilterBar
@@ -35,7 +36,8 @@ from tui.panes.tasks.view import PlanLine, PlanPanel
 from tui.panes.terminal.hint import WaitsHint
 from tui.panes.terminal.view import TerminalView
 from tui.screens.chats import Chats
-from tui.widgets.cards import ApprovalCard, Card, HaltCard, Notice, PlanCard, Queue
+from tui.widgets.approval import ApprovalCard
+from tui.widgets.cards import Card, HaltCard, Notice, PlanCard, Queue
 from tui.widgets.find import FindInput
 from tui.widgets.footer import Footer, Hints
 from tui.widgets.leader import WhichKey
@@ -124,6 +126,8 @@ class Workspace(Screen[None]):
         """`on_ready` is called once, when every part is there and no key has come yet."""
         super().__init__()
         self._clock = clock
+        self.last_key: Callable[[], LastKey] = LastKey
+        """Tells the key that was pressed last."""
         self._on_ready = on_ready
         self.looked_at = "chat"
         self.side = "terminal"
@@ -499,6 +503,7 @@ class Workspace(Screen[None]):
             if had_focus:
                 self.helm.focus()
             return
+        card.hear(self.last_key())
         self.query_one("#bottom").mount(card, before="#prompt")
         typing = self.prompt.text or self._clock() - self.typed_at < TYPING_S
         if had_focus or (self.focused in (self.prompt, None) and not typing):

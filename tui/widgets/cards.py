@@ -1,30 +1,22 @@
 """Questions to the user, inline above the prompt: may this action be carried out, may the agent go on.
 
 A card shows the whole of what is asked, scrollable, as it was made clean. It answers only through the command table
-(`y`, `n`, `e`, ...), never to Enter, and to nothing at all for `GUARD_S` after it appeared: a key that was meant for
-something else must not say yes.
+(`y`, `n`, `e`, ...), never to Enter, and to no key that was meant for something else (`tui.model.held`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from tui.commands import BY_ID, all_keys
 from tui.i18n import _
-
-if TYPE_CHECKING:
-    from tui.model.questions import Question
-
-GUARD_S = 0.4
-"""Longer than the time between two keys of one who types, shorter than it takes to read a question."""
+from tui.model.held import LastKey, Listening
 
 
 class Card(Vertical, can_focus=True):
@@ -43,76 +35,24 @@ class Card(Vertical, can_focus=True):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._clock = clock
-        self._appeared_at = clock()
+        self.listening = Listening(clock())
+
+    def hear(self, last: LastKey) -> None:
+        """Know of the key that was pressed last before it appeared."""
+        self.listening.last = last
 
     @property
     def ready(self) -> bool:
-        """Whether the card has been there long enough to be answered."""
-        return self._clock() - self._appeared_at >= GUARD_S
+        """Whether the key that was pressed last can be an answer."""
+        return self.listening.listens
 
 
-def _keys(*pairs: tuple[str, str]) -> Content:
+def keys_line(*pairs: tuple[str, str]) -> Content:
+    """Keys with what they do, for the foot of a card."""
     parts: list[tuple[str, str]] = []
     for key, word in pairs:
         parts += [(key, "bold"), (f" {word}   ", "")]
     return Content.assemble(*parts)
-
-
-class ApprovalCard(Card):
-    """May this action be carried out?"""
-
-    DEFAULT_CSS = """
-    ApprovalCard > Input, ApprovalCard > Input:focus { height: 1; border: none; padding: 0 1; background: $surface; }
-    """
-
-    class Refused(Message):
-        """The user said no, and why."""
-
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
-
-    def __init__(self, question: Question, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(clock)
-        self.question = question
-
-    def compose(self) -> ComposeResult:
-        title = self.question.title
-        if self.question.risk:
-            title += "   " + _("(risk: {risk})").format(risk=self.question.risk)
-        yield Static(Content(title), classes="card--title")
-        with VerticalScroll(can_focus=False):
-            yield Static(Content(self.question.body))
-        yield Static(
-            _keys(
-                ("y", _("once")),
-                ("n", _("deny")),
-                ("e", _("deny and say why")),
-                ("a", _("yes, and stop asking")),
-            ),
-            classes="card--keys",
-        )
-
-    def action_scroll(self, lines: int) -> None:
-        """Scroll the question."""
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
-
-    async def ask_reason(self) -> None:
-        """Let the user write the reason; Enter sends it, Esc gives up writing."""
-        if not self.query(Input):
-            await self.mount(Input(placeholder=_("Why not? Enter sends it, Esc goes back.")))
-        self.query_one(Input).focus()
-
-    def stop_writing(self) -> None:
-        """Take the reason away again."""
-        self.query(Input).remove()
-        self.focus()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The reason is complete."""
-        event.stop()
-        self.post_message(self.Refused(event.value))
 
 
 _HALTED = {
@@ -139,7 +79,7 @@ class HaltCard(Card):
         with VerticalScroll(can_focus=False):
             yield Static(Content(self._detail))
         commands = [BY_ID[f"halt.{way}"] for way in self.ways]
-        yield Static(_keys(*((c.keys[0], c.title.lower()) for c in commands)), classes="card--keys")
+        yield Static(keys_line(*((c.keys[0], c.title.lower()) for c in commands)), classes="card--keys")
 
 
 class PlanCard(Card):
@@ -153,7 +93,7 @@ class PlanCard(Card):
         yield Static(Content(_("Carry out this plan? Nothing is changed before.")), classes="card--title")
         with VerticalScroll(can_focus=False):
             yield Static(Content(self._plan))
-        keys = _keys(("y", _("carry it out")), ("e", _("edit it first")))
+        keys = keys_line(("y", _("carry it out")), ("e", _("edit it first")))
         yield Static(keys + Content(_("or write what shall be otherwise")), classes="card--keys")
 
 

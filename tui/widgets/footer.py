@@ -17,9 +17,15 @@ from textual.widget import Widget
 from tui.i18n import _
 from tui.model.marks import Mark
 
-MODES = ("always", "risky", "never")
-"""When the agent asks before it acts, in the order in which shift+tab walks through them."""
-MODE_WORDS = {"always": _("asks always"), "risky": _("asks if risky"), "never": _("never asks")}
+MODES = ("always", "auto-edit", "plan")
+"""What the agent may do by itself, in the order in which shift+tab walks through them."""
+MODE_WORDS = {
+    "always": _("asks always"),
+    "risky": _("asks if risky"),
+    "auto-edit": _("edits freely"),
+    "plan": _("plans only"),
+    "never": _("never asks"),
+}
 UNKNOWN = "—"
 _BETWEEN = " · "
 _GAP = len(_BETWEEN)
@@ -27,6 +33,12 @@ _GAP = len(_BETWEEN)
 
 ABOUT = "~"
 """In front of a number that was not counted."""
+
+
+def next_mode(mode: str, own: str) -> str:
+    """The mode behind this one; that of the settings, `own`, is one of the round, too."""
+    modes = MODES if own in MODES else (own, *MODES)
+    return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
 @dataclass(frozen=True, slots=True)

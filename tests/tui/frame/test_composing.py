@@ -82,7 +82,7 @@ async def test_the_list_of_commands_is_narrowed_and_enter_runs_one() -> None:
         await it.press(*"mod")
         assert [row.value for row in it.app.workspace.prompt.list.rows] == ["model", "mode"]
         await it.press("down", "enter")
-        assert it.session.wishes == [("set_confirm_mode", "risky")]
+        assert it.session.wishes == [("set_confirm_mode", "auto-edit")]
 
 
 @pytest.fixture

@@ -18,13 +18,14 @@ from tests.tui.frame.running import until
 from tests.tui.frame.test_undoing import Shown
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
+from tui.model.held import GUARD_S
 from tui.panes.tasks.model import PlanModel, Task
 from tui.panes.tasks.text import plan_text, tasks_of
 from tui.screens.agents import ReadFirstScreen
 from tui.screens.dialogs import ChoiceScreen
 from tui.screens.plan import PlanScreen
 from tui.screens.trust import TrustScreen
-from tui.widgets.cards import GUARD_S, PlanCard
+from tui.widgets.cards import PlanCard
 
 TURNS = [*PLAN, *WORK]
 

@@ -1,0 +1,209 @@
+"""Guard: the one place that says whether an action may be carried out, on screen, headless, for editors and delegates.
+
+A denial of any rule beats every permission; then a rule that asks; then what is allowed, by rule or permission; then
+the mode. Invariant: what cannot be read, a file or a part of an action, never allows. Rules and permissions are read
+again whenever their files have changed; rules of a project that were seen once hold until the conversation closes,
+because the agent can write that file. Used by AgentSession, which hands `judge` to the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+
+from core.errors import ConfigurationError
+from core.events import Action, ActionSecurityRisk, FileEditAction, FileReadAction, FileWriteAction
+from core.security.confirmation import ConfirmMode, needs_confirmation, only_thinks
+from core.security.facts import Facts, facts_of
+from core.security.judgement import Judgement, Verdict
+from core.security.patterns import Place, home_of_user, is_inside, may_touch, parts_of, touches, uncovered
+from core.security.permissions import Permission, PermissionFile
+from core.security.policy import POLICY, PROJECT_POLICY, Policy, Rule, Signature, read_policy, signature
+
+log = logging.getLogger(__name__)
+
+Voice = Callable[[Action, Facts], Awaitable[Judgement | None]]
+"""Somebody else who may say ASK or DENY of an action; what it allows does not count."""
+PLANNING = "Nothing is changed before the user has seen a plan. Look at what is there, plan, and say the plan."
+PLANNING_NOTE = f"\n\n[The user wants a plan first. {PLANNING}]"
+"""What the model reads behind a message of the user in the mode PLAN."""
+MODE = "mode {mode}"
+_RISKS = {
+    ActionSecurityRisk.HIGH: "Its risk is high.",
+    ActionSecurityRisk.UNKNOWN: "How much harm it could do is not known.",
+}
+_OWN = (".git", ".handloom", ".openhands")
+"""Folders of the workspace whose files programs run or obey; they are not edited without a question."""
+
+
+class Guard:
+    """Judges the actions of one conversation."""
+
+    def __init__(
+        self,
+        *,
+        home: Path,
+        folder: str,
+        workspace: Callable[[], str],
+        mode: ConfirmMode,
+        only_reads: Callable[[Action], bool],
+        notice: Callable[[str], None] = lambda text: None,
+        voices: Sequence[Voice] = (),
+        user_home: str = "",
+    ) -> None:
+        """`folder` is the project on this machine, `workspace` the same as the sandbox calls it."""
+        self.mode = mode
+        self.file = PermissionFile(home)
+        self.conversation: list[Permission] = []
+        """What was answered for this conversation."""
+        self.above: Guard | None = None
+        """The guard of the conversation whose delegate this is; what was answered there holds here."""
+        self.voices = tuple(voices)
+        self.folder = folder
+        self._workspace = workspace
+        self._only_reads = only_reads
+        self._notice = notice
+        self._user_home = user_home or home_of_user()
+        self._own_file, self.project_file = home / POLICY, Path(folder) / PROJECT_POLICY
+        self._read: dict[Path, Signature] = {}
+        self._own = Policy()
+        self._project = Policy()
+        self._project_rules: dict[str, Rule] = {}
+        self._kept: tuple[Permission, ...] = ()
+        self._permissions_broken = ""
+        self._told = ""
+
+    @property
+    def place(self) -> Place:
+        """Where the paths of actions lead to."""
+        return Place(self._workspace(), self._user_home)
+
+    async def judge(self, action: Action) -> Judgement:
+        """What becomes of an action. Takes as long as its voices; one that fails asks."""
+        if only_thinks(action):
+            return Judgement(Verdict.ALLOW, MODE.format(mode=self.mode))
+        facts, found = await asyncio.to_thread(self._by_rules, action)
+        self._tell()
+        if found.verdict is Verdict.DENY:
+            return found
+        for voice in self.voices:
+            said = await _heard(voice, action, facts)
+            if said is not None and said.verdict is Verdict.DENY:
+                return said
+            if said is not None and said.verdict is Verdict.ASK and not found.stays and self.mode != "never":
+                found = Judgement(Verdict.ASK, said.rule, said.reasons, stays=True)
+        return found
+
+    # -- the rules, in a thread ------------------------------------------------------------------------------------
+
+    def _by_rules(self, action: Action) -> tuple[Facts, Judgement]:
+        self.refresh()
+        place = self.place
+        facts = facts_of(action, workspace=place.workspace)
+        return facts, self._judged(action, facts, place)
+
+    def _judged(self, action: Action, facts: Facts, place: Place) -> Judgement:
+        rules = (*self._project_rules.values(), *self._own.rules)
+        permissions = tuple(self._permissions())
+        every: tuple[Rule | Permission, ...] = (*permissions, *rules)
+        for rule in every:
+            if rule.verdict is Verdict.DENY and touches(rule.pattern, action, facts, place):
+                return Judgement(Verdict.DENY, str(rule), facts.reasons)
+        if self.mode is ConfirmMode.PLAN and not self._looks(action):
+            return Judgement(Verdict.DENY, MODE.format(mode=self.mode), (PLANNING,))
+        if broken := self._own.broken or self._project.broken or self._permissions_broken:
+            return Judgement(Verdict.ASK, "a broken file", (broken,), stays=True)
+        for asking in rules:
+            if asking.verdict is Verdict.ASK and touches(asking.pattern, action, facts, place):
+                return Judgement(Verdict.ASK, str(asking), facts.reasons, stays=True)
+        for rule in every:
+            if rule.verdict is Verdict.DENY and may_touch(rule.pattern, facts, place):
+                why = f"It may reach what {rule.pattern} denies."
+                return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons), stays=True)
+        parts = parts_of(action, facts, place)
+        allowing = [rule for rule in every if rule.verdict is Verdict.ALLOW]
+        if allowing and not uncovered([rule.pattern for rule in allowing], parts, place):
+            used = [rule for rule in allowing if len(uncovered([rule.pattern], parts, place)) < len(parts)]
+            return Judgement(Verdict.ALLOW, str(used[0] if used else allowing[0]))
+        return self._by_mode(action, facts, place)
+
+    def _by_mode(self, action: Action, facts: Facts, place: Place) -> Judgement:
+        rule = MODE.format(mode=self.mode)
+        match self.mode:
+            case ConfirmMode.PLAN:
+                return Judgement(Verdict.ALLOW, rule)  # what changes something was denied before
+            case ConfirmMode.AUTO_EDIT if _edits_the_work(action, facts, place):
+                return Judgement(Verdict.ALLOW, rule)
+        if not needs_confirmation(action, self.mode, facts.risk):
+            return Judgement(Verdict.ALLOW, rule)
+        reasons = facts.reasons
+        if not reasons and self.mode is ConfirmMode.RISKY and facts.risk in _RISKS:
+            reasons = (_RISKS[facts.risk],)
+        return Judgement(Verdict.ASK, rule, reasons)
+
+    def _looks(self, action: Action) -> bool:
+        views = isinstance(action, FileEditAction) and action.command == "view"
+        return views or self._only_reads(action)
+
+    def _permissions(self) -> Iterator[Permission]:
+        """Every permission that counts here."""
+        guard: Guard | None = self
+        while guard is not None:
+            yield from guard.conversation
+            guard = guard.above
+        folder = os.path.realpath(self.folder)
+        yield from (permission for permission in self._kept if permission.holds_in(folder))
+
+    def refresh(self) -> None:
+        """Read what has changed on the disk. Blocking."""
+        for file, read in (
+            (self._own_file, self._read_own),
+            (self.project_file, self._read_project),
+            (self.file.path, self._read_permissions),
+        ):
+            now = signature(file)
+            if file not in self._read or self._read[file] != now:
+                self._read[file] = now
+                read()
+
+    def _tell(self) -> None:
+        """Tell what is wrong with the files, once."""
+        wrong = (self._own.broken, self._project.broken, self._permissions_broken, self._project.ignored)
+        told = "\n".join(filter(None, wrong))
+        if told != self._told:
+            self._told = told
+            self._notice(told)
+
+    def _read_own(self) -> None:
+        self._own = read_policy(self._own_file, name=POLICY)
+
+    def _read_project(self) -> None:
+        self._project = read_policy(self.project_file, name=str(PROJECT_POLICY), tightens=True)
+        self._project_rules |= {f"{rule.verdict} {rule.pattern}": rule for rule in self._project.rules}
+
+    def _read_permissions(self) -> None:
+        try:
+            self._kept, self._permissions_broken = self.file.read(), ""
+        except ConfigurationError as error:
+            self._kept, self._permissions_broken = (), str(error)
+
+
+async def _heard(voice: Voice, action: Action, facts: Facts) -> Judgement | None:
+    try:
+        return await voice(action, facts)
+    except Exception as error:  # the boundary to whatever else judges: its bug must not let anything through
+        log.exception("a voice on an action failed")
+        return Judgement(Verdict.ASK, "a check that failed", (f"{type(error).__name__}: {error}",))
+
+
+def _edits_the_work(action: Action, facts: Facts, place: Place) -> bool:
+    """Whether an action only reads or edits files of the workspace that no program obeys."""
+    if not isinstance(action, FileReadAction | FileWriteAction | FileEditAction):
+        return False
+    paths = (*facts.reads, *facts.writes)
+    if not paths or facts.risk is ActionSecurityRisk.HIGH or not all(is_inside(path, place) for path in paths):
+        return False
+    return not any(own in path.split("/") for path in facts.writes for own in _OWN)

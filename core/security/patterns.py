@@ -1,0 +1,302 @@
+"""Patterns of policy rules and permissions: `bash(git push *)`, `write(/etc/**)`, `net(*.example.com)`, `*`.
+
+An action has parts (each simple command of a line, each file that is written, a page, a tool). It is covered where
+every part of it is; it is touched where any part is, or what it reads, writes or calls. Allowing wants it covered,
+asking and denying only touched, so that what cannot be told is never allowed by a narrow pattern. In bash, net, mcp,
+agent and browser `*` stands for anything; in paths `*` stays within one folder and `**` does not. `\\*` is a star.
+Matching takes time linear in the text for each star, whoever wrote the pattern.
+"""
+
+from __future__ import annotations
+
+import os.path
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from core.events import (
+    Action,
+    AgentDelegateAction,
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CmdRunAction,
+    FileEditAction,
+    FileReadAction,
+    FileWriteAction,
+    IPythonRunCellAction,
+    MCPAction,
+)
+from core.security.facts import Facts
+
+TOOLS = ("bash", "read", "write", "net", "browser", "mcp", "cell", "agent")
+MAX_CHARS = 2_000
+"""Of one pattern: longer ones are read by nobody."""
+HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+_PATTERN = re.compile(rf"({'|'.join(TOOLS)})\((.*)\)", re.DOTALL)
+_NEXT = re.compile(rf"(?<=\))\s+(?=(?:{'|'.join(TOOLS)})\()")
+_PATHS = frozenset({"read", "write"})
+
+
+class PatternError(ValueError):
+    """Not a pattern; the text says what one looks like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What it is about, and a glob; no tool is everything."""
+
+    tool: str
+    glob: str
+
+    def __str__(self) -> str:
+        return f"{self.tool}({self.glob})" if self.tool else "*"
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it covers everything of its tool, whatever cannot be told of it included."""
+        return not self.tool or self.glob in ("*", "**")
+
+
+def parse(text: str) -> Pattern:
+    """Read one pattern. Raises PatternError."""
+    text = text.strip()
+    if text == "*":
+        return Pattern("", "*")
+    if len(text) > MAX_CHARS:
+        raise PatternError(f"A pattern has at most {MAX_CHARS} characters.")
+    found = _PATTERN.fullmatch(text)
+    if found is None or not found[2].strip():
+        shown = text if len(text) <= 60 else f"{text[:60]}…"
+        raise PatternError(f"{shown!r} is no pattern. Write TOOL(GLOB), such as bash(git push *), or *. "
+                           f"Tools: {', '.join(TOOLS)}.")  # fmt: skip
+    return Pattern(found[1], found[2].strip())
+
+
+def parse_all(text: str) -> tuple[Pattern, ...]:
+    """Read one or several patterns, apart by spaces. Raises PatternError."""
+    return tuple(dict.fromkeys(parse(part) for part in _NEXT.split(text.strip())))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an action; no text is one that cannot be told."""
+
+    tool: str
+    text: str | None
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where paths lead to: the folder of the work, and the home that `~` stands for."""
+
+    workspace: str
+    home: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the folder is one of this machine, so that links in it can be followed."""
+        return os.path.isdir(self.workspace)
+
+
+def parts_of(action: Action, facts: Facts, place: Place) -> tuple[Part, ...]:
+    """What all has to be covered for the action to be allowed. Follows links on the disk."""
+    match action:
+        case CmdRunAction():
+            commands = [Part("bash", command) for command in facts.commands]
+            if facts.opaque or not commands:
+                commands.append(Part("bash", None))
+            outside = [path for path in facts.writes if path not in HARMLESS_FILES and not is_inside(path, place)]
+            return (*commands, *(Part("write", path) for path in outside))
+        case FileReadAction(path=path) | FileEditAction(command="view", path=path):
+            return tuple(Part("read", read) for read in facts.reads or (path,))
+        case FileWriteAction(path=path) | FileEditAction(path=path):
+            return tuple(Part("write", written) for written in facts.writes or (path,))
+        case IPythonRunCellAction(code=code):
+            return (Part("cell", code),)
+        case BrowseURLAction(url=url):
+            return (Part("browser", url, next(iter(facts.hosts), "")),)
+        case BrowseInteractiveAction():
+            return (Part("browser", None),)
+        case MCPAction(name=name):
+            return (Part("mcp", name),)
+        case AgentDelegateAction(agent=agent):
+            return (Part("agent", agent),)
+    return (Part(action.kind, None),)
+
+
+def covers(pattern: Pattern, part: Part, place: Place) -> bool:
+    """Whether a pattern that allows covers this part, whichever way it is named."""
+    if not pattern.tool:
+        return True
+    if pattern.tool == "net":
+        return bool(part.host) and matches(pattern.glob, part.host)
+    if pattern.tool != part.tool:
+        return False
+    if pattern.is_all:
+        return True
+    if part.text is None:
+        return False
+    if part.tool in _PATHS:
+        return all(path_matches(pattern.glob, path, place) for path in names_of(part.text, place))
+    if part.tool == "cell":  # code can do anything behind what a glob has matched
+        return unescaped(pattern.glob) == part.text
+    return command_matches(pattern.glob, part.text) if part.tool == "bash" else matches(pattern.glob, part.text)
+
+
+def uncovered(patterns: Iterable[Pattern], parts: Iterable[Part], place: Place) -> list[Part]:
+    """The parts that none of the patterns covers."""
+    known = tuple(patterns)
+    return [part for part in parts if not any(covers(pattern, part, place) for pattern in known)]
+
+
+def touches(pattern: Pattern, action: Action, facts: Facts, place: Place) -> bool:
+    """Whether any part of an action, or what it reads, writes or calls, is one that a pattern means."""
+    if not pattern.tool:
+        return True
+    match pattern.tool:
+        case "net":
+            return any(matches(pattern.glob, host) for host in facts.hosts)
+        case "read" | "write":
+            paths = facts.reads if pattern.tool == "read" else facts.writes
+            return any(path_matches(pattern.glob, name, place) for path in paths for name in names_of(path, place))
+        case "bash" if isinstance(action, CmdRunAction):
+            return any(command_matches(pattern.glob, text) for text in _said(action, facts)) or pattern.is_all
+        case "cell" if isinstance(action, IPythonRunCellAction):
+            return matches(pattern.glob, action.code)
+        case "browser" if isinstance(action, BrowseInteractiveAction):
+            return pattern.is_all or any(matches(pattern.glob, url) for url in _urls(action.browser_actions))
+    return any(covers(pattern, part, place) for part in parts_of(action, facts, place) if part.tool == pattern.tool)
+
+
+def may_touch(pattern: Pattern, facts: Facts, place: Place) -> bool:
+    """Whether a command names a folder, or a glob, in which there may be what a pattern for paths means."""
+    if pattern.tool not in _PATHS:
+        return False
+    base = _expanded(re.split(r"[*?\[]", pattern.glob, maxsplit=1)[0], place).rstrip("/")
+    paths = facts.reads if pattern.tool == "read" else facts.writes
+    for path in paths:
+        for name in names_of(re.split(r"[*?\[]", path, maxsplit=1)[0].rstrip("/") or "/", place):
+            has_glob = re.search(r"[*?\[]", path) is not None
+            if base.startswith(name if has_glob else f"{name.rstrip('/')}/"):
+                return True
+    return False
+
+
+def is_inside(path: str, place: Place) -> bool:
+    """Whether a path lies in the folder of the work, and links do not lead it out."""
+    top = _expanded(place.workspace, place)
+    tops = {top, os.path.realpath(top)} if place.is_here else {top}
+    return all(any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in tops)
+               for name in names_of(path, place))  # fmt: skip
+
+
+def names_of(path: str, place: Place) -> tuple[str, ...]:
+    """A path as it is written, absolute; and where links lead it, if the folder of the work is on this machine."""
+    written = _expanded(path, place)
+    if not place.is_here:
+        return (written,)
+    real = os.path.realpath(written)
+    return (written,) if real == written else (written, real)
+
+
+def _expanded(path: str, place: Place) -> str:
+    path = re.sub(r"^(\$HOME|\$\{HOME\})(?=/|$)", "~", path)
+    if path == "~" or path.startswith("~/"):
+        path = place.home + path[1:]
+    return posixpath.normpath(posixpath.join(place.workspace, path)) if path else path
+
+
+def _said(action: CmdRunAction, facts: Facts) -> Iterator[str]:
+    """A line as it was written, its commands, and these without the folder of their program."""
+    yield " ".join(action.command.split())
+    for command in facts.commands:
+        yield command
+        program, space, rest = command.partition(" ")
+        if "/" in program:
+            yield posixpath.basename(program) + space + rest
+
+
+_URL = re.compile(r"https?://[^\s'\"()<>]+")
+
+
+def _urls(code: str) -> list[str]:
+    return _URL.findall(code)
+
+
+# -- globs -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2048)
+def _pieces(glob: str) -> tuple[str, ...]:
+    """What stands between the stars."""
+    found = [""]
+    characters = iter(glob)
+    for character in characters:
+        if character == "\\":
+            found[-1] += next(characters, "\\")
+        elif character == "*":
+            found.append("")
+        else:
+            found[-1] += character
+    return tuple(found)
+
+
+def unescaped(glob: str) -> str:
+    """The text that a glob without stars means."""
+    return "*".join(_pieces(glob))
+
+
+def escaped(text: str) -> str:
+    """The glob that means this text and no other."""
+    return text.replace("\\", "\\\\").replace("*", "\\*")
+
+
+def matches(glob: str, text: str) -> bool:
+    """Whether a text is what a glob means; a star stands for anything."""
+    first, *rest = _pieces(glob)
+    if not rest:
+        return text == first
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for piece in rest[:-1]:
+        found = text.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return len(text) - at >= len(rest[-1]) and text.endswith(rest[-1])
+
+
+def command_matches(glob: str, command: str) -> bool:
+    """As `matches`; and `git push *` is also `git push` alone."""
+    return matches(glob, command) or (glob.endswith(" *") and matches(glob[:-2], command))
+
+
+def path_matches(glob: str, path: str, place: Place) -> bool:
+    """Whether an absolute path is what a glob for paths means; `folder/**` means the folder, too."""
+    wanted = _expanded(glob.rstrip("/") + "/**" if glob.endswith("/") and glob != "/" else glob, place)
+    if wanted in ("/**", "/"):
+        return wanted == "/**" or path == "/"
+    return _segments_match(tuple(wanted.split("/")), tuple(path.split("/")))
+
+
+def _segments_match(wanted: tuple[str, ...], given: tuple[str, ...]) -> bool:
+    """Folder by folder; the set of places that can be reached keeps it from trying anything twice."""
+    reached = {0}
+    for segment in wanted:
+        if segment == "**":
+            reached = set(range(min(reached), len(given) + 1)) if reached else set()
+        else:
+            reached = {at + 1 for at in reached if at < len(given) and matches(segment, given[at])}
+        if not reached:
+            return False
+    return len(given) in reached
+
+
+def home_of_user() -> str:
+    """What `~` stands for on this machine."""
+    return str(Path.home())

@@ -1,0 +1,130 @@
+"""The policy: rules of `policy.toml`, the user's in the home and a project's in `.handloom`.
+
+    allow = ["bash(npm run *)"]
+    ask = ["net(*)"]
+    deny = ["read(~/.ssh/**)", "bash(git push *)"]
+
+A project's file only tightens: what it allows does not count, so it counts without trust. A file that cannot be
+understood never allows: it is `broken`, and everything is asked until it is mended. Blocking: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.security.judgement import Verdict
+from core.security.patterns import Pattern, PatternError, parse
+
+POLICY = "policy.toml"
+PROJECT_POLICY = Path(".handloom") / POLICY
+MAX_BYTES = 256 * 1024
+"""More rules than that are no policy that anybody has read."""
+Signature = tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern and what it means, with its place in a file."""
+
+    verdict: Verdict
+    pattern: Pattern
+    where: str
+    """Such as `policy.toml:3`."""
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.verdict} {self.pattern}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a file says. `broken` is what is wrong with it and what to do; then everything is asked."""
+
+    rules: tuple[Rule, ...] = ()
+    broken: str = ""
+    ignored: str = ""
+    """What of it does not count, and why."""
+
+
+class _WrongError(Exception):
+    """What is wrong, and in which line; 0 where that is not known."""
+
+    def __init__(self, text: str, line: int = 0) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+def signature(file: Path) -> Signature:
+    """What changes whenever a file does; None where there is none."""
+    try:
+        found = file.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_policy(file: Path, *, name: str, tightens: bool = False) -> Policy:
+    """Read a policy; no file is an empty one. `name` is what it is called on the screen. Never raises."""
+    try:
+        text = _text_of(file)
+        rules = tuple(_rules(text, name)) if text else ()
+    except _WrongError as error:
+        place = f"{file}, line {error.line}" if error.line else str(file)
+        return Policy(broken=f"{place}: {error} Until it is mended, every action is asked about.")
+    if not tightens:
+        return Policy(rules)
+    kept = tuple(rule for rule in rules if rule.verdict is not Verdict.ALLOW)
+    ignored = f"{file}: what it allows does not count, because a project's policy only tightens."
+    return Policy(kept, ignored=ignored if len(kept) < len(rules) else "")
+
+
+def _text_of(file: Path) -> str:
+    """The text of a file; empty where there is none. Raises _WrongError."""
+    try:
+        found = file.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise _WrongError("it is no file.")
+        if found.st_size > MAX_BYTES:
+            raise _WrongError(f"it is longer than {MAX_BYTES // 1024} kB.")
+        return file.read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise _WrongError(f"it cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise _WrongError("it is no UTF-8 text.") from None
+
+
+def _rules(text: str, name: str) -> Iterator[Rule]:
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at (?:line (\d+)[^)]*|end of document)\)", str(error))
+        line = int(found[1]) if found and found[1] else len(text.splitlines())
+        raise _WrongError(f"{re.sub(r' *[(]at .*[)]$', '', str(error))}.", line) from None
+    for key, patterns in document.items():
+        line = _line_of(text, key)
+        if key not in set(Verdict):
+            raise _WrongError(f"There is no list {key!r}; there are allow, ask and deny.", line)
+        if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+            raise _WrongError(f'{key} is a list of patterns, such as {key} = ["bash(git push *)"].', line)
+        seen: dict[str, int] = {}
+        for pattern in patterns:
+            at = _line_of(text, pattern, after=seen.get(pattern, line - 1)) or line
+            seen[pattern] = at
+            try:
+                yield Rule(Verdict(key), parse(pattern), f"{name}:{at}")
+            except PatternError as error:
+                raise _WrongError(str(error), at) from None
+
+
+def _line_of(text: str, what: str, after: int = 0) -> int:
+    """The first line behind `after` that holds a text; 0 where it is written in another way."""
+    lines = text.splitlines()
+    forms = (what, what.replace("\\", "\\\\").replace('"', '\\"'))
+    return next((n for n, line in enumerate(lines, 1) if n > after and any(form in line for form in forms)), 0)

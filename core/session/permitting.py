@@ -1,0 +1,153 @@
+"""Permitting: the user's answers to held actions, and how far they reach.
+
+An answer names the action that was shown, so that of two screens that show it only the first one counts, and none is
+ever taken for the action behind it. What holds for the conversation is an event of its log, and so survives a restart
+and a fork; of a conversation that came from elsewhere only what was answered here counts. Used by AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from core.controller.state import Pending, State
+from core.errors import UsageError
+from core.events import AgentState, ConsentAction, Envelope, Event, PermissionAction
+from core.security.guard import Guard
+from core.security.judgement import Verdict
+from core.security.patterns import PatternError, parse, parse_all
+from core.security.permissions import Permission, Scope, given
+from core.store.listing import IMPORT, ConversationInfo
+from core.store.reader import EventFilter
+from core.stream import EventStream
+
+Wish = Callable[[AgentState, int | None, str], Awaitable[None]]
+_KEPT = EventFilter(kinds=frozenset({"action:permission", "action:consent"}))
+
+
+class Permitting:
+    """Of one conversation; `load` it first."""
+
+    def __init__(
+        self,
+        *,
+        stream: EventStream,
+        info: ConversationInfo,
+        guard: Guard,
+        state: Callable[[], State],
+        wish: Wish,
+        add: Callable[[Event], Awaitable[Envelope]],
+    ) -> None:
+        self.guard = guard
+        self.above: Permitting | None = None
+        """Of the conversation whose delegate this is: what holds for the conversation is kept there."""
+        self._stream = stream
+        self._info = info
+        self._state = state
+        self._wish = wish
+        self._add = add
+
+    def share(self, above: Permitting) -> None:
+        """This is a delegate of that one's conversation."""
+        self.above, self.guard.above = above, above.guard
+
+    async def load(self) -> None:
+        """Take from the log what was answered for this conversation. Raises StoreError."""
+        counts = self._info.origin != IMPORT
+        after = -1
+        while page := await self._stream.read(after=after, where=_KEPT):
+            for envelope in page:
+                if isinstance(envelope.event, ConsentAction):  # what stands before it, others may have written
+                    self.guard.conversation.clear()
+                    counts = envelope.event.given
+                elif isinstance(envelope.event, PermissionAction) and counts:
+                    self._take(envelope.event, envelope.timestamp.isoformat(timespec="seconds"))
+            after = page[-1].id
+
+    def _take(self, event: PermissionAction, at: str) -> None:
+        try:
+            pattern = parse(event.pattern)
+        except PatternError:  # of a newer version: it allows nothing here
+            return
+        kept = [one for one in self.guard.conversation if (one.verdict, one.pattern) != (event.verdict, pattern)]
+        if not event.revoked:
+            id = f"c{len(kept)}"
+            kept.append(Permission(Verdict(event.verdict), pattern, Scope.CONVERSATION, "", at, self._info.id, id))
+        self.guard.conversation[:] = kept
+
+    # -- what the user says ----------------------------------------------------------------------------------------
+
+    async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
+        """Allow or deny whatever these patterns cover from now on. Raises UsageError, ConfigurationError, StoreError.
+
+        ONCE keeps nothing.
+        """
+        try:
+            patterns = parse_all(text)
+        except PatternError as error:
+            raise UsageError(str(error)) from None
+        if scope is Scope.CONVERSATION:
+            top = self
+            while top.above is not None:
+                top = top.above
+            for pattern in patterns:
+                await top._keep(PermissionAction(verdict=verdict.value, pattern=str(pattern)))
+        elif scope is not Scope.ONCE:
+            folder, id = self._info.workspace, self._info.id
+
+            def add() -> None:
+                self.guard.file.add(
+                    [given(verdict, pattern, scope, folder=folder, conversation=id) for pattern in patterns]
+                )
+
+            await asyncio.to_thread(add)
+
+    async def take_back(self, permission: Permission) -> None:
+        """Revoke what was answered. Raises as `permit`."""
+        if permission.scope is Scope.CONVERSATION:
+            pattern, verdict = str(permission.pattern), permission.verdict.value
+            await self._keep(PermissionAction(verdict=verdict, pattern=pattern, revoked=True))
+        else:
+            await asyncio.to_thread(self.guard.file.revoke, [permission.id])
+
+    async def _keep(self, event: PermissionAction) -> None:
+        envelope = await self._add(event)
+        self._take(event, envelope.timestamp.isoformat(timespec="seconds"))
+
+    async def confirm(self, action_id: int | None = None, *, alike: bool = False) -> None:
+        """Let an action that waits be carried out, by default the one that is asked about.
+
+        `alike` lets those behind it be carried out, too, that wait and are of its kind. Raises UsageError where the
+        action does not wait any more.
+        """
+        first = self._asked(action_id)
+        if alike:
+            for pending in self.alike(first):
+                await self._wish(AgentState.USER_CONFIRMED, pending.id, "")
+        await self._wish(AgentState.USER_CONFIRMED, first, "")
+
+    async def confirm_allowed(self, action_id: int | None = None) -> None:
+        """As `confirm`, and with it every other action that waits and is allowed as the permissions are now."""
+        first = self._asked(action_id)
+        for pending in self._behind(first):
+            if (await self.guard.judge(pending.action)).verdict is Verdict.ALLOW:
+                await self._wish(AgentState.USER_CONFIRMED, pending.id, "")
+        await self._wish(AgentState.USER_CONFIRMED, first, "")
+
+    async def reject(self, reason: str = "", action_id: int | None = None) -> None:
+        """Do not let the action that waits be carried out; with a reason the agent goes on. Raises as `confirm`."""
+        await self._wish(AgentState.USER_REJECTED, self._asked(action_id), reason)
+
+    def alike(self, action_id: int) -> tuple[Pending, ...]:
+        """The actions behind this one that wait and are of its kind."""
+        kind = next((type(p.action) for p in self._state().queue if p.id == action_id), None)
+        return tuple(pending for pending in self._behind(action_id) if type(pending.action) is kind)
+
+    def _behind(self, action_id: int) -> tuple[Pending, ...]:
+        return tuple(pending for pending in self._state().queue if pending.held and pending.id != action_id)
+
+    def _asked(self, action_id: int | None) -> int:
+        awaiting = self._state().awaiting
+        if awaiting is None or action_id not in (None, awaiting):
+            raise UsageError("It was answered already, here or elsewhere. Nothing was done.")
+        return awaiting

@@ -1,0 +1,69 @@
+"""Rules and permissions where there is no screen: `handloom run` and `handloom permissions`, as real programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.security.judgement import Verdict
+from core.security.patterns import parse
+from core.security.permissions import PermissionFile, Scope, given
+from tests.doubles import FINISH, bash, write_script
+
+
+def handloom(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "HANDLOOM_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "tui", *arguments]
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "is_made", "read"),
+    [
+        ('ask = ["bash(touch *)"]', [], False, "asked by: policy.toml:1 ask bash"),
+        ('ask = ["bash(touch *)"]', ["--yes"], True, ""),
+        ('deny = ["bash(touch *)"]', ["--yes"], False, "policy.toml:1 deny bash"),
+        ("", ["--confirm", "always"], False, "asked by: mode always"),
+        ('allow = ["bash(touch *)"]', ["--confirm", "always"], True, ""),
+        ("broken", [], False, "asked by: a broken file"),
+    ],
+)
+def test_what_would_ask_is_denied_where_nobody_is_there(
+    tmp_path: Path, policy: str, options: list[str], is_made: bool, read: str
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "policy.toml").write_text(policy)
+    (tmp_path / "workspace").mkdir()
+    model = write_script(tmp_path, [{"tool_calls": [bash("touch made")]}, {"expect": read, **FINISH}])
+    done = handloom(tmp_path, "run", "go", "--model", model, "--workspace", str(tmp_path / "workspace"), *options)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "workspace" / "made").exists() is is_made
+    if policy == "broken":
+        assert "policy.toml, line 1" in done.stderr
+
+
+def test_permissions_are_listed_and_taken_back(tmp_path: Path) -> None:
+    file = PermissionFile(tmp_path / "home")
+    file.add([given(Verdict.ALLOW, parse("bash(git push *)"), Scope.PROJECT, folder=str(tmp_path), conversation="c")])
+    file.add([given(Verdict.DENY, parse("bash(x \x1b[2J)"), Scope.EVERYWHERE, folder="", conversation="c")])
+    listed = handloom(tmp_path, "permissions", "list").stdout
+    one, two = listed.splitlines()
+    assert one.split()[1:4] == ["allow", "bash(git", "push"]
+    assert str(tmp_path) in one
+    assert "\x1b" not in two
+    first, second = (
+        json.loads(line) for line in handloom(tmp_path, "permissions", "list", "--json").stdout.splitlines()
+    )
+    assert (first["pattern"], second["verdict"]) == ("bash(git push *)", "deny")
+    assert handloom(tmp_path, "permissions", "revoke", first["id"]).returncode == 0
+    assert [one.id for one in file.read()] == [second["id"]]
+    gone = handloom(tmp_path, "permissions", "revoke", first["id"])
+    assert gone.returncode == 2
+    assert "handloom permissions list" in gone.stderr

@@ -1,0 +1,282 @@
+"""The guard: rules of files, permissions of four scopes and the mode, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.errors import ConfigurationError, UsageError
+from core.events import Action, AgentThinkAction, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
+from core.security.confirmation import ConfirmMode
+from core.security.facts import Facts
+from core.security.guard import Guard
+from core.security.judgement import Judgement, Verdict
+from core.security.patterns import parse
+from core.security.permissions import PermissionFile, Scope, given
+from core.security.policy import read_policy
+
+PUSH = CmdRunAction(command="git push origin")
+
+
+def guard_in(tmp_path: Path, mode: ConfirmMode = ConfirmMode.ALWAYS, notices: list[str] | None = None) -> Guard:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir(exist_ok=True)
+    project.mkdir(exist_ok=True)
+    told: Callable[[str], None] = (lambda text: None) if notices is None else notices.append
+    return Guard(
+        home=home,
+        folder=str(project),
+        workspace=lambda: str(project),
+        mode=mode,
+        only_reads=lambda action: isinstance(action, FileReadAction),
+        notice=told,
+        user_home="/nowhere/home",
+    )
+
+
+def write_policy(tmp_path: Path, text: str, *, project: bool = False) -> Path:
+    file = tmp_path / ("project/.handloom" if project else "home") / "policy.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+    return file
+
+
+async def verdict(guard: Guard, action: Action = PUSH) -> Verdict:
+    return (await guard.judge(action)).verdict
+
+
+def grant(guard: Guard, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW, folder: str = "") -> None:
+    permission = given(verdict, parse(text), scope, folder=folder or guard.folder, conversation="c")
+    if scope is Scope.CONVERSATION:
+        guard.conversation.append(permission)
+    else:
+        guard.file.add([permission])
+
+
+class TestTheOrder:
+    async def test_without_rules_the_mode_decides(self, tmp_path: Path) -> None:
+        found = {mode: await verdict(guard_in(tmp_path, mode)) for mode in ConfirmMode}
+        assert found == {
+            ConfirmMode.ALWAYS: Verdict.ASK,
+            ConfirmMode.RISKY: Verdict.ASK,
+            ConfirmMode.AUTO_EDIT: Verdict.ASK,
+            ConfirmMode.PLAN: Verdict.DENY,
+            ConfirmMode.NEVER: Verdict.ALLOW,
+        }
+
+    @pytest.mark.parametrize("scope", [Scope.CONVERSATION, Scope.PROJECT, Scope.EVERYWHERE])
+    async def test_a_permission_allows_and_a_denial_beats_it(self, tmp_path: Path, scope: Scope) -> None:
+        guard = guard_in(tmp_path)
+        grant(guard, "bash(git push *)", scope)
+        assert await verdict(guard) is Verdict.ALLOW
+        write_policy(tmp_path, 'deny = ["bash(git push *)"]')
+        judgement = await guard.judge(PUSH)
+        assert judgement == Judgement(Verdict.DENY, "policy.toml:1 deny bash(git push *)")
+
+    @pytest.mark.parametrize("scope", [Scope.CONVERSATION, Scope.PROJECT, Scope.EVERYWHERE])
+    async def test_a_denial_of_a_card_beats_the_policy_and_every_mode(self, tmp_path: Path, scope: Scope) -> None:
+        write_policy(tmp_path, 'allow = ["*"]')
+        for mode in ConfirmMode:
+            guard = guard_in(tmp_path, mode)
+            grant(guard, "bash(git push *)", scope, Verdict.DENY)
+            assert await verdict(guard) is Verdict.DENY
+
+    async def test_a_rule_that_asks_beats_what_is_allowed(self, tmp_path: Path) -> None:
+        write_policy(tmp_path, 'ask = ["bash(git push *)"]\nallow = ["bash(git *)"]')
+        guard = guard_in(tmp_path, ConfirmMode.NEVER)
+        grant(guard, "bash(git push *)", Scope.EVERYWHERE)
+        judgement = await guard.judge(PUSH)
+        assert judgement == Judgement(Verdict.ASK, "policy.toml:1 ask bash(git push *)", stays=True)
+        assert await verdict(guard, CmdRunAction(command="git status")) is Verdict.ALLOW
+
+    async def test_every_command_of_a_line_has_to_be_allowed_by_one_or_the_other(self, tmp_path: Path) -> None:
+        write_policy(tmp_path, 'allow = ["bash(cd *)"]')
+        guard = guard_in(tmp_path)
+        line = CmdRunAction(command="cd x && git push")
+        assert await verdict(guard, line) is Verdict.ASK
+        grant(guard, "bash(git push *)", Scope.CONVERSATION)
+        assert await verdict(guard, line) is Verdict.ALLOW
+
+    async def test_what_may_reach_a_denied_file_is_asked_about(self, tmp_path: Path) -> None:
+        write_policy(tmp_path, 'deny = ["read(~/.ssh/**)"]\nallow = ["bash(*)"]')
+        guard = guard_in(tmp_path, ConfirmMode.NEVER)
+        assert await verdict(guard, CmdRunAction(command="cat ~/.ssh/id_rsa")) is Verdict.DENY
+        assert await verdict(guard, CmdRunAction(command="tar c ~/")) is Verdict.ASK
+        assert await verdict(guard, CmdRunAction(command="ls")) is Verdict.ALLOW
+
+    async def test_thoughts_are_never_held(self, tmp_path: Path) -> None:
+        write_policy(tmp_path, 'deny = ["*"]')
+        assert await verdict(guard_in(tmp_path), AgentThinkAction(thought="hm")) is Verdict.ALLOW
+
+
+class TestModes:
+    async def test_auto_edit_edits_the_workspace_and_asks_for_the_rest(self, tmp_path: Path) -> None:
+        guard = guard_in(tmp_path, ConfirmMode.AUTO_EDIT)
+        (tmp_path / "project" / "out").symlink_to(tmp_path / "home")
+        free = [FileEditAction(path="a.py", command="create", file_text=""), FileWriteAction(path="b/c", content=""),
+                FileReadAction(path="a.py")]  # fmt: skip
+        asks = [FileWriteAction(path="../x", content=""), FileWriteAction(path="/etc/x", content=""),
+                FileWriteAction(path="out/x", content=""), FileWriteAction(path=".git/hooks/x", content=""),
+                FileWriteAction(path=".handloom/policy.toml", content=""),
+                FileReadAction(path="/etc/passwd"), PUSH]  # fmt: skip
+        assert [await verdict(guard, action) for action in free] == [Verdict.ALLOW] * len(free)
+        assert [await verdict(guard, action) for action in asks] == [Verdict.ASK] * len(asks)
+
+    async def test_plan_only_looks_whatever_is_allowed(self, tmp_path: Path) -> None:
+        write_policy(tmp_path, 'allow = ["*"]')
+        guard = guard_in(tmp_path, ConfirmMode.PLAN)
+        judgement = await guard.judge(PUSH)
+        assert (judgement.verdict, judgement.rule) == (Verdict.DENY, "mode plan")
+        assert await verdict(guard, FileReadAction(path="a")) is Verdict.ALLOW
+
+
+class TestPolicyFiles:
+    async def test_a_projects_file_tightens_and_never_loosens(self, tmp_path: Path) -> None:
+        notices: list[str] = []
+        guard = guard_in(tmp_path, notices=notices)
+        file = write_policy(tmp_path, 'allow = ["*"]\ndeny = ["bash(git push *)"]', project=True)
+        assert (await guard.judge(PUSH)).rule == ".handloom/policy.toml:2 deny bash(git push *)"
+        assert await verdict(guard, CmdRunAction(command="ls")) is Verdict.ASK
+        assert notices == [f"{file}: what it allows does not count, because a project's policy only tightens."]
+
+    async def test_an_agent_that_removes_a_projects_rule_does_not_get_rid_of_it(self, tmp_path: Path) -> None:
+        guard = guard_in(tmp_path, ConfirmMode.NEVER)
+        file = write_policy(tmp_path, 'deny = ["bash(git push *)"]', project=True)
+        assert await verdict(guard) is Verdict.DENY
+        file.unlink()
+        assert await verdict(guard) is Verdict.DENY
+
+    @pytest.mark.parametrize(
+        ("text", "line", "what"),
+        [
+            ('allow = [\n"bash(ls)",\n"bsah(ls)",\n]', 3, "no pattern"),
+            ('allow = ["*"]\n\ndney = ["*"]', 3, "no list 'dney'"),
+            ('allow = ["*"]\ndeny = "bash(x)"', 2, "list of patterns"),
+            ('allow = ["*"]\ndeny = [', 2, "Invalid value"),
+            ('allow = ["*"\nx', 2, "Unclosed array"),
+        ],
+    )
+    async def test_a_broken_file_asks_everything_and_names_the_line(
+        self, tmp_path: Path, text: str, line: int, what: str
+    ) -> None:
+        notices: list[str] = []
+        guard = guard_in(tmp_path, ConfirmMode.NEVER, notices)
+        grant(guard, "bash(*)", Scope.EVERYWHERE)
+        file = write_policy(tmp_path, text)
+        judgement = await guard.judge(PUSH)
+        assert judgement.verdict is Verdict.ASK
+        assert judgement.reasons[0].startswith(f"{file}, line {line}: ")
+        assert what in judgement.reasons[0]
+        assert notices == [judgement.reasons[0]]
+        write_policy(tmp_path, "")
+        assert await verdict(guard) is Verdict.ALLOW
+        assert notices[-1] == ""
+
+    @pytest.mark.parametrize("make", [lambda file: file.mkdir(), lambda file: file.write_bytes(b"\xff"),
+                                      lambda file: file.write_bytes(b"#" * 300_000)])  # fmt: skip
+    def test_what_is_no_policy_is_broken_and_not_raised(self, tmp_path: Path, make: Callable[[Path], None]) -> None:
+        make(tmp_path / "policy.toml")
+        assert read_policy(tmp_path / "policy.toml", name="policy.toml").broken
+
+    async def test_the_same_pattern_in_two_lists_is_told_apart(self, tmp_path: Path) -> None:
+        write_policy(tmp_path, 'allow = ["bash(x)"]\ndeny = [\n  "bash(x)",\n]')
+        assert (await guard_in(tmp_path).judge(CmdRunAction(command="x"))).rule == "policy.toml:3 deny bash(x)"
+
+
+class TestPermissionFile:
+    async def test_a_project_is_its_folder_with_links_followed(self, tmp_path: Path) -> None:
+        guard = guard_in(tmp_path)
+        (tmp_path / "link").symlink_to(tmp_path / "project")
+        (tmp_path / "other").mkdir()
+        grant(guard, "bash(git push *)", Scope.PROJECT, folder=str(tmp_path / "link"))
+        assert await verdict(guard) is Verdict.ALLOW
+        guard.folder = str(tmp_path / "other")
+        assert await verdict(guard) is Verdict.ASK
+
+    async def test_another_program_sees_what_is_given_and_taken_back(self, tmp_path: Path) -> None:
+        one, two = guard_in(tmp_path), guard_in(tmp_path)
+        assert await verdict(two) is Verdict.ASK
+        grant(one, "bash(git push *)", Scope.EVERYWHERE)
+        assert await verdict(two) is Verdict.ALLOW
+        (kept,) = one.file.read()
+        two.file.revoke([kept.id])
+        assert await verdict(one) is Verdict.ASK
+        with pytest.raises(UsageError, match="no permission"):
+            one.file.revoke([kept.id])
+
+    def test_only_its_owner_reads_it(self, tmp_path: Path) -> None:
+        guard = guard_in(tmp_path)
+        grant(guard, "bash(x)", Scope.EVERYWHERE)
+        assert (tmp_path / "home" / "permissions.json").stat().st_mode & 0o777 == 0o600
+
+    async def test_a_broken_file_allows_nothing_and_is_not_written_over(self, tmp_path: Path) -> None:
+        guard = guard_in(tmp_path, ConfirmMode.NEVER)
+        file = tmp_path / "home" / "permissions.json"
+        file.write_text('{"permissions": [{"verdict": "allow", "scope": "everywhere", "pattern": "nonsense"}]}')
+        before = file.read_bytes()
+        judgement = await guard.judge(PUSH)
+        assert judgement.verdict is Verdict.ASK
+        assert str(file) in judgement.reasons[0]
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            grant(guard, "bash(x)", Scope.EVERYWHERE)
+        assert file.read_bytes() == before
+
+    def test_programs_that_write_at_once_lose_nothing(self, tmp_path: Path) -> None:
+        context = multiprocessing.get_context("spawn")
+        writers = [context.Process(target=write_some, args=(tmp_path, n)) for n in range(3)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(60)
+        assert len(PermissionFile(tmp_path).read()) == 3 * 20
+        assert json.loads((tmp_path / "permissions.json").read_text())["permissions"]
+
+
+def write_some(home: Path, number: int) -> None:
+    file = PermissionFile(home)
+    for n in range(20):
+        pattern = parse(f"bash(x {number} {n})")
+        file.add([given(Verdict.ALLOW, pattern, Scope.EVERYWHERE, folder="", conversation="")])
+
+
+class TestVoices:
+    async def test_a_voice_asks_or_denies_and_never_allows(self, tmp_path: Path) -> None:
+        guard = guard_in(tmp_path)
+
+        def voice(said: Verdict) -> None:
+            async def speak(action: Action, facts: Facts) -> Judgement | None:
+                return Judgement(said, "taint", ("A page was read before.",))
+
+            guard.voices = (speak,)
+
+        voice(Verdict.ALLOW)
+        assert await verdict(guard) is Verdict.ASK
+        grant(guard, "bash(git push *)", Scope.CONVERSATION)
+        voice(Verdict.ASK)
+        assert (await guard.judge(PUSH)).rule == "taint"
+        voice(Verdict.DENY)
+        guard.mode = ConfirmMode.NEVER
+        assert await verdict(guard) is Verdict.DENY
+
+    async def test_a_voice_that_fails_asks(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        guard = guard_in(tmp_path)
+        grant(guard, "bash(git push *)", Scope.CONVERSATION)
+
+        async def fails(action: Action, facts: Facts) -> Judgement | None:
+            await asyncio.sleep(0)
+            raise RuntimeError("bug")
+
+        guard.voices = (fails,)
+        assert await verdict(guard) is Verdict.ASK
+
+
+async def test_what_holds_for_a_conversation_holds_for_its_delegates(tmp_path: Path) -> None:
+    above, below = guard_in(tmp_path), guard_in(tmp_path)
+    below.above = above
+    grant(above, "bash(git push *)", Scope.CONVERSATION)
+    assert await verdict(below) is Verdict.ALLOW

@@ -1,0 +1,198 @@
+"""Answers to held actions in real conversations: what is kept, what a restart and a fork keep."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.controller.decide import NOT_EXECUTED_DENIED
+from core.errors import UsageError
+from core.events import (
+    AgentState,
+    CmdRunAction,
+    ConsentAction,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+    Observation,
+    PermissionAction,
+    envelope_from_dict,
+    envelope_to_dict,
+    event_to_dict,
+)
+from core.manager.conversation_manager import ConversationManager
+from core.security.confirmation import NOT_WANTED, ConfirmMode
+from core.security.judgement import Verdict
+from core.security.permissions import Scope
+from core.session.agent_session import AgentSession
+from core.settings.config import Settings
+from runtime.local import LocalRuntime
+from tests.core.test_session import conversation, of, said_and_settled
+from tests.doubles import FINISH, bash, call
+
+ASKS = Settings()
+
+
+def policy(tmp_path: Path, text: str) -> None:
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "policy.toml").write_text(text, "utf-8")
+
+
+def made(tmp_path: Path, name: str = "made") -> bool:
+    return (tmp_path / "workspace" / name).exists()
+
+
+def commands(*lines: str) -> dict[str, Any]:
+    return {"tool_calls": [bash(line) for line in lines]}
+
+
+async def settled(session: AgentSession) -> None:
+    async with asyncio.timeout(20):
+        await session.settled()
+
+
+async def test_a_denied_action_gets_one_observation_and_the_agent_goes_on(tmp_path: Path) -> None:
+    policy(tmp_path, '# mine\ndeny = ["bash(touch *)"]')
+    turns = [commands("touch made"), {"expect": "policy.toml:2 deny bash", **FINISH}]
+    async with conversation(tmp_path, turns) as session:
+        events = await said_and_settled(session)
+        (action,) = [e for e in events if isinstance(e.event, CmdRunAction)]
+        (result,) = [e.event for e in events if e.cause == action.id and isinstance(e.event, Observation)]
+        assert isinstance(result, ErrorObservation)
+        assert result.error_id == NOT_EXECUTED_DENIED
+        assert not made(tmp_path)
+        assert session.state.agent_state is AgentState.FINISHED
+
+
+async def test_an_agent_that_insists_on_what_is_denied_is_found_to_be_stuck(tmp_path: Path) -> None:
+    policy(tmp_path, 'deny = ["bash(touch *)"]')
+    async with conversation(tmp_path, [commands("touch made")] * 6) as session:
+        await said_and_settled(session)
+        assert session.state.halt is not None
+        assert session.state.halt.kind == "stuck"
+
+
+async def test_the_rule_is_in_the_log_and_not_in_the_form_of_what_nobody_asked_about(tmp_path: Path) -> None:
+    policy(tmp_path, 'ask = ["bash(touch *)"]')
+    async with conversation(tmp_path, [commands("echo x"), commands("touch made"), FINISH]) as session:
+        events = await said_and_settled(session)
+        free, held = (e for e in events if isinstance(e.event, CmdRunAction))
+        assert "judgement" not in envelope_to_dict(free)
+        data = envelope_to_dict(held)
+        assert data["judgement"] == {
+            "verdict": "ask",
+            "rule": "policy.toml:1 ask bash(touch *)",
+            "reasons": [],
+            "stays": True,
+        }
+        assert "judgement" not in data["args"]
+        assert envelope_from_dict(data) == held
+        await session.confirm()
+        await settled(session)
+        assert made(tmp_path)
+
+
+async def test_a_permission_for_the_conversation_survives_a_restart_and_a_fork(tmp_path: Path) -> None:
+    turns = [commands("touch a"), commands("touch b"), {"text": "so far"}, commands("touch c"), FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await session.permitting.confirm_allowed()
+        await settled(session)
+        assert made(tmp_path, "b")
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        id, last = session.id, (await session.stream.page(limit=1))[0].id
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+        for again in (await manager.open(id), await manager.fork(id, last, copy_files=False)):
+            assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ALLOW
+            assert (await again.guard.judge(CmdRunAction(command="rm x"))).verdict is Verdict.ASK
+        (kept,) = again.guard.conversation
+        await again.permitting.take_back(kept)
+        assert (await again.guard.judge(CmdRunAction(command="touch x"))).verdict is Verdict.ASK
+
+
+async def test_what_stands_before_the_users_consent_allows_nothing(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
+        await session.stream.append(PermissionAction(verdict="allow", pattern="*"), EventSource.USER)
+        await session.stream.append(ConsentAction(origin="elsewhere"), EventSource.USER)
+        await session.permitting.load()
+        assert session.guard.conversation == []
+        await session.permitting.permit("bash(ls)", Scope.CONVERSATION)
+        await session.permitting.load()
+        assert [str(one.pattern) for one in session.guard.conversation] == ["bash(ls)"]
+
+
+async def test_of_two_screens_only_the_first_answer_counts(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
+        await said_and_settled(session)
+        shown = session.state.awaiting
+        await session.confirm(shown)
+        await settled(session)
+        assert session.state.awaiting not in (None, shown)
+        for answer in (session.confirm(shown), session.reject("no", shown)):
+            with pytest.raises(UsageError, match="answered already"):
+                await answer
+        assert made(tmp_path, "a")
+        assert not made(tmp_path, "b")
+
+
+async def test_two_answers_at_the_same_moment_carry_out_one_action(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
+        await said_and_settled(session)
+        shown = session.state.awaiting
+        await asyncio.gather(session.confirm(shown), session.confirm(shown), return_exceptions=True)
+        await settled(session)
+        assert made(tmp_path, "a")
+        assert not made(tmp_path, "b")
+
+
+async def test_all_of_a_kind_are_answered_at_once_and_others_are_not(tmp_path: Path) -> None:
+    edit = call("str_replace_editor", command="create", path="x", file_text="x", security_risk="LOW")
+    turns = [{"tool_calls": [bash("touch a"), bash("touch b"), edit, bash("touch c")]}, FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.confirm(alike=True)
+        await settled(session)
+        assert [made(tmp_path, name) for name in "abxc"] == [True, True, False, False]
+        await session.confirm()
+        await settled(session)
+        assert made(tmp_path, "c"), "it was agreed to before"
+
+
+async def test_never_here_denies_from_now_on(tmp_path: Path) -> None:
+    turns = [commands("touch a"), commands("touch b"), {"expect": "permission", **FINISH}]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(touch *)", Scope.PROJECT, Verdict.DENY)
+        await session.reject(NOT_WANTED)
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert not made(tmp_path, "a")
+        assert not made(tmp_path, "b")
+
+
+async def test_in_plan_mode_the_model_is_told_so_and_nothing_changes(tmp_path: Path) -> None:
+    turns = [commands("touch made"), {"expect": "mode plan", "text": "My plan: first this."}]
+    async with conversation(tmp_path, turns) as session:
+        session.set_confirm_mode(ConfirmMode.PLAN)
+        events = await said_and_settled(session)
+        message = next(of(events, MessageAction).__iter__())
+        assert "wants a plan first" in message.context
+        assert not made(tmp_path)
+
+
+async def test_a_delegate_obeys_what_was_answered_above(tmp_path: Path) -> None:
+    policy(tmp_path, 'deny = ["bash(touch *)"]')
+    (tmp_path / "task.yaml").write_text("")
+    turns = [{"tool_calls": [call("delegate", agent="CodeActAgent", task="do it", security_risk="LOW")]},
+             commands("touch made"), FINISH, FINISH]  # fmt: skip
+    async with conversation(tmp_path, turns) as session:
+        await said_and_settled(session)
+        assert not made(tmp_path)
+
+
+def test_the_form_of_the_vocabulary_stays_that_of_v0() -> None:
+    assert set(event_to_dict(CmdRunAction(command="x"))) == {"message", "action", "args"}

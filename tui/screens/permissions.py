@@ -1,0 +1,196 @@
+"""The screen of permissions: what was allowed or denied for this conversation, this project and everywhere.
+
+Each with its pattern, its scope, when and in which conversation it was given; `d` takes one back. It follows the file,
+which other programs write, too. Rules of the policy stand below: they are changed in their files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from core.errors import ConfigurationError, HandloomError
+from core.security.permissions import Permission, PermissionFile, Scope
+from core.security.policy import POLICY, PROJECT_POLICY, read_policy
+from tui.display.text import sanitize, sanitize_line
+from tui.i18n import _
+from tui.watch import Watch, watch
+
+if TYPE_CHECKING:
+    from core.session.agent_session import AgentSession
+
+VERDICTS = {"allow": _("allowed"), "deny": _("denied")}
+SCOPES = {
+    "conversation": _("this conversation"),
+    "project": _("project"),
+    "everywhere": _("everywhere"),
+}
+
+
+def line_of(permission: Permission) -> Content:
+    """One permission in one line."""
+    style = "$text-error" if permission.verdict == "deny" else "$text-success"
+    return Content.assemble(
+        (f"{VERDICTS[permission.verdict]:<8} ", style),
+        (sanitize_line(str(permission.pattern), 60), "bold"),
+        (f"  {SCOPES[permission.scope]}", "$text-muted"),
+    )
+
+
+def about(permission: Permission) -> str:
+    """All that is known of one."""
+    lines = [str(permission.pattern)]
+    if permission.folder:
+        lines.append(_("Project: {folder}").format(folder=permission.folder))
+    given = _("Given at {time} in the conversation {conversation}.")
+    lines.append(given.format(time=permission.at or "?", conversation=permission.conversation or "?"))
+    return sanitize("\n".join(lines))
+
+
+class PermissionsScreen(ModalScreen[None]):
+    """What the user has answered for good."""
+
+    DEFAULT_CSS = """
+    PermissionsScreen {
+        align: center middle; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 110; height: 90%; padding: 0 1;
+            background: $surface; border: round $accent;
+            border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+        OptionList, OptionList:focus { height: auto; max-height: 50%; border: none; background: $surface; padding: 0; }
+        Static { height: auto; }
+        #permission-about { margin-top: 1; height: 1fr; }
+    }
+    """
+    BINDINGS = [
+        Binding("escape,q", "leave", "Leave"),
+        Binding("d,delete", "revoke", show=False),
+        Binding("pagedown,space", "page(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+    ]
+
+    def __init__(self, file: PermissionFile, session: AgentSession | None) -> None:
+        """`session` is the conversation that is shown; None where none is."""
+        super().__init__()
+        self._file, self._session = file, session
+        self._shown: Sequence[Permission] = ()
+        self._rules = self._problem = ""
+        self._watch: Watch | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = _("Permissions")
+            box.border_subtitle = _("d takes it back · PgDn scroll · Esc leaves")
+            yield OptionList(markup=False)
+            with VerticalScroll(id="permission-about", can_focus=False):
+                yield Static(id="permission-text")
+
+    def on_mount(self) -> None:
+        """Show what there is, and follow the file."""
+        self._watch = watch(self._file.path.parent, self._follow)
+        self._load()
+        self.query_one(OptionList).focus()
+
+    def on_unmount(self) -> None:
+        """Follow no more."""
+        if self._watch is not None:
+            self._watch.close()
+
+    def _follow(self) -> None:
+        self._load()
+
+    @work(exclusive=True, group="permissions")
+    async def _load(self) -> None:
+        own = list(self._session.guard.conversation) if self._session is not None else []
+        self._problem = ""
+        try:
+            kept = await asyncio.to_thread(self._file.read)
+        except ConfigurationError as error:
+            kept, self._problem = (), str(error)
+        self._shown = [*own, *kept]
+        self._rules = await asyncio.to_thread(self._policy)
+        self._show()
+
+    def _policy(self) -> str:
+        """What the policies say, for people. Blocking."""
+        files = [(self._file.path.parent / POLICY, POLICY, False)]
+        if self._session is not None:
+            files.append((self._session.guard.project_file, str(PROJECT_POLICY), True))
+        told = []
+        for file, name, tightens in files:
+            policy = read_policy(file, name=name, tightens=tightens)
+            told += [str(rule) for rule in policy.rules]
+            told += filter(None, (policy.broken, policy.ignored))
+        where = _("Rules for everything that agents do are yours to write in {file}.").format(file=files[0][0])
+        return "\n".join([*told, where])
+
+    def _show(self) -> None:
+        lines = self.query_one(OptionList)
+        at = lines.highlighted or 0
+        lines.clear_options()
+        lines.add_options([Option(line_of(permission)) for permission in self._shown])
+        lines.display = bool(self._shown)
+        if self._shown:
+            lines.highlighted = min(at, len(self._shown) - 1)
+        self._tell()
+
+    def on_option_list_option_highlighted(self) -> None:
+        """Tell of the one under the cursor."""
+        self._tell()
+
+    @property
+    def _chosen(self) -> Permission | None:
+        index = self.query_one(OptionList).highlighted
+        return self._shown[index] if index is not None and index < len(self._shown) else None
+
+    def _tell(self) -> None:
+        chosen = self._chosen
+        parts: list[str | tuple[str, str]] = []
+        if self._problem:
+            parts.append((f"{sanitize(self._problem)}\n\n", "$text-error"))
+        if chosen is not None:
+            parts.append(f"{about(chosen)}\n\n")
+        elif not self._problem:
+            parts.append(_("Nothing is allowed or denied for good yet. A card that asks offers it.") + "\n\n")
+        parts.append((sanitize(self._rules), "$text-muted"))
+        self.query_one("#permission-text", Static).update(Content.assemble(*parts))
+
+    # -- what the user says --------------------------------------------------------------------------------------------
+
+    def action_revoke(self) -> None:
+        """Take back the one under the cursor."""
+        if (chosen := self._chosen) is not None:
+            self._revoke(chosen)
+
+    @work
+    async def _revoke(self, permission: Permission) -> None:
+        try:
+            if permission.scope is Scope.CONVERSATION and self._session is not None:
+                await self._session.permitting.take_back(permission)
+            else:
+                await asyncio.to_thread(self._file.revoke, [permission.id])
+        except HandloomError as error:
+            self._problem = str(error)
+            self._tell()
+            return
+        self._load()
+
+    def action_page(self, step: int) -> None:
+        """Scroll what is told."""
+        body = self.query_one("#permission-about", VerticalScroll)
+        (body.scroll_page_down if step > 0 else body.scroll_page_up)(animate=False)
+
+    def action_leave(self) -> None:
+        """Go back to the workspace."""
+        self.dismiss()
