@@ -249,14 +249,20 @@ class BrowseInteractiveAction(Action):
 
     kind: ClassVar[str] = "browse_interactive"
     runnable: ClassVar[bool] = True
-    ours: ClassVar[frozenset[str]] = _CONFIRMATION
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION | {"by_user", "hidden_text"}
 
     browser_actions: str
     thought: str = ""
     browsergym_send_msg_to_user: str = ""
     return_axtree: bool = False
+    by_user: bool = False
+    """The user has taken the browser over and does this: the keyboard is theirs too, and no tree is told after it."""
+    hidden_text: str = ""
+    """What HIDDEN stands for in the calls, such as a password. For the sandbox alone: it is never appended."""
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+
+    HIDDEN: ClassVar[str] = "<hidden>"
 
     @property
     def message(self) -> str:
