@@ -263,6 +263,8 @@ class BrowseInteractiveAction(Action):
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
 
     HIDDEN: ClassVar[str] = "<hidden>"
+    GIVEN_BACK: ClassVar[str] = "The user gave the browser back."
+    """The thought of the step with which the agent has the browser again."""
 
     @property
     def message(self) -> str:

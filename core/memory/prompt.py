@@ -20,6 +20,8 @@ from core.events import (
     Action,
     AgentFinishAction,
     AgentStateChangedObservation,
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
     ChangeAgentStateAction,
     CheckpointObservation,
     CmdOutputObservation,
@@ -172,7 +174,10 @@ class _Builder:
         text = observation_text(event)
         if isinstance(event, CmdOutputObservation):
             text = f"Observed result of command executed by user:\n{text}"
-        self._say("user", text, seen_pictures(event))
+        # of what the user does on a page step by step the model reads the text; it sees the page that is given back
+        is_step = isinstance(event, BrowserOutputObservation) and envelope.source is EventSource.USER
+        unseen = is_step and not getattr(event, "set_of_marks", "")
+        self._say("user", text, () if unseen else seen_pictures(event))
 
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
         text = f"{event.content}\n\n{event.context}" if event.context else event.content
@@ -185,6 +190,8 @@ class _Builder:
         if source is EventSource.USER:
             if isinstance(event, CmdRunAction):
                 self._say("user", f"User executed the command:\n{event.command}")
+            elif isinstance(event, BrowseInteractiveAction):
+                self._say("user", event.thought or f"User acted in the browser:\n{event.browser_actions}")
             return
         self._say("assistant", event.thought_text if isinstance(event, AgentFinishAction) else event.message)
 

@@ -71,6 +71,7 @@ from core.session.titles import SuggestTitle, first_line
 from core.session.turns import Turns
 from core.session.undoing import Undoing
 from core.session.user_shell import UserShell
+from core.session.users_browser import UsersBrowser
 from core.settings.config import SandboxSettings
 from core.store.event_store import EventStore
 from core.store.listing import ConversationInfo
@@ -147,6 +148,8 @@ class AgentSession:
             spawn=self._spawn,
         )
         self._user_shell = UserShell(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
+        self.users_browser = UsersBrowser(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
+        """Whether the user has the browser; `take_browser` begins it."""
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
         self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
@@ -219,6 +222,7 @@ class AgentSession:
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
+        await self.users_browser.ended()
         if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
             await self._preparation.ready()
         await self._turns.ready(action)
@@ -239,6 +243,7 @@ class AgentSession:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
         self._user_shell.interrupt()
+        self.users_browser.interrupt()
         await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
@@ -326,7 +331,7 @@ class AgentSession:
     def rests(self) -> bool:
         """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
         starts = self._controller is None or (self._warming is not None and not self._warming.done())
-        return self._is_settled and not starts and not self.runs_command
+        return self._is_settled and not starts and not self.runs_command and not self.users_browser.is_on
 
     @property
     def rests_since(self) -> float:
@@ -474,6 +479,14 @@ class AgentSession:
             raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
         async with self._awake():
             return await self._user_shell.run(command)
+
+    async def take_browser(self) -> Envelope:
+        """Let the user have the agent's browser until `users_browser.give_back`. The agent waits.
+
+        It is stored when this returns. Raises as `send`, and UsageError where it is taken over already.
+        """
+        async with self._awake():
+            return await self.users_browser.begin()
 
     @property
     def runs_command(self) -> bool:

@@ -23,6 +23,7 @@ from core.events import (
     CONVERSATION_TITLE,
     AgentState,
     AgentStateChangedObservation,
+    BrowseInteractiveAction,
     CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
@@ -148,6 +149,33 @@ class StreamDouble:
         return envelope
 
 
+class UsersBrowserDouble:
+    """Who has the browser; what the user does there is a wish of the session's, and what is hidden is noted here."""
+
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
+        self.is_on = False
+        self.hidden: list[str] = []
+
+    async def do(self, calls: str, hidden: str = "") -> None:
+        self._session._wish("browse", calls)
+        self.hidden += [hidden] if hidden else []
+        await self._session.stream.append(_by_user(calls), EventSource.USER)
+
+    async def settled(self) -> None:
+        """Each step is through at once."""
+
+    async def give_back(self) -> None:
+        self._session._wish("give_back")
+        self.is_on = False
+        given = BrowseInteractiveAction.GIVEN_BACK
+        await self._session.stream.append(_by_user("noop(1)", thought=given), EventSource.USER)
+
+
+def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
+    return BrowseInteractiveAction(browser_actions=calls, thought=thought, by_user=True)
+
+
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -173,6 +201,7 @@ class SessionDouble:
         self.asleep = False
         self.runs_command = False
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
+        self.users_browser = UsersBrowserDouble(self)
 
     @property
     def runtime(self) -> SessionDouble:
@@ -209,6 +238,11 @@ class SessionDouble:
     async def run_command(self, command: str) -> None:
         self._wish("run_command", command)
         await self.stream.append(CmdRunAction(command=command), EventSource.USER)
+
+    async def take_browser(self) -> None:
+        self._wish("take_browser")
+        self.users_browser.is_on = True
+        await self.stream.append(_by_user("noop(1)", thought="taken"), EventSource.USER)
 
     async def left_behind(self) -> list[str]:
         return self.left

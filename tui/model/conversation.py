@@ -122,6 +122,7 @@ class ConversationTab(Tab):
         for envelope in waiting:
             self._apply(envelope)
         self.unread = False
+        self.browser.taken = self.session.users_browser.is_on  # whatever the log of one that was killed says
         self.note_state()
         self._wake()
 

@@ -148,9 +148,9 @@ class _Page:
         """The words of the option that a choice shows."""
         if self._name(node) != "SELECT":
             return ""
-        options = [
-            child for child in range(node + 1, len(self._nodes["nodeName"])) if self._is_option_of(child, node)
-        ][:MAX_MARKS]
+        options = [child for child in range(node + 1, len(self._nodes["nodeName"])) if self._is_option_of(child, node)][
+            :MAX_MARKS
+        ]
         chosen = set(self._nodes["optionSelected"]["index"])
         option = next((child for child in options if child in chosen), options[0] if options else None)
         return self._words_in(option) if option is not None else ""

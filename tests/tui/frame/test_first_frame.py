@@ -31,7 +31,11 @@ def test_what_the_first_frame_loads() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     modules = json.loads(done.stderr)
     assert [name for name in HEAVY if name in modules] == []
-    assert [name for name in modules if name.startswith("core.")] == ["core.home", "core.settings", "core.settings.screen_settings"]
+    assert [name for name in modules if name.startswith("core.")] == [
+        "core.home",
+        "core.settings",
+        "core.settings.screen_settings",
+    ]
     assert "tui.screens.workspace" in modules
 
 
