@@ -87,7 +87,7 @@ class Browsing(_App):
             case "open":
                 shown = tab.browser.live or tab.browser.page
                 address = shown.url if shown is not None else ""
-                self._ask(_("Open an address"), "https://", lambda text: self._open(tab, text), text=address)
+                self._ask_line(_("Open an address"), "https://", lambda text: self._open(tab, text), text=address)
             case wish if wish in SIMPLE:
                 self._do(tab, SIMPLE[wish])
             case _:
@@ -113,9 +113,9 @@ class Browsing(_App):
 
     def _do(self, tab: ConversationTab, calls: str, hidden: str = "") -> None:
         tab.browser.go(len(tab.browser.pages))
-        self.attempt(self._carry_out(tab, calls, hidden))
+        self.attempt(self._browse(tab, calls, hidden))
 
-    async def _carry_out(self, tab: ConversationTab, calls: str, hidden: str) -> None:
+    async def _browse(self, tab: ConversationTab, calls: str, hidden: str) -> None:
         await tab.session.users_browser.do(calls, hidden)
 
     async def _scroll(self, tab: ConversationTab) -> None:
@@ -153,9 +153,9 @@ class Browsing(_App):
             "choice": _("Choose, by its words"),
             "file": _("A file of the workspace"),
         }
-        self._ask(titles.get(mark.kind, _("Write")), mark.label, put, hidden=mark.kind == "secret")
+        self._ask_line(titles.get(mark.kind, _("Write")), mark.label, put, hidden=mark.kind == "secret")
 
-    def _ask(self, title: str, placeholder: str, then: Any, *, text: str = "", hidden: bool = False) -> None:
+    def _ask_line(self, title: str, placeholder: str, then: Any, *, text: str = "", hidden: bool = False) -> None:
         def chosen(line: str | None) -> None:
             if line is not None:
                 then(line)

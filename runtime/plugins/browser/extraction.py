@@ -75,7 +75,7 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
         shot, main = await asyncio.gather(
             session.send(
                 "DOMSnapshot.captureSnapshot",
-                {"computedStyles": list(looks.STYLES), "includeDOMRects": with_dom, "includePaintOrder": True},
+                {**looks.ASKED, "includeDOMRects": with_dom},
             ),
             session.send("Accessibility.getFullAXTree"),
         )
@@ -88,8 +88,7 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
 
 async def look(session: CDPSession) -> looks.Look:
     """What a reader sees of the page, with the elements that have had a bid. Changes nothing on it. Raises Error."""
-    asked = {"computedStyles": list(looks.STYLES), "includePaintOrder": True}
-    shot = await session.send("DOMSnapshot.captureSnapshot", asked)
+    shot = await session.send("DOMSnapshot.captureSnapshot", looks.ASKED)
     return await asyncio.to_thread(looks.look, shot, *VIEWPORT)
 
 

@@ -7,13 +7,16 @@ painted later. What stands in a password field is never told, not even how long 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 from typing import Any, NamedTuple
 
 from runtime.plugins.browser.snapshot import Box, Snapshot, belongs, bids_of, documents
 
-STYLES = ("visibility", "opacity", "background-color", "overflow-x", "overflow-y")
+STYLES = ("visibility", "opacity", "background-color", "overflow-x", "overflow-y", "color", "background-image")
+ASKED = {"computedStyles": list(STYLES), "includePaintOrder": True}
+"""What `DOMSnapshot.captureSnapshot` is asked for."""
 MAX_TEXTS, MAX_MARKS = 400, 200
 MAX_TEXT_CHARS, MAX_LABEL_CHARS = 200, 80
 MAX_CHARS = 16_000
@@ -22,15 +25,18 @@ MAX_COVERS = 300
 """What may lie over words; a page that stacks more of it is shown with words too many."""
 SMALLEST_PX = 3
 """What is lower or narrower is not read."""
-SECRET = "••••••"
+FIELD_LINE_PX, FIELD_INSET_PX = 18, 5
+DOTS = "••••••"
 _SECRET_FIELDS = ("password", "one-time-code", "cc-number", "cc-csc")
 _FIELDS = frozenset({"text", "search", "url", "email", "tel", "number", "date", "time", "month", "week"})
 _FIELDS_ALSO = frozenset({"datetime-local", "color", "range", ""})
 
 Look = dict[str, Any]
-"""`width` and `height` of the view in pixels; `texts`, rows of left, top, width, height and the words; `marks`, rows of
-bid, left, top, width, height, kind and label. A kind is `link`, `button`, `text`, `secret`, `choice`, `file` or `other`.
-Pixels are whole."""
+"""`width` and `height` of the view in pixels; `texts`, rows of left, top, width, height, the words, their colour and
+that of their ground, as numbers of 24 bits or -1; `marks`, rows of bid, left, top, width, height, kind and label. A kind is
+`link`, `button`, `text`, `secret`, `choice`, `file` or `other`. Pixels are whole. Words that go on in the next
+have a blank where there is one."""
+_CHANNELS = re.compile(r"[\d.]+")
 
 
 class _Rect(NamedTuple):
@@ -74,12 +80,12 @@ def look(shot: Snapshot, width: int, height: int, marked: Set[str] | None = None
     left_over = MAX_CHARS
     for document, frame, (x, y) in documents(shot):
         page = _Page(shot, document, x, y, view)
-        for words, seen in page.texts():
-            words = words[: min(MAX_TEXT_CHARS, left_over)]
-            if not words or len(texts) >= MAX_TEXTS:
+        for words, seen, *colours in page.texts():
+            kept = words[: min(MAX_TEXT_CHARS, left_over)]
+            if not kept or len(texts) >= MAX_TEXTS:
                 break
-            left_over -= len(words)
-            texts.append([*_pixels(seen), words])
+            left_over -= len(kept)
+            texts.append([*_pixels(seen), kept, *colours])
         for bid, kind, label, seen in page.marks(frame, marked):
             if len(marks) < MAX_MARKS:
                 marks.append([bid, *_pixels(seen), kind, label[:MAX_LABEL_CHARS]])
@@ -103,23 +109,36 @@ class _Page:
         self._covers = list(islice(self._opaque(), MAX_COVERS))
         self._clips: dict[int, _Rect] = {}
 
-    def texts(self) -> Iterator[tuple[str, _Rect]]:
-        """Words in the order of the document, a line at a time, each with the part of its box that is seen."""
+    def texts(self) -> Iterator[tuple[str, _Rect, int, int]]:
+        """Words in the order of the document, a line at a time, the part of their box that is seen, their colours."""
         found: list[tuple[int, str, Box]] = []
         boxes = self._document["textBoxes"]
         for at, box, start, length in zip(
             boxes["layoutIndex"], boxes["bounds"], boxes["start"], boxes["length"], strict=True
         ):
-            words = " ".join(_utf16(self._string(self._layout["text"][at]), start, length).split())
+            written = _utf16(self._string(self._layout["text"][at]), start, length)
+            words = " ".join(written.split())
             if words:
-                found.append((at, words, box))
+                found.append((at, " " * written[0].isspace() + words + " " * written[-1].isspace(), box))
         for node, words in self._written():
             at = self._at[node]
-            found.append((at, words, self._layout["bounds"][at]))
+            found.append((at, words, _line_in(self._layout["bounds"][at])))
         for at, words, box in sorted(found, key=lambda each: each[0]):
             seen = self._seen(at, box)
             if seen is not None:
-                yield words, seen
+                yield words, seen, _colour(self._style(at, 5)), self._ground(at)
+
+    def _ground(self, at: int) -> int:
+        """The colour under an element, by the first around it that has one; -1 where a picture is there."""
+        node = self._layout["nodeIndex"][at]
+        while node >= 0:
+            if (at := self._at.get(node, -1)) >= 0:
+                if self._style(at, 6) not in ("none", ""):
+                    return -1
+                if (colour := _colour(self._style(at, 2))) >= 0:
+                    return colour
+            node = self._nodes["parentIndex"][node]
+        return 0xFFFFFF
 
     def marks(self, frame: str, marked: Set[str] | None) -> Iterator[tuple[str, str, str, _Rect]]:
         """Bid, kind, label and place of what can be acted on."""
@@ -135,7 +154,7 @@ class _Page:
         for node in self._at:
             match self._kind(node) if self._name(node) in ("INPUT", "TEXTAREA", "SELECT") else "":
                 case "secret" if self._value(node):
-                    yield node, SECRET
+                    yield node, DOTS
                 case "text" | "choice" | "secret":
                     words = self._value(node) or self._chosen(node) or self._attributes(node).get("placeholder", "")
                     if words.strip():
@@ -204,7 +223,7 @@ class _Page:
     def _seen(self, at: int, box: Box) -> _Rect | None:
         """The part of a box that is seen; None where nothing is."""
         visibility, opacity = self._style(at, 0), self._style(at, 1)
-        if visibility != "visible" or opacity.startswith("0") and float(opacity or 0) < 0.1:
+        if visibility != "visible" or (opacity.startswith("0") and float(opacity or 0) < 0.1):
             return None
         seen = _Rect.of(self._moved(box)).within(self._clip(self._layout["nodeIndex"][at]))
         if not seen.is_seen or self._is_covered(at, seen):
@@ -260,7 +279,7 @@ class _Page:
 
     def _style(self, at: int, which: int) -> str:
         styles = self._layout["styles"][at]
-        return self._string(styles[which]) if which < len(styles) else ("visible", "1", "", "", "")[which]
+        return self._string(styles[which]) if which < len(styles) else ("visible", "1", *[""] * len(STYLES))[which]
 
     def _attributes(self, node: int) -> dict[str, str]:
         pairs = self._nodes["attributes"][node]
@@ -269,10 +288,26 @@ class _Page:
         }
 
 
+def _line_in(box: Box) -> Box:
+    """Where the words of a field stand, within its borders."""
+    x, y, width, height = box
+    inset = max(0, (height - FIELD_LINE_PX) / 2)
+    return x + FIELD_INSET_PX, y + inset, width - 2 * FIELD_INSET_PX, height - 2 * inset
+
+
 def is_secret(attributes: Mapping[str, str]) -> bool:
     """Whether a field with these attributes takes what nobody else may read."""
     kinds = {attributes.get("type", "").lower(), *attributes.get("autocomplete", "").lower().split()}
     return any(sign in kind for kind in kinds for sign in _SECRET_FIELDS)
+
+
+def _colour(told: str) -> int:
+    """A colour as Chromium writes it, `rgb(1, 2, 3)`, as a number; -1 where it is another, or lets through."""
+    channels = [float(value) for value in _CHANNELS.findall(told)]
+    if not told.startswith("rgb") or len(channels) < 3 or (len(channels) == 4 and channels[3] < 0.5):
+        return -1
+    red, green, blue = (min(255, round(value)) for value in channels[:3])
+    return red << 16 | green << 8 | blue
 
 
 def _utf16(text: str, start: int, length: int) -> str:

@@ -39,6 +39,10 @@ class Words(NamedTuple):
 
     box: Box
     text: str
+    """With a blank at an end where it goes on there."""
+    ink: int = -1
+    """Its colour, 24 bits; -1 where that is not known."""
+    ground: int = -1
 
 
 class PageMark(NamedTuple):
@@ -86,7 +90,7 @@ class Look:
                 lines[-1].append(words)
             else:
                 lines.append([words])
-        return "\n".join(" ".join(words.text for words in sorted(line)) for line in lines)
+        return "\n".join(" ".join(" ".join(words.text for words in sorted(line)).split()) for line in lines)
 
 
 NOTHING = Look()
@@ -119,10 +123,14 @@ def _box(values: Sequence[Any]) -> Box | None:
 
 
 def _texts(told: Any) -> Iterator[Words]:
-    for *place, text in _rows(told, MAX_TEXTS, 5):
+    for *place, text, ink, ground in _rows(told, MAX_TEXTS, 7):
         box = _box(place)
-        if box is not None and isinstance(text, str) and (clean := sanitize_line(text, TEXT_CELLS).strip()):
-            yield Words(box, clean)
+        if box is not None and isinstance(text, str) and (clean := sanitize_line(text, TEXT_CELLS)).strip():
+            yield Words(box, clean, _colour(ink), _colour(ground))
+
+
+def _colour(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value <= 0xFFFFFF else -1
 
 
 def _marks(told: Any) -> Iterator[PageMark]:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tui.display.text import sanitize_line
+from tui.i18n import _
 from tui.panes.browser.look import NOTHING, Look
 from tui.panes.pane import PaneModel
 
@@ -80,7 +81,8 @@ class BrowserModel(PaneModel):
         """What came of the user's last step, where that is no page. Clean."""
         self._living: LivePage | None = None
         self._step = -1
-        """The user's last step, as far as it is known."""
+        """The user's last step, as far as it is known, and what it is called where it is no function."""
+        self._said = ""
         self._at: int | None = None
         """The index of the page that is looked at; None follows the newest."""
 
@@ -129,22 +131,25 @@ class BrowserModel(PaneModel):
         self._note(envelope)
         page = _page_of(envelope)
         if page is not None:
+            if envelope.cause == self._step and self._said:
+                page = replace(page, action=self._said)
             self.pages.append(page)
             self.notify()
 
     def _note(self, envelope: Envelope) -> None:
         """Who has the browser, and what became of the user's step where that is no page."""
-        from core.events import BrowseInteractiveAction, EventSource, FileDownloadObservation
+        from core.events import BrowseInteractiveAction, ErrorObservation, EventSource, FileDownloadObservation
 
         event = envelope.event
         if isinstance(event, BrowseInteractiveAction) and envelope.source is EventSource.USER:
             self.taken, self.told = event.thought != event.GIVEN_BACK, ""
-            self._step = envelope.id
+            self._step, self._said = envelope.id, ""
+            if event.thought:
+                self._said = _("take over") if self.taken else _("give back")
             self.notify()
-        elif isinstance(event, FileDownloadObservation) or envelope.cause == self._step >= 0:
-            if event.kind != "browse":
-                self.told = sanitize_line(str(getattr(event, "content", "")), URL_CELLS)
-                self.notify()
+        elif isinstance(event, FileDownloadObservation | ErrorObservation) and envelope.cause == self._step >= 0:
+            self.told = sanitize_line(event.content, URL_CELLS)
+            self.notify()
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
         first = self.pages[0].event_id if self.pages else None
