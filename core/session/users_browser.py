@@ -26,6 +26,7 @@ from core.events import (
     Status,
     event_from_dict,
     event_to_dict,
+    is_field,
 )
 from core.live import Frames
 from core.ports import Runtime
@@ -175,8 +176,8 @@ def _masker(hidden: list[str]) -> Masker:
 def _masked(observation: Observation, masker: Masker) -> Observation:
     if not masker:
         return observation
-    stored = event_to_dict(observation)
-    masked = masker.mask(stored)
-    event = observation if masked is stored else event_from_dict(masked)
+    stored = event_to_dict(observation, derived=False)
+    masked = masker.mask(stored, is_field=is_field)
+    event = observation if masked is stored else event_from_dict(masked)[0]
     assert isinstance(event, Observation)
     return event

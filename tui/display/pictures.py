@@ -60,7 +60,8 @@ def decoded(data: bytes) -> Pixels:
                 size = {"width": image.width, "height": image.height}
                 raise PictureError(_("{width} x {height} pixels are too many to be shown").format(**size))
             image.draft("RGB", (KEPT_SIDE, KEPT_SIDE))
-            whole = image.convert("RGBA")
+            lets_through = image.has_transparency_data
+            whole = image.convert("RGBA" if lets_through else "RGB")
     except UnidentifiedImageError:
         raise PictureError(_("it is no picture of a kind that is known")) from None
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
@@ -68,6 +69,8 @@ def decoded(data: bytes) -> Pixels:
             raise
         raise PictureError(_("it is broken")) from None
     whole.thumbnail((KEPT_SIDE, KEPT_SIDE), Image.Resampling.BOX)
+    if not lets_through:
+        return Pixels(whole.width, whole.height, whole.tobytes())
     ground = Image.new("RGBA", whole.size, "white")  # what is transparent was made for paper
     small = Image.alpha_composite(ground, whole).convert("RGB")
     return Pixels(small.width, small.height, small.tobytes())

@@ -33,8 +33,8 @@ _FIELDS_ALSO = frozenset({"datetime-local", "color", "range", ""})
 
 Look = dict[str, Any]
 """`width` and `height` of the view in pixels; `texts`, rows of left, top, width, height, the words, their colour and
-that of their ground, as numbers of 24 bits or -1; `marks`, rows of bid, left, top, width, height, kind and label. A kind is
-`link`, `button`, `text`, `secret`, `choice`, `file` or `other`. Pixels are whole. Words that go on in the next
+that of their ground, as numbers of 24 bits or -1; `marks`, rows of bid, left, top, width, height, kind and label. A
+kind is `link`, `button`, `text`, `secret`, `choice`, `file` or `other`. Pixels are whole. Words that go on in the next
 have a blank where there is one."""
 _CHANNELS = re.compile(r"[\d.]+")
 
