@@ -104,7 +104,11 @@ class _Page:
         self._strings: list[str] = shot["strings"]
         self._nodes, self._layout = document["nodes"], document["layout"]
         self._at, self._shift = {node: at for at, node in enumerate(self._layout["nodeIndex"])}, (left, top)
-        self._values = dict(zip(self._nodes["inputValue"]["index"], self._nodes["inputValue"]["value"], strict=True))
+        self._values = {
+            node: value
+            for kind in ("textValue", "inputValue")
+            for node, value in zip(self._nodes[kind]["index"], self._nodes[kind]["value"], strict=True)
+        }
         self._orders: list[int] = self._layout.get("paintOrders", [])
         self._covers = list(islice(self._opaque(), MAX_COVERS))
         self._clips: dict[int, _Rect] = {}

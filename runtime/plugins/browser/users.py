@@ -7,6 +7,7 @@ either. A picker of files that a page opens is told, for nobody sees it here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from playwright.async_api import FileChooser
@@ -15,7 +16,7 @@ from core.events import BrowseInteractiveAction
 from runtime.plugins.browser import functions
 from runtime.plugins.browser.calls import Call
 from runtime.plugins.browser.functions import Button, Step
-from runtime.plugins.browser.tabs import Tabs
+from runtime.plugins.browser.tabs import HangError, Tabs
 
 HIDDEN = BrowseInteractiveAction.HIDDEN
 PICKER = "The page asks for a file. Choose its field by its letters and name a file of the workspace"
@@ -33,6 +34,8 @@ async def perform(tabs: Tabs, asked: Sequence[Call], say: Callable[[str], None],
     try:
         whole = [call._replace(arguments=tuple(_put(value, hidden) for value in call.arguments)) for call in asked]
         await functions.perform(tabs, whole, say, OF_USERS)
+        with suppress(HangError):  # which shows again when the page is looked at
+            await tabs.drawn()  # a picker opens a little after the click
     finally:
         if not picks_itself:
             page.remove_listener("filechooser", picks)
