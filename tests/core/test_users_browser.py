@@ -114,7 +114,9 @@ async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path:
             await session.take_browser()
         await session.users_browser.give_back()
         await session.users_browser.give_back()
-        assert [e.event.by_user for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)] == [True] * 2
+        assert [e.event.by_user for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)] == [
+            True
+        ] * 2
 
 
 async def test_a_sandbox_that_is_lost_is_said_and_the_user_can_go_on_or_give_back(tmp_path: Path) -> None:

@@ -225,14 +225,15 @@ class BrowserView(Widget, can_focus=True):
             return self._filled([self._line(said, "browser--muted", width)], rows)
         from tui.panes.browser.paint import View, paint
 
-        wide, high = max(1, wide), max(1, high)
+        look = self._look
+        wide, high = (look.width, look.height) if look.width else (max(1, wide), max(1, high))
         if self._zoomed:
             view = View.near(wide, high, width, rows, self._looked_at(wide, high))
         else:
             view = View.whole(wide, high, width, rows)
         self._view, self._margin = view, (width - view.columns) // 2
         margin = [Segment(" " * self._margin, self.rich_style)] if self._margin else []
-        drawn = paint(found, self._look, view, self._tags(), self._style("browser--hint"))
+        drawn = paint(found, look, view, self._tags(), self._style("browser--hint"))
         lines = [Strip([*margin, *line]).adjust_cell_length(width, self.rich_style) for line in drawn]
         return self._filled(lines, rows)
 
