@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.i18n import _
 from tui.panes.browser.look import PageMark
-from tui.panes.browser.view import BrowserView
+from tui.panes.browser.view import KEYS, BrowserView
 from tui.screens.line import LineScreen
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ NOT_TAKEN = _("The agent has the browser. F12 takes it over, and the agent waits
 REPLAYED = _("This is a replay: the page is a picture of what was.")
 NOTHING_THERE = _("Nothing to click is known here. Scroll, or press r to load the page again.")
 NO_FIELD = _("No field has the focus. f shows letters: type those of a field.")
-TAKEN = _("You have the browser: f letters to click · i type · arrows scroll · o address · F12 gives it back.")
 GIVEN_BACK = _("The agent has the browser again.")
 SIMPLE = {"back": "go_back()", "forward": "go_forward()", "reload": "reload()", "enter": "keyboard_press('Enter')"}
 WRITTEN = frozenset({"text", "secret", "choice", "file"})
@@ -61,7 +60,7 @@ class Browsing(_App):
         elif message.wish == "take":
             self.attempt(self._give_back(tab) if tab.session.users_browser.is_on else self._take(tab))
         elif not tab.session.users_browser.is_on:
-            self.flash(NOT_TAKEN)
+            tab.browser.tell(NOT_TAKEN)
         elif message.wish == "scroll":
             self._scrolled = self._scrolled[0] + message.place[0], self._scrolled[1] + message.place[1]
             if not self._scrolls:
@@ -81,7 +80,7 @@ class Browsing(_App):
                 page = tab.browser.page
                 mark = tab.browser.look.mark(page.focused) if page is not None else None
                 if mark is None or mark.kind not in WRITTEN:
-                    self.flash(NO_FIELD)
+                    tab.browser.tell(NO_FIELD)
                 else:
                     self._write(tab, mark)
             case "open":
@@ -91,7 +90,7 @@ class Browsing(_App):
             case wish if wish in SIMPLE:
                 self._do(tab, SIMPLE[wish])
             case _:
-                self.flash(NOTHING_THERE)
+                tab.browser.tell(NOTHING_THERE)
 
     def leave_hints(self) -> bool:
         """Take the letters on the page away. Answers whether there were any."""
@@ -102,7 +101,7 @@ class Browsing(_App):
     async def _take(self, tab: ConversationTab) -> None:
         await tab.session.take_browser()
         tab.browser.go(len(tab.browser.pages))
-        self.flash(TAKEN)
+        self.flash(KEYS)
 
     async def _give_back(self, tab: ConversationTab) -> None:
         self.leave_hints()

@@ -73,10 +73,12 @@ def asked(it: Running) -> list[str]:
     return [wish[1] for wish in it.session.wishes if wish[0] == "browse"]
 
 
-def drawn(look: dict[str, Any] | Look, columns: int = 80, rows: int = 30, **tags: str) -> list[str]:
+def drawn(
+    look: dict[str, Any] | Look, columns: int = 80, rows: int = 30, tags: dict[str, str] | None = None
+) -> list[str]:
     seen = look if isinstance(look, Look) else Look.of(look)
     view = View.whole(1280, 720, columns, rows)
-    lines = paint(WHITE, seen, view, tags, Style(reverse=True))
+    lines = paint(WHITE, seen, view, tags or {}, Style(reverse=True))
     assert len(lines) == view.rows
     assert all(sum(segment.cell_length for segment in line) == view.columns for line in lines)
     return ["".join(segment.text for segment in line) for line in lines]
@@ -104,7 +106,7 @@ def test_words_that_belong_together_are_not_cut_and_others_end_before_the_next()
 
 
 def test_tags_stand_beside_what_they_name() -> None:
-    lines = drawn(PAGE, **{"9": "S", "a12": "D"})
+    lines = drawn(PAGE, tags={"9": "S", "a12": "D"})
     assert any("SSendit" in line.replace(" ", "") for line in lines)
 
 
@@ -119,7 +121,7 @@ def test_tags_stand_beside_what_they_name() -> None:
     st.integers(1, 50),
 )  # fmt: skip
 def test_whatever_a_page_says_every_line_has_its_width(texts: list[Any], columns: int, rows: int) -> None:
-    for line in drawn({**PAGE, "texts": texts}, columns, rows, **{"7": "AS"}):
+    for line in drawn({**PAGE, "texts": texts}, columns, rows, {"7": "AS"}):
         assert not any(ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0 for letter in line)
 
 

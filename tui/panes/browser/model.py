@@ -78,7 +78,7 @@ class BrowserModel(PaneModel):
         self.taken = False
         """Whether the user has the browser."""
         self.told = ""
-        """What came of the user's last step, where that is no page. Clean."""
+        """What the user is told below the page: what came of their last step, or what comes first. Clean."""
         self._living: LivePage | None = None
         self._step = -1
         """The user's last step, as far as it is known, and what it is called where it is no function."""
@@ -116,6 +116,11 @@ class BrowserModel(PaneModel):
         self._living = LivePage(url, title, page.width, page.height, pixels, Look.of(page.look))
         self.notify()
 
+    def tell(self, text: str) -> None:
+        """Say something to the user below the page, until the next step. The text is clean."""
+        self.told = text
+        self.notify()
+
     def end_live(self) -> None:
         """Nobody watches the page any more."""
         self._living = None
@@ -148,8 +153,7 @@ class BrowserModel(PaneModel):
                 self._said = _("take over") if self.taken else _("give back")
             self.notify()
         elif isinstance(event, FileDownloadObservation | ErrorObservation) and envelope.cause == self._step >= 0:
-            self.told = sanitize_line(event.content, URL_CELLS)
-            self.notify()
+            self.tell(sanitize_line(event.content, URL_CELLS))
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
         first = self.pages[0].event_id if self.pages else None

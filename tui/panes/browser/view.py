@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 EMPTY = _("Pages that the agent opens will stand here as pictures.")
 LIVE = _("live")
 YOURS = _("you have the browser")
+KEYS = _("You have the browser: f letters to click · i type · arrows scroll · o address · F12 gives it back.")
 TITLE_MARK = "  "
 TITLE_FROM = 8
 """Columns that a title has to have, to be worth it."""
@@ -199,6 +200,8 @@ class BrowserView(Widget, can_focus=True):
             lines.append(self._line(page.notes, "browser--muted", width))
         elif page is not None and page.action and live is None:
             lines.append(self._line(page.action, "browser--muted", width))
+        elif model.taken and self.screen.has_class("-low"):  # where no line below has room for it
+            lines.append(self._line(KEYS, "browser--muted", width))
         if height >= STRIP_FROM and len(model.pages) > 1:
             at = None if live is not None else model.index
             parts = film(model.pages, at, width, self._style("browser--muted"), self._style("browser--url"))
