@@ -21,6 +21,7 @@ AREAS = (
     "containers",
     "server",
     "browsing",
+    "page_picture",
     "kernels",
     "model_calls",
     "steps",

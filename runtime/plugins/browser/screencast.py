@@ -18,6 +18,7 @@ from runtime.plugins.browser.tabs import Tabs
 
 PERIOD_S = 0.2
 JPEG_QUALITY = 60
+MAX_TITLE_CHARS, MAX_URL_CHARS = 1_000, 10_000
 LOOK_S = 0.3
 """For the words of a page, which a small one tells in a hundredth of that."""
 
@@ -80,8 +81,8 @@ class Screencast:
             address = page.url
             self._show(
                 {
-                    "url": page.url,
-                    "title": await page.title(),
+                    "url": page.url[:MAX_URL_CHARS],
+                    "title": (await page.title())[:MAX_TITLE_CHARS],
                     "data": frame["data"],
                     "width": round(view["deviceWidth"]),
                     "height": round(view["deviceHeight"]),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EMPTY = _("Pages that the agent opens will stand here as pictures.")
 LIVE = _("live")
 YOURS = _("you have the browser")
-KEYS = _("You have the browser: f letters to click · i type · arrows scroll · o address · F12 gives it back.")
+KEYS = _("F12 gives the browser back · f letters to click · i type · o address")
 TITLE_MARK = "  "
 TITLE_FROM = 8
 """Columns that a title has to have, to be worth it."""
