@@ -185,7 +185,7 @@ class BrowserView(Widget, can_focus=True):
         muted = self._style("browser--muted")
         parts = [Segment(f" {address}", self._style("browser--url")), Segment(named + gap, muted)]
         parts += [Segment(taken, self._style("browser--taken")), Segment(f"{place} ", muted)]
-        return Strip(parts).adjust_cell_length(width, self.rich_style)
+        return Strip([part for part in parts if part.text]).adjust_cell_length(width, self.rich_style)
 
     def _foot(
         self, model: BrowserModel, page: PageSeen | None, live: LivePage | None, width: int, height: int
