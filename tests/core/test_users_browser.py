@@ -96,7 +96,9 @@ async def test_the_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -
         async with asyncio.timeout(20):
             while not session.state.running:
                 await session.changed()
-        await session.stream.settle()
+        for number in range(20):  # each is stored and carried out: time enough for an action that does not wait
+            await session.users_browser.do(f"click('{number}')")
+            await session.users_browser.settled()
         assert not any(isinstance(action, CmdRunAction) for action in runtime.executed)
         await session.users_browser.give_back()
         async with asyncio.timeout(20):
