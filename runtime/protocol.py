@@ -112,9 +112,9 @@ def encode_frame(frame: Frame) -> bytes:
             return _encode({"frame": "status", "level": level, "id": id_, "message": message})
         case TokenDelta(cause, text, channel):
             return _encode({"frame": "token_delta", "cause": cause, "text": text, "channel": channel})
-        case PageShown(cause, url, title, data, width, height):
+        case PageShown(cause, url, title, data, width, height, look):
             text = base64.b64encode(data).decode("ascii")
-            seen = {"url": url, "title": title, "width": width, "height": height}
+            seen = {"url": url, "title": title, "width": width, "height": height, **({"look": look} if look else {})}
             return _encode({"frame": "page_shown", "cause": cause, **seen, "data": text})
 
 
@@ -149,6 +149,7 @@ def _page_shown(data: Mapping[str, Any]) -> PageShown:
         data=base64.b64decode(data["data"], validate=True),
         width=int(data["width"]),
         height=int(data["height"]),
+        look=look if isinstance(look := data.get("look"), dict) else {},
     )
 
 

@@ -5,6 +5,7 @@ Imports pydantic and nothing else, so that the sandbox can load it. May be impor
 
 from core.events.actions import (
     PLANNER,
+    RECALL_TOOL,
     ActionConfirmationStatus,
     ActionSecurityRisk,
     AgentDelegateAction,
@@ -93,6 +94,7 @@ __all__ = [
     "CONVERSATION_TITLE",
     "MAX_CMD_OUTPUT_CHARS",
     "PLANNER",
+    "RECALL_TOOL",
     "Action",
     "ActionConfirmationStatus",
     "ActionSecurityRisk",

@@ -258,18 +258,30 @@ class BrowseInteractiveAction(Action):
 
     kind: ClassVar[str] = "browse_interactive"
     runnable: ClassVar[bool] = True
-    ours: ClassVar[frozenset[str]] = _CONFIRMATION
+    ours: ClassVar[frozenset[str]] = _CONFIRMATION | {"by_user", "hidden_text"}
 
     browser_actions: str
     thought: str = ""
     browsergym_send_msg_to_user: str = ""
     return_axtree: bool = False
+    by_user: bool = False
+    """The user has taken the browser over and does this: the keyboard is theirs too, and no tree is told after it."""
+    hidden_text: str = ""
+    """What HIDDEN stands for in the calls, such as a password. For the sandbox alone: it is never appended."""
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+
+    HIDDEN: ClassVar[str] = "<hidden>"
+    GIVEN_BACK: ClassVar[str] = "The user gave the browser back."
+    """The thought of the step with which the agent has the browser again."""
 
     @property
     def message(self) -> str:
         return f"I am interacting with the browser:\n```\n{self.browser_actions}\n```"
+
+
+RECALL_TOOL = "recall_conversations"
+"""The tool of ours that looks into earlier conversations. It is an MCPAction, so that V0 can read it."""
 
 
 class MCPAction(Action):

@@ -6,8 +6,9 @@ Plain dataclasses, so that a screen can import them before anything heavy is loa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 CONVERSATION_TITLE = "STATUS$CONVERSATION_TITLE"
 """Id of the notice that carries a new title: for lists and tabs, not to be told as something that happens."""
@@ -58,6 +59,8 @@ class PageShown:
     width: int
     """Of the page's view in pixels, as BrowserGym's coordinates count them; so is the height."""
     height: int
+    look: Mapping[str, Any] = field(default_factory=dict)
+    """As `BrowserOutputObservation.look`; empty where the page is too large to be read again and again."""
 
 
 Frame = TokenDelta | TerminalOutput | Status | PageShown

@@ -108,6 +108,7 @@ class BrowserOutputObservation(Observation):
     """A page after a step."""
 
     kind: ClassVar[str] = "browse"
+    ours: ClassVar[frozenset[str]] = frozenset({"look"})
     pictures: ClassVar[tuple[str, ...]] = ("screenshot", "set_of_marks", "goal_image_urls")
 
     url: str
@@ -126,6 +127,8 @@ class BrowserOutputObservation(Observation):
     last_browser_action_error: str = ""
     focused_element_bid: str = ""
     filter_visible_only: bool = False
+    look: dict[str, JsonValue] = {}
+    """The words and the marked elements of the page where they stand, for the user's screen (`browser.looks`)."""
 
     @property
     def success(self) -> bool:

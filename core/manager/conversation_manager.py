@@ -445,6 +445,7 @@ class ConversationManager:
             past=past if made.condenses else None,
             own=self._own if toolbox is not None else None,
             gate=self._gate,
+            security=self.settings.security,
         )
         try:
             await session.start()

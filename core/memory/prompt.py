@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from core.events import (
     Action,
     AgentFinishAction,
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
     CmdOutputObservation,
     CmdRunAction,
     CondensationRequestAction,
@@ -145,7 +147,10 @@ class _Builder:
         text = self._text(event)
         if isinstance(event, CmdOutputObservation):
             text = f"Observed result of command executed by user:\n{text}"
-        self._say("user", text, seen_pictures(event))
+        # of what the user does on a page step by step the model reads the text; it sees the page that is given back
+        is_step = isinstance(event, BrowserOutputObservation) and envelope.source is EventSource.USER
+        unseen = is_step and not getattr(event, "set_of_marks", "")
+        self._say("user", text, () if unseen else seen_pictures(event))
 
     def _text(self, event: Observation) -> str:
         return clipped(observation_text(event), result_tokens(event, self._room))
@@ -162,6 +167,8 @@ class _Builder:
         if source is EventSource.USER:
             if isinstance(event, CmdRunAction):
                 self._say("user", f"User executed the command:\n{event.command}")
+            elif isinstance(event, BrowseInteractiveAction):
+                self._say("user", event.thought or f"User acted in the browser:\n{event.browser_actions}")
             return
         self._say("assistant", event.thought_text if isinstance(event, AgentFinishAction) else event.message)
 

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from core.events import Action, ActionSecurityRisk, AgentThinkAction, FileReadAction, TaskTrackingAction
+from core.events import (
+    RECALL_TOOL,
+    Action,
+    ActionSecurityRisk,
+    AgentThinkAction,
+    FileReadAction,
+    MCPAction,
+    TaskTrackingAction,
+)
 
 
 class ConfirmMode(StrEnum):
@@ -33,7 +41,7 @@ _ONLY_THOUGHTS = (AgentThinkAction, TaskTrackingAction)
 
 def only_thinks(action: Action) -> bool:
     """Whether an action touches nothing outside the conversation, so that nobody has to be asked about it."""
-    return isinstance(action, _ONLY_THOUGHTS)
+    return isinstance(action, _ONLY_THOUGHTS) or (isinstance(action, MCPAction) and action.name == RECALL_TOOL)
 
 
 def needs_confirmation(action: Action, mode: ConfirmMode, risk: ActionSecurityRisk | None = None) -> bool:

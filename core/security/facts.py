@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from core.events import (
+    RECALL_TOOL,
     Action,
     ActionSecurityRisk,
     AgentDelegateAction,
@@ -77,8 +78,9 @@ def facts_of(action: Action, *, workspace: str, cwd: str = "", read_only: Collec
             log.exception("an action cannot be read: %s", action.kind)
             findings.name("opaque.failed", action.kind)
     elif isinstance(action, MCPAction):
-        findings.name("mcp.read-only" if action.name in read_only else "mcp.call", action.name)
-        findings.sends = action.name not in read_only
+        harmless = action.name == RECALL_TOOL or action.name in read_only
+        findings.name("mcp.read-only" if harmless else "mcp.call", action.name)
+        findings.sends = not harmless
     elif action.acts and action.kind not in _THOUGHTS:
         findings.name("opaque.action", action.kind)
     return _facts(findings)

@@ -22,6 +22,7 @@ from core.security.judgement import Judgement, Verdict
 from core.security.patterns import Place, home_of_user, is_inside, may_touch, parts_of, touches, uncovered
 from core.security.permissions import Permission, PermissionFile
 from core.security.policy import POLICY, PROJECT_POLICY, Policy, Rule, Signature, read_policy, signature
+from core.security.rules import strictest
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ PLANNING = "Nothing is changed before the user has seen a plan. Look at what is 
 PLANNING_NOTE = f"\n\n[The user wants a plan first. {PLANNING}]"
 """What the model reads behind a message of the user in the mode PLAN."""
 MODE = "mode {mode}"
+RATED = "The model itself calls it risky."
 _RISKS = {
     ActionSecurityRisk.HIGH: "Its risk is high.",
     ActionSecurityRisk.UNKNOWN: "How much harm it could do is not known.",
@@ -137,11 +139,13 @@ class Guard:
                 return Judgement(Verdict.ALLOW, rule)  # what changes something was denied before
             case ConfirmMode.AUTO_EDIT if _edits_the_work(action, facts, place):
                 return Judgement(Verdict.ALLOW, rule)
-        if not needs_confirmation(action, self.mode, facts.risk):
+        rated = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
+        risk = facts.risk if rated is ActionSecurityRisk.UNKNOWN else strictest(facts.risk, rated)  # it only raises
+        if not needs_confirmation(action, self.mode, risk):
             return Judgement(Verdict.ALLOW, rule)
-        reasons = facts.reasons
-        if not reasons and self.mode is ConfirmMode.RISKY and facts.risk in _RISKS:
-            reasons = (_RISKS[facts.risk],)
+        reasons = facts.reasons if risk is facts.risk else (RATED, *facts.reasons)
+        if not reasons and self.mode is ConfirmMode.RISKY and risk in _RISKS:
+            reasons = (_RISKS[risk],)
         return Judgement(Verdict.ASK, rule, reasons)
 
     def _looks(self, action: Action) -> bool:

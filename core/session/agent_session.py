@@ -63,10 +63,11 @@ from core.secrets import Masker
 from core.secrets.detector import MASKED, Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
-from core.security.guard import PLANNING_NOTE, Guard, Voice
+from core.security.guard import PLANNING_NOTE, Guard
 from core.session.aftermath import Aftermath
 from core.session.consent import Consent
 from core.session.delegation import CloseChild, Delegation, MakeChild, share
+from core.session.hands import Hands
 from core.session.hooks import Hooks
 from core.session.lending import Lending
 from core.session.masked_frames import MaskedFrames
@@ -76,13 +77,14 @@ from core.session.preparation import Preparation
 from core.session.recalling import Recalling, is_recall, with_pins
 from core.session.recollection import Recollection
 from core.session.snapshots import EVERY, Snapshots
-from core.session.take_over import TakeOver, Waiting
+from core.session.take_over import Waiting
 from core.session.tasks import Tasks
 from core.session.titles import SuggestTitle, first_line
 from core.session.turns import Turns
 from core.session.undoing import Undoing
-from core.session.user_shell import UserShell
+from core.session.wariness import Wariness
 from core.settings.config import SandboxSettings
+from core.settings.security_settings import SecuritySettings
 from core.store.event_store import EventStore
 from core.store.listing import ConversationInfo
 from core.store.reader import EventFilter
@@ -134,7 +136,7 @@ class AgentSession:
         past: Past | None = None,
         own: Own | None = None,
         gate: Gate | None = None,
-        voices: Sequence[Voice] = (),
+        security: SecuritySettings = SecuritySettings(),  # noqa: B008  # frozen
     ) -> None:
         self.info = info
         self.closed = asyncio.Event()
@@ -155,7 +157,7 @@ class AgentSession:
             mode=confirm,
             only_reads=only_reads,
             notice=lambda text: self.frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
-            voices=voices,
+            voices=(Wariness(self.stream, lambda: runtime.working_dir, security).heard,),
         )
         self.permitting = Permitting(
             stream=self.stream,
@@ -204,13 +206,17 @@ class AgentSession:
             ready=self._preparation.ready,
         )
         lending = runtime if vault is None else Lending(runtime, vault, masker, info.workspace, info.id)
-        self._user_shell = UserShell(lending, self.stream, self.frames, self._preparation.ready, self._spawn)
-        self.take_over = TakeOver(runtime, self.stream, self.frames, self._preparation.ready, self._spawn)
-        """Whether the user has the terminal; `take_terminal` begins it."""
-        executor: Executor = lending if toolbox is None else Shared(lending, toolbox)
-        if past is not None:
-            executor = Recalling(executor, past)
-        self._executor = Waiting(self.hooks.around(executor), self.take_over)
+        self.hands = Hands(
+            runtime=runtime,
+            shell=lending,
+            stream=self.stream,
+            frames=self.frames,
+            ready=self._preparation.ready,
+            spawn=self._spawn,
+        )
+        """What the user does in the sandbox by himself."""
+        executor = _executor(lending, toolbox, past)
+        self._executor = Waiting(self.hooks.around(executor), self.hands.terminal)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
         self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
@@ -288,6 +294,7 @@ class AgentSession:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
         if is_recall(action.event):
             return
+        await self.hands.browser.ended()
         if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
             await self._preparation.ready()
         await self._turns.ready(action)
@@ -307,8 +314,7 @@ class AgentSession:
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
-        self._user_shell.interrupt()
-        self.take_over.interrupt()
+        self.hands.interrupt()
         await self.hooks.end()
         await self._preparation.aclose()
         await self._tasks.aclose(CLOSE_S)
@@ -397,7 +403,7 @@ class AgentSession:
     def rests(self) -> bool:
         """Whether nothing is under way, so that sandbox and model can go without a loss to the work."""
         starts = self._controller is None or (self._warming is not None and not self._warming.done())
-        return self._is_settled and not starts and not self.runs_command and not self.take_over.is_on
+        return self._is_settled and not starts and not self.hands.are_on
 
     @property
     def rests_since(self) -> float:
@@ -529,7 +535,7 @@ class AgentSession:
 
     async def interrupt(self) -> None:
         """Stop what is going on, now: the model's answer, every running command, the preparation, what waits for it."""
-        self._user_shell.interrupt()
+        self.hands.commands.interrupt()
         await self._wish(AgentState.STOPPED)
         self._preparation.interrupt()
 
@@ -553,10 +559,10 @@ class AgentSession:
         """
         if self.state.agent_state is AgentState.RUNNING or self.state.is_busy:
             raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
-        if self.take_over.is_on:
+        if self.hands.terminal.is_on:
             raise UsageError("You have taken over the terminal. Type the command there, or give it back with F12.")
         async with self._awake():
-            return await self._user_shell.run(command)
+            return await self.hands.commands.run(command)
 
     async def take_terminal(self, rows: int, columns: int) -> Envelope:
         """Let the user have the agent's terminal, in this size, until `take_over.give_back`. The agent waits.
@@ -565,16 +571,24 @@ class AgentSession:
         taken over already.
         """
         async with self._awake():
-            return await self.take_over.begin(rows, columns)
+            return await self.hands.terminal.begin(rows, columns)
+
+    async def take_browser(self) -> Envelope:
+        """Let the user have the agent's browser until `users_browser.give_back`. The agent waits.
+
+        It is stored when this returns. Raises as `send`, and UsageError where it is taken over already.
+        """
+        async with self._awake():
+            return await self.hands.browser.begin()
 
     @property
     def runs_command(self) -> bool:
         """Whether a command of the user's own is running."""
-        return self._user_shell.is_busy
+        return self.hands.commands.is_busy
 
     async def command_ended(self) -> None:
         """Return when no command of the user's own runs any more."""
-        await self._user_shell.ended()
+        await self.hands.commands.ended()
 
     async def unqueue(self, message_id: int) -> None:
         """Do not say what was queued; what has been said already stays said."""
@@ -727,3 +741,9 @@ class AgentSession:
             self.info = replace(self.info, title=before)
             raise
         self.frames.publish(Status("info", CONVERSATION_TITLE, title))
+
+
+def _executor(sandbox: Executor, toolbox: Toolbox | None, past: Past | None) -> Executor:
+    """Who carries actions out: the sandbox, and for those that are none of its, a toolbox and the past."""
+    shared = sandbox if toolbox is None else Shared(sandbox, toolbox)
+    return shared if past is None else Recalling(shared, past)

@@ -26,6 +26,7 @@ from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
 from core.settings.mcp_settings import MCPSettings
 from core.settings.screen_settings import ScreenSettings
+from core.settings.security_settings import SecuritySettings
 from core.settings.trust_settings import TrustSettings
 
 PREFIX = "HANDLOOM__"
@@ -212,6 +213,7 @@ class Settings(_Section):
     secrets: SecretSettings = SecretSettings()
     screen: ScreenSettings = ScreenSettings()
     trust: TrustSettings = TrustSettings()
+    security: SecuritySettings = SecuritySettings()
 
 
 def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:

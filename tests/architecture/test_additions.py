@@ -24,6 +24,7 @@ from core.settings.config import (
 )
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings
 from core.settings.screen_settings import ScreenSettings
+from core.settings.security_settings import SecuritySettings
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Table
 from runtime.server.files import Files
@@ -61,7 +62,7 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
 SECTIONS = (
     *(Settings, AgentSettings, DaySettings, LLMSettings),
     *(ConversationSettings, SandboxSettings, DockerSettings, RemoteSettings, MCPSettings, ScreenSettings),
-    SecretSettings,
+    *(SecretSettings, SecuritySettings),
 )
 
 

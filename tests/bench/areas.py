@@ -23,6 +23,7 @@ AREAS = (
     "containers",
     "server",
     "browsing",
+    "page_picture",
     "kernels",
     "model_calls",
     "prefixes",

@@ -43,11 +43,11 @@ async def test_what_the_user_did_is_stored_once_and_the_model_reads_it(tmp_path:
     async with conversation(tmp_path, [{"tool_calls": [bash("pwd")]}, FINISH]) as session:
         seen = Seen(session)
         action = await session.take_terminal(24, 80)
-        session.take_over.type(b"mkdir sub; cd sub; stty si''ze\r")  # waits for the sandbox
+        session.hands.terminal.type(b"mkdir sub; cd sub; stty si''ze\r")  # waits for the sandbox
         await seen.sees(b"24 80\r\n")
-        session.take_over.give_back()
+        session.hands.terminal.give_back()
         observation = await answer_to(session, action)
-        await session.take_over.ended()
+        await session.hands.terminal.ended()
         assert (action.source, observation.source) == (EventSource.USER, EventSource.USER)
         assert isinstance(action.event, CmdRunAction)
         assert action.event.takes_over
@@ -69,13 +69,13 @@ async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_pat
         await session.send("go")
         await seen.sees(b"tick")
         action = await session.take_terminal(24, 80)
-        session.take_over.type(b"\x03")
+        session.hands.terminal.type(b"\x03")
         await seen.sees(b"^C")
-        session.take_over.type(b"echo yo''urs\r")
+        session.hands.terminal.type(b"echo yo''urs\r")
         await seen.sees(b"yours\r\n")
         assert b"mine" not in seen.shown
         assert session.state.is_busy
-        session.take_over.give_back()
+        session.hands.terminal.give_back()
         await session.settled()
         events = await session.stream.read()
         first = next(e for e in events if isinstance(e.event, CmdOutputObservation))
@@ -93,8 +93,8 @@ async def test_only_one_has_it(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="taken over the terminal"):
             await session.run_command("ls")
         assert not session.rests, "it is not put to sleep under the user's hands"
-        session.take_over.give_back()
-        await session.take_over.ended()
+        session.hands.terminal.give_back()
+        await session.hands.terminal.ended()
         assert session.rests
 
 
@@ -103,8 +103,8 @@ async def test_a_sandbox_that_is_gone_is_told_as_the_result(tmp_path: Path) -> N
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
         observation = (await answer_to(session, await session.take_terminal(24, 80))).event
         assert isinstance(observation, ErrorObservation)
-        await session.take_over.ended()
-        assert not session.take_over.is_on
+        await session.hands.terminal.ended()
+        assert not session.hands.terminal.is_on
 
 
 async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None
         await session.take_terminal(24, 80)
         await runtime.started.wait()
         stream = session.stream
-        session.take_over.interrupt()
-        await session.take_over.ended()
+        session.hands.terminal.interrupt()
+        await session.hands.terminal.ended()
         (observation,) = of(await stream.read(), CmdOutputObservation)
         assert "ended before they gave it back" in observation.metadata.suffix

@@ -23,6 +23,7 @@ from core.events import (
     CONVERSATION_TITLE,
     AgentState,
     AgentStateChangedObservation,
+    BrowseInteractiveAction,
     CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
@@ -204,6 +205,33 @@ class PermittingDouble:
         self._session.guard.conversation.remove(permission)
 
 
+class UsersBrowserDouble:
+    """Who has the browser; what the user does there is a wish of the session's, and what is hidden is noted here."""
+
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
+        self.is_on = False
+        self.hidden: list[str] = []
+
+    async def do(self, calls: str, hidden: str = "") -> None:
+        self._session._wish("browse", calls)
+        self.hidden += [hidden] if hidden else []
+        await self._session.stream.append(_by_user(calls), EventSource.USER)
+
+    async def settled(self) -> None:
+        """Each step is through at once."""
+
+    async def give_back(self) -> None:
+        self._session._wish("give_back")
+        self.is_on = False
+        given = BrowseInteractiveAction.GIVEN_BACK
+        await self._session.stream.append(_by_user("noop(1)", thought=given), EventSource.USER)
+
+
+def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
+    return BrowseInteractiveAction(browser_actions=calls, thought=thought, by_user=True)
+
+
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -228,7 +256,7 @@ class SessionDouble:
         self.attended = False
         self.asleep = False
         self.runs_command = False
-        self.take_over = TakeOverDouble()
+        self.hands = SimpleNamespace(terminal=TakeOverDouble(), browser=UsersBrowserDouble(self))
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
         self.recollection = RecollectionDouble(info.workspace)
         self.guard = SimpleNamespace(
@@ -274,8 +302,13 @@ class SessionDouble:
 
     async def take_terminal(self, rows: int, columns: int) -> None:
         self._wish("take_terminal")
-        self.take_over.is_on = self.take_over.is_ready = True
-        self.take_over.sizes.append((rows, columns))
+        self.hands.terminal.is_on = self.hands.terminal.is_ready = True
+        self.hands.terminal.sizes.append((rows, columns))
+
+    async def take_browser(self) -> None:
+        self._wish("take_browser")
+        self.hands.browser.is_on = True
+        await self.stream.append(_by_user("noop(1)", thought="taken"), EventSource.USER)
 
     async def left_behind(self) -> list[str]:
         return self.left

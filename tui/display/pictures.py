@@ -60,7 +60,8 @@ def decoded(data: bytes) -> Pixels:
                 size = {"width": image.width, "height": image.height}
                 raise PictureError(_("{width} x {height} pixels are too many to be shown").format(**size))
             image.draft("RGB", (KEPT_SIDE, KEPT_SIDE))
-            whole = image.convert("RGBA")
+            lets_through = image.has_transparency_data
+            whole = image.convert("RGBA" if lets_through else "RGB")
     except UnidentifiedImageError:
         raise PictureError(_("it is no picture of a kind that is known")) from None
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
@@ -68,6 +69,8 @@ def decoded(data: bytes) -> Pixels:
             raise
         raise PictureError(_("it is broken")) from None
     whole.thumbnail((KEPT_SIDE, KEPT_SIDE), Image.Resampling.BOX)
+    if not lets_through:
+        return Pixels(whole.width, whole.height, whole.tobytes())
     ground = Image.new("RGBA", whole.size, "white")  # what is transparent was made for paper
     small = Image.alpha_composite(ground, whole).convert("RGB")
     return Pixels(small.width, small.height, small.tobytes())
@@ -89,51 +92,69 @@ def size_told(width: int, height: int) -> str:
     return _("A picture of {width} x {height} pixels.").format(width=width, height=height)
 
 
+Cell = tuple[str, bytes]
+"""A glyph and its two colours, six bytes: that of the glyph, then that of its ground."""
+
+
 def quadrants(pixels: Pixels, columns: int, rows: int) -> list[list[Segment]]:
-    """The picture in `columns` x `rows` cells: each shows four pixels in two colours. Takes 7 us a cell."""
+    """The picture in `columns` x `rows` cells: each shows four pixels in two colours. Takes 2 us a cell."""
+    return [segments(line) for line in cells(pixels, columns, rows)]
+
+
+def cells(pixels: Pixels, columns: int, rows: int) -> list[list[Cell]]:
+    """As `quadrants`, the cells themselves. Colours are rounded, so that few styles are made."""
     from PIL import Image
 
     whole = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
     image = whole.resize((columns * 2, rows * 2), Image.Resampling.BOX, reducing_gap=2.0)
-    flat, lights = image.tobytes(), image.convert("L").tobytes()
-    wide = columns * 2
-    lines: list[list[Segment]] = []
+    wide, lights = columns * 2, image.convert("L").tobytes()
+    flat = image.point(_ROUNDED).tobytes()
+    means = image.resize((columns, rows), Image.Resampling.BOX).point(_ROUNDED).tobytes()
+    lines: list[list[Cell]] = []
     for row in range(rows):
-        segments: list[Segment] = []
-        text, before = "", b""
-        for at in range(2 * row * wide, (2 * row + 1) * wide, 2):
-            glyph, colours = _cell(flat, lights, (at, at + 1, at + wide, at + wide + 1))
-            if colours != before and text:
-                segments.append(Segment(text, _style(before)))
-                text = ""
-            before = colours
-            text += glyph
-        segments.append(Segment(text, _style(before)))
-        lines.append(segments)
+        above, below = 2 * row * wide, (2 * row + 1) * wide
+        quarters = zip(
+            lights[above:below:2], lights[above + 1 : below : 2],
+            lights[below : below + wide : 2], lights[below + 1 : below + wide : 2],
+            strict=True,
+        )  # fmt: skip
+        line: list[Cell] = []
+        for column, shades in enumerate(quarters):
+            low, high = min(shades), max(shades)
+            if high - low < SAME_LIGHT:
+                at = 3 * (row * columns + column)
+                line.append((" ", means[at : at + 3] * 2))
+                continue
+            places, middle = (above, above + 1, below, below + 1), (low + high) // 2
+            bright, dark = (3 * (places[shades.index(shade)] + 2 * column) for shade in (high, low))
+            a, b, c, d = shades
+            shape = (a > middle) | (b > middle) << 1 | (c > middle) << 2 | (d > middle) << 3
+            line.append((QUADRANTS[shape], flat[bright : bright + 3] + flat[dark : dark + 3]))
+        lines.append(line)
     return lines
 
 
-def _cell(flat: bytes, lights: bytes, places: tuple[int, int, int, int]) -> tuple[str, bytes]:
-    """The glyph for four pixels, and its two colours: what is lighter than the middle stands before what is darker."""
-    shades = [lights[place] for place in places]
-    low, high = min(shades), max(shades)
-    if high - low < SAME_LIGHT:
-        mean = _mean(flat, places)
-        return " ", mean + mean
-    middle = (low + high) / 2
-    front = [place for place, shade in zip(places, shades, strict=True) if shade > middle]
-    back = [place for place in places if place not in front]
-    shape = sum(1 << bit for bit, shade in enumerate(shades) if shade > middle)
-    return QUADRANTS[shape], _mean(flat, front) + _mean(flat, back)
+def segments(line: Sequence[Cell]) -> list[Segment]:
+    """A line of cells, those of the same colours together."""
+    found: list[Segment] = []
+    text, before = "", b""
+    for glyph, colours in line:
+        if colours != before:
+            if text:
+                found.append(Segment(text, style_of(before)))
+            text, before = "", colours
+        text += glyph
+    if text:
+        found.append(Segment(text, style_of(before)))
+    return found
 
 
-def _mean(flat: bytes, places: Sequence[int]) -> bytes:
-    count = len(places)
-    return bytes(sum(flat[3 * place + channel] for place in places) // count for channel in range(3))
+_ROUNDED = [min(255, (value + 4) // 8 * 8) for value in range(256)] * 3
 
 
 @lru_cache(16384)
-def _style(colours: bytes) -> Style:
+def style_of(colours: bytes) -> Style:
+    """The style of a cell's colours."""
     return Style(color=Color.from_rgb(*colours[:3]), bgcolor=Color.from_rgb(*colours[3:]))
 
 

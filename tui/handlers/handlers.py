@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from tui.handlers.answers import Answers
 from tui.handlers.appearance import Appearance
+from tui.handlers.browsing import Browsing
 from tui.handlers.choosing import Choosing
 from tui.handlers.composing import Composing
 from tui.handlers.conversations import Conversations
@@ -82,6 +83,7 @@ class Handlers(
     SecretKeeping,
     FolderTrust,
     Slashes,
+    Browsing,
     _App,
 ):
     """The commands, as methods of the app."""
@@ -136,7 +138,7 @@ class Handlers(
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.living
         card = workspace.card
-        if self.leave_copy_mode() or workspace.prompt.leave_list() or self.leave_find():
+        if self.leave_copy_mode() or workspace.prompt.leave_list() or self.leave_find() or self.leave_hints():
             return
         if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
             card.stop_writing()

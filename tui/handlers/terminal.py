@@ -76,7 +76,7 @@ class Terminals(_App):
             rows, columns = self.workspace.terminal.screen_size
             await tab.session.take_terminal(rows, columns)
             tab.terminal.waits = False
-            tab.terminal.on_reply = tab.session.take_over.type
+            tab.terminal.on_reply = tab.session.hands.terminal.type
             tab.terminal.used = True
             self.wake(tab)
 
@@ -84,7 +84,7 @@ class Terminals(_App):
 
     def _give_back(self, tab: ConversationTab) -> None:
         tab.terminal.on_reply = None
-        tab.session.take_over.give_back()
+        tab.session.hands.terminal.give_back()
         self.workspace.maximised_pane = False
         self.workspace.arrange_panes()
         self.workspace.helm.focus()
@@ -100,7 +100,7 @@ class Terminals(_App):
         title, told = _("Terminal"), ""
         if taken:
             title = _("Terminal: yours, the agent waits")
-            ready = tab is not None and tab.session.take_over.is_ready
+            ready = tab is not None and tab.session.hands.terminal.is_ready
             told = _("{key} gives it back").format(key=key)
             if not ready:
                 told = _("the sandbox gets ready; what you type waits") + " · " + told
@@ -130,14 +130,14 @@ class Terminals(_App):
 
         if (tab := self.living) is not None:
             try:
-                tab.session.take_over.type(message.data)
+                tab.session.hands.terminal.type(message.data)
             except UsageError as error:
                 self.flash(str(error))
 
     def on_terminal_view_resized(self) -> None:
         """The pane has another size, and so has the terminal while it is the user's."""
         if (tab := self.living) is not None and tab.has_terminal:
-            tab.session.take_over.resize(*self.workspace.terminal.screen_size)
+            tab.session.hands.terminal.resize(*self.workspace.terminal.screen_size)
 
     def on_waits_hint_chosen(self) -> None:
         """A click on the line that says that a command waits."""

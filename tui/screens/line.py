@@ -27,15 +27,17 @@ class LineScreen(ModalScreen[str | None]):
     """
     BINDINGS = [Binding("escape", "leave", "Leave")]
 
-    def __init__(self, title: str, placeholder: str, text: str = "") -> None:
+    def __init__(self, title: str, placeholder: str, text: str = "", *, hidden: bool = False) -> None:
+        """`hidden` shows dots in the place of what is typed."""
         super().__init__()
+        self._hidden = hidden
         self._title, self._placeholder, self._text = title, placeholder, text
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = _("Enter takes it · Esc leaves")
-            yield Field(self._text, placeholder=self._placeholder, compact=True)
+            yield Field(self._text, placeholder=self._placeholder, password=self._hidden, compact=True)
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()

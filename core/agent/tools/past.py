@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from core.agent.tools.tool import Tool
-from core.events import MCPAction
+from core.events import RECALL_TOOL, MCPAction
 
-NAME = "recall_conversations"
+NAME = RECALL_TOOL
 
 RECALL_CONVERSATIONS = Tool(
     name=NAME,

@@ -13,7 +13,8 @@ from typing import Any
 
 from playwright.async_api import CDPSession, Error, Locator, Page, Playwright
 
-from runtime.plugins.browser import axtree, snapshot
+from runtime.plugins.browser import axtree, looks, snapshot
+from runtime.plugins.browser.chromium import VIEWPORT
 from runtime.plugins.browser.marking import CHANGED_MEANWHILE, DESCRIPTION, Marking, marked
 
 BID = "bid"
@@ -39,6 +40,8 @@ class Extraction:
     """Of the accessibility tree, by the cap."""
     elements_left_out: int = 0
     """Without a bid: the page has too many for a tree, which is an outline of those in view instead."""
+    look: looks.Look = field(default_factory=dict)
+    """What a reader sees of it (`looks`); empty where the page is too large."""
 
     def text(self, *, visible_only: bool = False) -> str:
         """The tree as OpenHands V0 shows it to its agents."""
@@ -72,7 +75,7 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
         shot, main = await asyncio.gather(
             session.send(
                 "DOMSnapshot.captureSnapshot",
-                {"computedStyles": [], "includeDOMRects": with_dom, "includePaintOrder": with_dom},
+                {**looks.ASKED, "includeDOMRects": with_dom},
             ),
             session.send("Accessibility.getFullAXTree"),
         )
@@ -81,6 +84,12 @@ async def _extract(page: Page, session: CDPSession, with_dom: bool) -> Extractio
         within = await asyncio.gather(*(_tree_of(session, frame) for frame in holders.values()))
         trees |= {frame: nodes for frame, nodes in zip(holders.values(), within, strict=True) if nodes}
     return _compose(marking, shot, trees, holders, with_dom)
+
+
+async def look(session: CDPSession) -> looks.Look:
+    """What a reader sees of the page, with the elements that have had a bid. Changes nothing on it. Raises Error."""
+    shot = await session.send("DOMSnapshot.captureSnapshot", looks.ASKED)
+    return await asyncio.to_thread(looks.look, shot, *VIEWPORT)
 
 
 def _compose(
@@ -108,6 +117,7 @@ def _compose(
         dom_object=snapshot.without_mark(shot, DESCRIPTION) if with_dom else {},
         nodes_left_out=len(nodes) - len(kept),
         elements_left_out=marking.left_out,
+        look=looks.look(shot, *VIEWPORT, {bid for bid, known in properties.items() if known["set_of_marks"]}),
     )
 
 

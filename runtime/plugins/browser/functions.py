@@ -7,7 +7,8 @@ Follows `browsergym/core/action/functions.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from playwright.async_api import Error, Locator
@@ -24,23 +25,30 @@ ACTS_S, NAVIGATES_S = 10.0, 35.0
 """For a function as a whole: each has its own patience, but where a page hangs, that does not hold."""
 GOTO_TRIES = 10
 """A page that loads itself anew without end takes the way to the next one away as often as it can."""
-NAVIGATES = frozenset({"goto", "go_back", "go_forward", "noop"})
+NAVIGATES = frozenset({"goto", "go_back", "go_forward", "noop", "reload"})
 
 Button = Literal["left", "middle", "right"]
 Modifiers = Sequence[Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"]]
 
 
-async def perform(tabs: Tabs, calls: Sequence[Call], say: Callable[[str], None]) -> None:
+Function = Callable[..., Awaitable[Any]]
+
+
+async def perform(
+    tabs: Tabs, calls: Sequence[Call], say: Callable[[str], None], others: Mapping[str, Function] = MappingProxyType({})
+) -> None:
     """Carry out calls in order; what one raises ends the step. `say` takes what is for the user.
 
-    Raises NameError for a function that there is not, before anything is carried out.
+    `others` are functions beside FUNCTIONS. Raises NameError for a function that there is not, before anything is
+    carried out.
     """
+    known = {**FUNCTIONS, **others}
     for call in calls:
-        if call.name not in FUNCTIONS:
+        if call.name not in known:
             raise NameError(f"Invalid action type '{call.name}'.")
     for call in calls:
         async with asyncio.timeout(NAVIGATES_S if call.name in NAVIGATES else ACTS_S):
-            await FUNCTIONS[call.name](Step(tabs, say), *call.arguments, **call.named)
+            await known[call.name](Step(tabs, say), *call.arguments, **call.named)
 
 
 class Step:
@@ -164,7 +172,7 @@ async def tab_focus(step: Step, index: int) -> None:
     await step.tabs.active.bring_to_front()
 
 
-FUNCTIONS: dict[str, Callable[..., Awaitable[Any]]] = {
+FUNCTIONS: dict[str, Function] = {
     function.__name__: function
     for function in (
         noop,

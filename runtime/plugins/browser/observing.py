@@ -10,15 +10,17 @@ import asyncio
 import base64
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Error, Page
+from playwright.async_api import CDPSession, Error, Page
 
 from runtime.plugins.browser import marks, text
-from runtime.plugins.browser.extraction import Extraction, extract
+from runtime.plugins.browser.extraction import Extraction, extract, look
 from runtime.plugins.browser.tabs import Tabs
 
 SCREENSHOTS = ".browser_screenshots"
@@ -30,6 +32,8 @@ PICTURE_S = 4.0
 NOT_DRAWN = ("Unable to capture screenshot", "Not attached to an active page")
 """What Chromium says of a page that has just taken the place of another."""
 NO_PICTURE = "No picture of the page could be made in time"
+GLANCE_S = 1.0
+"""For the words of a page that is only opened."""
 NOTHING = Extraction({"nodes": []}, {}, "")
 
 
@@ -37,15 +41,17 @@ async def observe(
     tabs: Tabs, asked: dict[str, Any], workspace: Path, *, error: str, notes: Sequence[str], patience_s: float
 ) -> dict[str, Any]:
     """The fields of the observation of a step. Raises HangError, and playwright's Error where the page breaks."""
-    is_browse = asked["trigger"] == "browse"
-    seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"])), patience_s)
+    is_browse, by_user = asked["trigger"] == "browse", bool(asked.get("by_user"))
+    seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"]), by_user), patience_s)
     notes = [*notes, *seen.cuts]
-    path = await asyncio.to_thread(_keep, seen.picture, workspace) if seen.picture else None
+    # what the user sees while they log in is not for files of the workspace
+    path = await asyncio.to_thread(_keep, seen.picture, workspace) if seen.picture and not by_user else None
     fields: dict[str, Any] = {
         "screenshot": _as_url(seen.picture),
         "screenshot_path": path,
         "set_of_marks": _as_url(seen.marked),
         "focused_element_bid": seen.extraction.focused_element_bid,
+        "look": seen.extraction.look,
     }
     if is_browse:
         fields["content"] = text.after_browsing(tabs.active.url, error, seen.text, notes)
@@ -53,7 +59,7 @@ async def observe(
         fields["content"] = text.after_interacting(
             tabs.active.url,
             error,
-            seen.text,
+            None if by_user else seen.text,
             notes,
             focused=seen.extraction.focused_element_bid,
             screenshot_path=path,
@@ -83,13 +89,13 @@ class _Seen:
         self.picture, self.text, self.extraction, self.marked, self.cuts = picture, text, extraction, marked, cuts
 
 
-async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
+async def _look(tabs: Tabs, is_browse: bool, with_dom: bool, by_user: bool) -> _Seen:
     page, cuts = tabs.active, list[str]()
     session = await tabs.session(page)
     picture: bytes
     if is_browse:
         picture, (read, is_cut) = await asyncio.gather(_picture(tabs, page), _text(page))
-        extraction = await extract(page, session, with_dom=True) if with_dom else NOTHING
+        extraction = await extract(page, session, with_dom=True) if with_dom else await _glance(session)
         if not picture:
             cuts.append(NO_PICTURE)
         if is_cut:
@@ -98,7 +104,7 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
     picture, extraction = await asyncio.gather(_picture(tabs, page), extract(page, session, with_dom=with_dom))
     if not picture:
         cuts.append(NO_PICTURE)
-    marked = asyncio.to_thread(_marked, picture, extraction)
+    marked = asyncio.to_thread(_marked, b"" if by_user else picture, extraction)
     with_marks, read = await asyncio.gather(marked, asyncio.to_thread(extraction.text))
     if extraction.nodes_left_out:
         cuts.append(f"The accessibility tree is truncated: {extraction.nodes_left_out} nodes are not shown")
@@ -108,6 +114,14 @@ async def _look(tabs: Tabs, is_browse: bool, with_dom: bool) -> _Seen:
             f"{extraction.elements_left_out} elements are left out. Scroll to see others"
         )
     return _Seen(picture, read, extraction, with_marks, cuts)
+
+
+async def _glance(session: CDPSession) -> Extraction:
+    """What a reader sees, without a mark on the page; nothing of a page that takes too long for that."""
+    with suppress(TimeoutError, Error):
+        async with asyncio.timeout(GLANCE_S):
+            return replace(NOTHING, look=await look(session))
+    return NOTHING
 
 
 async def _picture(tabs: Tabs, page: Page) -> bytes:

@@ -77,7 +77,8 @@ class BrowserPlugin:
         return await self._carry_out(action, "browse", action_id, {"url": action.url})
 
     async def _interact(self, action: BrowseInteractiveAction, action_id: int, emit: Emit) -> Observation:
-        return await self._carry_out(action, "browse_interactive", action_id, {"calls": action.browser_actions})
+        what = {"calls": action.browser_actions, "by_user": action.by_user, "hidden": action.hidden_text}
+        return await self._carry_out(action, "browse_interactive", action_id, what)
 
     async def _carry_out(
         self, action: BrowseURLAction | BrowseInteractiveAction, trigger: Trigger, action_id: int, what: Message

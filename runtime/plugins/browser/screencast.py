@@ -13,10 +13,14 @@ from typing import Any
 
 from playwright.async_api import CDPSession, Error
 
+from runtime.plugins.browser import extraction
 from runtime.plugins.browser.tabs import Tabs
 
 PERIOD_S = 0.2
 JPEG_QUALITY = 60
+MAX_TITLE_CHARS, MAX_URL_CHARS = 1_000, 10_000
+LOOK_S = 0.3
+"""For the words of a page, which a small one tells in a hundredth of that."""
 
 
 class Screencast:
@@ -65,6 +69,7 @@ class Screencast:
                 await session.detach()
 
     async def _show_all(self, session: CDPSession, frames: asyncio.Queue[dict[str, Any]]) -> None:
+        address, reading = "", _Reading()
         while True:
             came = [await frames.get()]
             while not frames.empty():
@@ -72,15 +77,36 @@ class Screencast:
             frame = came[-1]
             page = self._tabs.active
             view = frame["metadata"]
+            reading = _Reading() if page.url != address else reading
+            address = page.url
             self._show(
                 {
-                    "url": page.url,
-                    "title": await page.title(),
+                    "url": page.url[:MAX_URL_CHARS],
+                    "title": (await page.title())[:MAX_TITLE_CHARS],
                     "data": frame["data"],
                     "width": round(view["deviceWidth"]),
                     "height": round(view["deviceHeight"]),
+                    "look": await reading.look(session),
                 }
             )
             await asyncio.sleep(PERIOD_S)
             for seen in came:
                 await session.send("Page.screencastFrameAck", {"sessionId": seen["sessionId"]})
+
+
+class _Reading:
+    """The words of one page, again with each picture, unless that takes too long."""
+
+    def __init__(self) -> None:
+        self._is_slow = False
+
+    async def look(self, session: CDPSession) -> dict[str, Any]:
+        """What a reader sees; nothing where that is not known in time, and then no more of this page. Raises Error."""
+        if self._is_slow:
+            return {}
+        try:
+            async with asyncio.timeout(LOOK_S):
+                return await extraction.look(session)
+        except TimeoutError:
+            self._is_slow = True
+            return {}

@@ -39,17 +39,17 @@ def elements(snapshot: Snapshot) -> dict[str, Known]:
     Where several have the same the first counts: an element that was not marked can say what it likes.
     """
     found: dict[str, Known] = {}
-    for document, frame, (left, top) in _documents(snapshot):
+    for document, frame, (left, top) in documents(snapshot):
         boxes = _boxes(document, left, top)
         clickable = set(document["nodes"]["isClickable"]["index"])
-        for node, bid in _bids(snapshot, document).items():
+        for node, bid in bids_of(snapshot, document).items():
             if belongs(bid, frame):
                 backend = document["nodes"]["backendNodeId"][node]
                 found.setdefault(bid, Known(backend, boxes.get(node), node in clickable))
     return found
 
 
-def _bids(snapshot: Snapshot, document: Mapping[str, Any]) -> dict[int, str]:
+def bids_of(snapshot: Snapshot, document: Mapping[str, Any]) -> dict[int, str]:
     strings: list[str] = snapshot["strings"]
     attribute = strings.index("bid") if "bid" in strings else -1
     bids = {}
@@ -81,7 +81,7 @@ def _children(document: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
     return zip(held["index"], held["value"], strict=True)
 
 
-def _documents(snapshot: Snapshot) -> Iterator[tuple[Mapping[str, Any], str, tuple[float, float]]]:
+def documents(snapshot: Snapshot) -> Iterator[tuple[Mapping[str, Any], str, tuple[float, float]]]:
     """Each document from the main one down, the bid of its frame, and where its own origin is in the view."""
     waiting: list[tuple[int, str, float, float]] = [(0, "", 0.0, 0.0)]
     while waiting:
@@ -90,7 +90,7 @@ def _documents(snapshot: Snapshot) -> Iterator[tuple[Mapping[str, Any], str, tup
         left, top = left - document["scrollOffsetX"], top - document["scrollOffsetY"]
         yield document, frame, (left, top)
         bounds = dict(zip(document["layout"]["nodeIndex"], document["layout"]["bounds"], strict=True))
-        bids = _bids(snapshot, document) if document["nodes"]["contentDocumentIndex"]["index"] else {}
+        bids = bids_of(snapshot, document) if document["nodes"]["contentDocumentIndex"]["index"] else {}
         for node, child in _children(document):
             # A frame that is not drawn has no place of its own.
             x, y = (left + bounds[node][0], top + bounds[node][1]) if node in bounds else (0.0, 0.0)

@@ -40,6 +40,7 @@ class PageStream:
             data=base64.b64decode(page["data"]),
             width=page["width"],
             height=page["height"],
+            look=page.get("look", {}),
         )
         for changed in self._readers:
             changed.set()

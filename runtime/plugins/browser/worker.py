@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Error, async_playwright
 
-from runtime.plugins.browser import addresses, calls, chromium, downloads, family, functions, observing, text
+from runtime.plugins.browser import addresses, calls, chromium, downloads, family, functions, observing, text, users
 from runtime.plugins.browser.gate import Gate, allowed_in, upstream_of
 from runtime.plugins.browser.screencast import Screencast
 from runtime.plugins.browser.tabs import HangError, Notes, Tabs
@@ -125,9 +125,13 @@ class Worker:
         """Carry out the calls and let the page settle; the answer is what went wrong, in BrowserGym's form."""
         error = ""
         try:
-            await functions.perform(self._tabs, calls.parse(request["calls"]), said.append)
+            asked = calls.parse(request["calls"])
+            if request.get("by_user"):
+                await users.perform(self._tabs, asked, said.append, request["hidden"])
+            else:
+                await functions.perform(self._tabs, asked, said.append)
         except Exception as failure:  # noqa: BLE001  # the boundary to pages and to what a model wrote
-            error = f"{type(failure).__name__}: {failure}"
+            error = users.without(f"{type(failure).__name__}: {failure}", request.get("hidden", ""))
         if "Timeout" not in error and (error or request["trigger"] != "browse"):
             with suppress(HangError):  # which shows again when the page is looked at
                 await self._tabs.settle()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tui.display.text import sanitize_line
+from tui.i18n import _
+from tui.panes.browser.look import NOTHING, Look
 from tui.panes.pane import PaneModel
 
 if TYPE_CHECKING:
@@ -23,6 +25,12 @@ URL_CELLS = 2000
 TITLE_CELLS = 200
 _TITLE = re.compile(r"^RootWebArea '(.*?)'(?:, |$)", re.MULTILINE)
 """Where an accessibility tree says the title of its page."""
+_NOTE = re.compile(
+    r"^\[(?!Current URL: |Focused element bid: |Screenshot saved to: |Action executed )([^\]]+)\]$", re.MULTILINE
+)
+"""A line in which the browser says what happened beside the step."""
+HEAD_CHARS = 4_000
+"""Of a page's text: notes stand at its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,12 @@ class PageSeen:
     action: str
     """What led there: browser functions, or nothing where a page was only opened."""
     error: str
+    by_user: bool = False
+    look: Look = NOTHING
+    focused: str = ""
+    """The bid of the element that takes what is typed."""
+    notes: str = ""
+    """What happened on the way, such as a dialog that was dismissed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,7 @@ class LivePage:
     height: int
     pixels: Pixels | str
     """Its picture, or why there is none."""
+    look: Look = NOTHING
 
 
 class BrowserModel(PaneModel):
@@ -60,7 +75,14 @@ class BrowserModel(PaneModel):
         self.pages: list[PageSeen] = []
         self.pictures: Pictures | None = None
         """Where the pictures are; set by whoever has the log."""
+        self.taken = False
+        """Whether the user has the browser."""
+        self.told = ""
+        """What the user is told below the page: what came of their last step, or what comes first. Clean."""
         self._living: LivePage | None = None
+        self._step = -1
+        """The user's last step, as far as it is known, and what it is called where it is no function."""
+        self._said = ""
         self._at: int | None = None
         """The index of the page that is looked at; None follows the newest."""
 
@@ -78,10 +100,25 @@ class BrowserModel(PaneModel):
         """The living page, where it is watched and looked at."""
         return self._living if self._at is None else None
 
+    @property
+    def look(self) -> Look:
+        """What is known of the page that is looked at; the marks of the last step where it changed a little since."""
+        page, live = self.page, self.live
+        if live is None or not live.look.width:
+            return page.look if page is not None and (live is None or live.url == page.url) else NOTHING
+        if page is None or live.look.marks or live.url != page.url:
+            return live.look
+        return replace(live.look, marks=page.look.marks)
+
     def show_live(self, page: PageShown, pixels: Pixels | str) -> None:
         """The page looks like this."""
         url, title = sanitize_line(page.url, URL_CELLS), sanitize_line(page.title, TITLE_CELLS)
-        self._living = LivePage(url, title, page.width, page.height, pixels)
+        self._living = LivePage(url, title, page.width, page.height, pixels, Look.of(page.look))
+        self.notify()
+
+    def tell(self, text: str) -> None:
+        """Say something to the user below the page, until the next step. The text is clean."""
+        self.told = text
         self.notify()
 
     def end_live(self) -> None:
@@ -96,10 +133,27 @@ class BrowserModel(PaneModel):
         self.notify()
 
     def apply(self, envelope: Envelope) -> None:
+        self._note(envelope)
         page = _page_of(envelope)
         if page is not None:
+            if envelope.cause == self._step and self._said:
+                page = replace(page, action=self._said)
             self.pages.append(page)
             self.notify()
+
+    def _note(self, envelope: Envelope) -> None:
+        """Who has the browser, and what became of the user's step where that is no page."""
+        from core.events import BrowseInteractiveAction, ErrorObservation, EventSource, FileDownloadObservation
+
+        event = envelope.event
+        if isinstance(event, BrowseInteractiveAction) and envelope.source is EventSource.USER:
+            self.taken, self.told = event.thought != event.GIVEN_BACK, ""
+            self._step, self._said = envelope.id, ""
+            if event.thought:
+                self._said = _("take over") if self.taken else _("give back")
+            self.notify()
+        elif isinstance(event, FileDownloadObservation | ErrorObservation) and envelope.cause == self._step >= 0:
+            self.tell(sanitize_line(event.content, URL_CELLS))
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
         first = self.pages[0].event_id if self.pages else None
@@ -116,7 +170,7 @@ class BrowserModel(PaneModel):
 
 
 def _page_of(envelope: Envelope) -> PageSeen | None:
-    from core.events import BrowserOutputObservation
+    from core.events import BrowserOutputObservation, EventSource
 
     event = envelope.event
     if not isinstance(event, BrowserOutputObservation):
@@ -129,4 +183,8 @@ def _page_of(envelope: Envelope) -> PageSeen | None:
         picture=event.screenshot or event.set_of_marks,
         action=sanitize_line("; ".join(event.last_browser_action.split("\n")), URL_CELLS),
         error=sanitize_line(event.last_browser_action_error.partition("\n")[0], URL_CELLS),
+        by_user=envelope.source is EventSource.USER,
+        look=Look.of(event.look),
+        focused=event.focused_element_bid,
+        notes=sanitize_line(" · ".join(_NOTE.findall(event.content[:HEAD_CHARS])), URL_CELLS),
     )

@@ -1,0 +1,49 @@
+"""Hands: what the user does in the agent's sandbox by himself, while the agent waits or rests.
+
+Commands in the agent's shell, its terminal, and its browser. Used by AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from core.live import Frames
+from core.ports import Executor, Runtime
+from core.session.take_over import TakeOver
+from core.session.user_shell import UserShell
+from core.session.users_browser import UsersBrowser
+from core.stream import EventStream
+
+
+class Hands:
+    """Of one conversation. `shell` carries out commands: the runtime, or what lends it secrets."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        shell: Executor,
+        stream: EventStream,
+        frames: Frames,
+        ready: Callable[[], Awaitable[None]],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self.commands = UserShell(shell, stream, frames, ready, spawn)
+        """Commands between what the agent does."""
+        self.terminal = TakeOver(runtime, stream, frames, ready, spawn)
+        """Whether the user has the terminal; `AgentSession.take_terminal` begins it."""
+        self.browser = UsersBrowser(runtime, stream, frames, ready, spawn)
+        """Whether the user has the browser; `AgentSession.take_browser` begins it."""
+
+    @property
+    def are_on(self) -> bool:
+        """Whether the user has hold of anything."""
+        return self.commands.is_busy or self.terminal.is_on or self.browser.is_on
+
+    def interrupt(self) -> None:
+        """Let go of all of it, because the conversation closes."""
+        self.commands.interrupt()
+        self.terminal.interrupt()
+        self.browser.interrupt()

@@ -1,0 +1,183 @@
+"""UsersBrowser: the user takes the agent's browser over, acts on the page, and gives it back; the agent waits.
+
+Invariants: what the user does stands in the log as actions of the user, each stored before it begins and answered by
+one observation, whatever ends it; one at a time, in order, through the same runtime and so under the same rules as
+what the agent does. No action of the agent begins meanwhile. A text that is hidden is in no event: the action says
+HIDDEN for it, the sandbox alone is told it, and what comes back is masked. What is given back is looked at once more,
+so that the agent reads the page as the user leaves it. Used by AgentSession.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from core.controller.halts import RUNTIME_UNAVAILABLE
+from core.errors import RuntimeUnavailableError, StoreError, UsageError
+from core.events import (
+    BrowseInteractiveAction,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    Observation,
+    Status,
+    event_from_dict,
+    event_to_dict,
+    is_field,
+)
+from core.live import Frames
+from core.ports import Runtime
+from core.secrets import MIN_LENGTH, Masker
+from core.session.user_shell import UNSTORED_STATUS
+from core.stream import EventStream
+
+log = logging.getLogger(__name__)
+
+TAKEN = "The user took over the browser."
+INTERRUPTED = "The browser was interrupted while the user acted."
+LOOK = "noop(1)"
+"""A step that changes nothing: what counts is what is seen after it."""
+MAX_WAITING = 20
+"""Steps that were asked for before the one that is carried out is through."""
+
+
+class UsersBrowser:
+    """Who has the browser of one conversation. `ready` makes the sandbox ready, `spawn` starts a task."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        stream: EventStream,
+        frames: Frames,
+        ready: Callable[[], Awaitable[None]],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._runtime = runtime
+        self._stream = stream
+        self._frames = frames
+        self._ready = ready
+        self._spawn = spawn
+        self._free = asyncio.Event()
+        self._free.set()
+        self._turn = asyncio.Lock()
+        self._steps: set[asyncio.Task[None]] = set()
+        self._hidden: list[str] = []
+        self._has_acted = self._is_going = False
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the user has the browser."""
+        return not self._free.is_set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step of the user's is under way."""
+        return bool(self._steps)
+
+    async def begin(self) -> Envelope:
+        """Have the browser. It is stored when this returns. Raises UsageError where it is taken, StoreError."""
+        if self.is_on:
+            raise UsageError("You have the browser already. F12 gives it back.")
+        self._free.clear()
+        self._has_acted = self._is_going = False
+        try:
+            return await self._begin_step(BrowseInteractiveAction(browser_actions=LOOK, thought=TAKEN, by_user=True))
+        except BaseException:
+            self._let_go()
+            raise
+
+    async def do(self, calls: str, hidden: str = "") -> Envelope:
+        """Carry out browser functions, one a line; HIDDEN in them stands for `hidden`. Stored when this returns.
+
+        Raises UsageError where the user has no browser or is too far ahead of it, StoreError.
+        """
+        if not self.is_on or self._is_going:
+            raise UsageError("The agent has the browser. F12 takes it over.")
+        if len(self._steps) >= MAX_WAITING:
+            raise UsageError("The page does not keep up. Wait until it has done what you asked for.")
+        self._has_acted = True
+        if hidden:
+            self._hidden.append(hidden)
+        return await self._begin_step(BrowseInteractiveAction(browser_actions=calls, by_user=True), hidden)
+
+    async def give_back(self) -> None:
+        """Let the agent go on, once it can read what the page looks like. Does nothing where nobody has it."""
+        if not self.is_on or self._is_going:
+            return
+        self._is_going = True
+        try:
+            # who did nothing leaves nothing to read
+            thought, by_user = BrowseInteractiveAction.GIVEN_BACK, not self._has_acted
+            await self._begin_step(BrowseInteractiveAction(browser_actions=LOOK, thought=thought, by_user=by_user))
+            await self.settled()
+        finally:
+            self._let_go()
+
+    async def settled(self) -> None:
+        """Return when no step of the user's is under way; its observation is stored by then."""
+        while self._steps:
+            await asyncio.wait(self._steps)
+
+    async def ended(self) -> None:
+        """Return when the agent has the browser."""
+        await self._free.wait()
+
+    def interrupt(self) -> None:
+        """End what is under way, which still gets its observation; the agent has the browser again."""
+        for step in self._steps:
+            step.cancel()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._hidden.clear()
+        self._free.set()
+
+    async def _begin_step(self, action: BrowseInteractiveAction, hidden: str = "") -> Envelope:
+        envelope = await self._stream.append(action, EventSource.USER)
+        begun, masker = asyncio.Event(), _masker(self._hidden)
+        whole = action.model_copy(update={"hidden_text": hidden})
+        step = self._spawn(self._carry_out(whole, envelope.id, masker, begun))
+        self._steps.add(step)
+        step.add_done_callback(self._steps.discard)
+        await begun.wait()  # one that is cancelled before its first step could not answer for its action
+        return envelope
+
+    async def _carry_out(
+        self, action: BrowseInteractiveAction, action_id: int, masker: Masker, begun: asyncio.Event
+    ) -> None:
+        begun.set()
+        observation: Observation
+        try:
+            async with self._turn:
+                await self._ready()
+                observation = await self._runtime.execute(action, action_id, self._frames.publish)
+            observation = _masked(observation, masker)
+        except asyncio.CancelledError:
+            observation = ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")
+        except RuntimeUnavailableError as error:
+            observation = ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
+        except Exception as error:  # the boundary to the runtime: an action always gets its observation
+            log.exception("the runtime failed on action %s", action_id)
+            observation = ErrorObservation(content=type(error).__name__, error_id="RUNTIME$FAILED")
+        try:
+            await self._stream.append(observation, EventSource.USER, action_id)
+        except StoreError as error:  # the next start settles the action from the log
+            self._frames.publish(Status("error", UNSTORED_STATUS, str(error)))
+
+
+def _masker(hidden: list[str]) -> Masker:
+    """What finds hidden texts wherever a page repeats them, in its address too; short ones are ordinary words."""
+    return Masker(form for text in hidden if len(text) >= MIN_LENGTH for form in (text, quote(text), quote_plus(text)))
+
+
+def _masked(observation: Observation, masker: Masker) -> Observation:
+    if not masker:
+        return observation
+    stored = event_to_dict(observation, derived=False)
+    masked = masker.mask(stored, is_field=is_field)
+    event = observation if masked is stored else event_from_dict(masked)[0]
+    assert isinstance(event, Observation)
+    return event

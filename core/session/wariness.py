@@ -1,0 +1,64 @@
+"""Wariness: voices of the guard that know what was done before, the taint of foreign content and the analyzers.
+
+Both are folds over the log, made when the first action is judged and carried on with each further one, in a thread.
+What they say only ever asks. Used by AgentSession, which hands `heard` to the guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from core.events import Action, ActionSecurityRisk, Envelope
+from core.security.analyzers import Analyzer, analyzers, assess
+from core.security.analyzers.history import History
+from core.security.facts import Facts
+from core.security.judgement import Judgement, Verdict
+from core.security.taint import Taint
+from core.settings.security_settings import SecuritySettings
+from core.stream import EventStream
+
+PAGE = 500
+"""Events that are read at a time."""
+
+
+class Wariness:
+    """Of one conversation. `workspace` is its folder as the sandbox calls it."""
+
+    def __init__(self, stream: EventStream, workspace: Callable[[], str], settings: SecuritySettings) -> None:
+        self._stream = stream
+        self._workspace = workspace
+        self._settings = settings
+        self._analyzers: Sequence[Analyzer] | None = None
+        self._taint: Taint | None = None
+        self._history: History | None = None
+        self._seen_id = -1
+        self._turn = asyncio.Lock()
+
+    async def heard(self, action: Action, facts: Facts) -> Judgement | None:
+        """ASK with the reasons, or nothing. Raises StoreError, ConfigurationError; then the guard asks."""
+        async with self._turn:
+            taint, history = await self._caught_up()
+            if self._analyzers is None:
+                self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers)
+        if self._settings.taint and (reason := taint.asks(facts, action)):
+            return Judgement(Verdict.ASK, "taint", (reason,))
+        said = await assess(self._analyzers, action, facts, history.done)
+        if said.risk is ActionSecurityRisk.HIGH:
+            return Judgement(Verdict.ASK, "analyzers", said.reasons)
+        return None
+
+    async def _caught_up(self) -> tuple[Taint, History]:
+        """Both folds, with every event that is stored."""
+        workspace = self._workspace()
+        taint, history = self._taint or Taint(workspace), self._history or History(workspace)
+        while page := await self._stream.read(after=self._seen_id, limit=PAGE):
+            taint, history = await asyncio.to_thread(_folded, taint, history, page)
+            self._taint, self._history, self._seen_id = taint, history, page[-1].id
+        return taint, history
+
+
+def _folded(taint: Taint, history: History, page: Sequence[Envelope]) -> tuple[Taint, History]:
+    for envelope in page:
+        taint, history = taint.after(envelope), history.after(envelope)
+    return taint, history
