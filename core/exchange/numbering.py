@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from core.events import (
     CheckpointObservation,
     CondensationAction,
+    ConsentAction,
     Envelope,
     Event,
     EventFormatError,
@@ -153,6 +154,8 @@ class Numbering:
             self._counts["opaque"] += 1
             event, carried = event_from_dict(_opaque(inner))
             original, earlier = original or form, _ABSENT
+        if isinstance(event, ConsentAction):  # nobody here has said so
+            event = event.model_copy(update={"given": False})
         envelope = Envelope(
             conversation_id=self.conversation_id,
             id=id,
