@@ -53,6 +53,9 @@ class Watched:
         self._last: Envelope | None = None
         self.ids: set[str] = set()
         """The ids of all answers and tool calls, those included that are no longer seen."""
+        self._told: set[str] = set()
+        self._answers = 0
+        """Of the model, those included that were undone: a scripted model does not say them again."""
         self._begin()
 
     def _begin(self) -> None:
@@ -60,8 +63,6 @@ class Watched:
         self._summary: Envelope | None = None
         """The newest condensation with a summary."""
         self._request: CondensationRequestAction | None = None
-        self._told: set[str] = set()
-        self._answers = 0
 
     def look(self, history: Sequence[Envelope]) -> View:
         """The view of this history, which goes on where the one of the last look ended; another one is looked at anew.
@@ -72,6 +73,7 @@ class Watched:
             self.__init__()  # type: ignore[misc]
         news = history[self._count :]
         for envelope in news:
+            self._answers += is_answer(envelope, self._told)
             if (metadata := envelope.event.tool_call_metadata) is not None:
                 self.ids.update((metadata.tool_call_id, str(metadata.model_response.get("id", ""))))
         if any(isinstance(envelope.event, UndoAction | UndoObservation) for envelope in news):
@@ -84,7 +86,6 @@ class Watched:
 
     def _take(self, envelope: Envelope) -> None:
         event = envelope.event
-        self._answers += is_answer(envelope, self._told)
         if isinstance(event, CondensationAction):
             self._forget(event.forgotten)
             self._request = None

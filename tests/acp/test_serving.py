@@ -143,7 +143,7 @@ class TestQuestions:
             session = await editor.open(handloom)
             await editor.connection.set_session_mode(session_id=session, mode_id="never")
             assert await editor.prompt(session, "count") == "end_turn"
-            with pytest.raises(RequestError, match="Choose one of: always, risky, never"):
+            with pytest.raises(RequestError, match="Choose one of: always, risky, auto-edit, plan, never"):
                 await editor.connection.set_session_mode(session_id=session, mode_id="sometimes")
         assert editor.asked == []
 

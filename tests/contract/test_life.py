@@ -28,6 +28,7 @@ from tests.contract.conftest import Life, Place, WithServer
 from tests.runtime.conftest import Watcher, has_ended
 
 FIELDS: dict[str, dict[str, Any]] = {
+    "review": {"checkpoint": "c"},
     "run": {"command": "true"},
     "run_ipython": {"code": "1"},
     "read": {"path": "/no/such"},

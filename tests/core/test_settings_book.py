@@ -110,7 +110,7 @@ def test_what_others_wrote_into_the_file_stays(tmp_path: Path) -> None:
     [
         ("agent.max_iterations", "0", "greater than or equal to 1"),
         ("agent.max_iterations", "many", "valid integer"),
-        ("agent.confirm", "maybe", "'always', 'risky' or 'never'"),
+        ("agent.confirm", "maybe", "'auto-edit', 'plan' or 'never'"),
         ("llm.temperature", "3", "less than or equal to 2"),
         ("sandbox.max_processes", "1", "greater than or equal to 16"),
     ],

@@ -97,7 +97,7 @@ async def test_with_other_limits_the_log_is_folded(home: Path, read: list[int]) 
     async def again(manager: ConversationManager) -> None:
         session = await reopened(manager)
         assert read[0] == 0
-        assert session.state.limits == Limits(max_iterations=7)
+        assert session.state.limits.max_iterations == 7
 
     await opened(home, again, max_iterations=7)
 

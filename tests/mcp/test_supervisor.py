@@ -415,7 +415,7 @@ def test_files_of_editors_count_in_their_forms_and_the_first_of_a_name_wins(tmp_
 def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / FILE)
     specs, problems = of_project(str(tmp_path))
-    assert (specs, problems) == ([], [f"{FILE} cannot be read: it is no regular file"])
+    assert (specs, problems) == ([], [f"{FILE} cannot be read: no regular file"])
 
 
 @pytest.mark.parametrize(

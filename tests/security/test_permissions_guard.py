@@ -63,7 +63,7 @@ class TestTheOrder:
         found = {mode: await verdict(guard_in(tmp_path, mode)) for mode in ConfirmMode}
         assert found == {
             ConfirmMode.ALWAYS: Verdict.ASK,
-            ConfirmMode.RISKY: Verdict.ASK,
+            ConfirmMode.RISKY: Verdict.ALLOW,  # a push is of middling risk
             ConfirmMode.AUTO_EDIT: Verdict.ASK,
             ConfirmMode.PLAN: Verdict.DENY,
             ConfirmMode.NEVER: Verdict.ALLOW,
@@ -76,7 +76,8 @@ class TestTheOrder:
         assert await verdict(guard) is Verdict.ALLOW
         write_policy(tmp_path, 'deny = ["bash(git push *)"]')
         judgement = await guard.judge(PUSH)
-        assert judgement == Judgement(Verdict.DENY, "policy.toml:1 deny bash(git push *)")
+        assert (judgement.verdict, judgement.rule) == (Verdict.DENY, "policy.toml:1 deny bash(git push *)")
+        assert "git.push" in " ".join(judgement.reasons)
 
     @pytest.mark.parametrize("scope", [Scope.CONVERSATION, Scope.PROJECT, Scope.EVERYWHERE])
     async def test_a_denial_of_a_card_beats_the_policy_and_every_mode(self, tmp_path: Path, scope: Scope) -> None:
@@ -91,7 +92,8 @@ class TestTheOrder:
         guard = guard_in(tmp_path, ConfirmMode.NEVER)
         grant(guard, "bash(git push *)", Scope.EVERYWHERE)
         judgement = await guard.judge(PUSH)
-        assert judgement == Judgement(Verdict.ASK, "policy.toml:1 ask bash(git push *)", stays=True)
+        assert (judgement.verdict, judgement.stays) == (Verdict.ASK, True)
+        assert judgement.rule == "policy.toml:1 ask bash(git push *)"
         assert await verdict(guard, CmdRunAction(command="git status")) is Verdict.ALLOW
 
     async def test_every_command_of_a_line_has_to_be_allowed_by_one_or_the_other(self, tmp_path: Path) -> None:
