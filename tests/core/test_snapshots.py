@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.controller.decide import fold
-from core.controller.state import Limits, State
+from core.controller.state import State
 from core.events import Envelope
 from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
