@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from core.agent.tools import CODEACT_TOOLS
 from core.events import Action
 from core.llm.settings import LLMSettings, NamedModel
+from core.memory.condensers.settings import CondenserSettings
+from core.memory.settings import MemorySettings
 from core.settings.config import (
     AgentSettings,
     ConversationSettings,
@@ -25,6 +27,7 @@ from core.settings.config import (
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings
 from core.settings.screen_settings import ScreenSettings
 from core.settings.security_settings import SecuritySettings
+from core.settings.trust_settings import TrustSettings
 from runtime.server.bash import BashSession
 from runtime.server.executor import ActionExecutor, Table
 from runtime.server.files import Files
@@ -62,7 +65,7 @@ def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
 SECTIONS = (
     *(Settings, AgentSettings, DaySettings, LLMSettings),
     *(ConversationSettings, SandboxSettings, DockerSettings, RemoteSettings, MCPSettings, ScreenSettings),
-    *(SecretSettings, SecuritySettings),
+    *(SecretSettings, SecuritySettings, TrustSettings, CondenserSettings, MemorySettings),
 )
 
 

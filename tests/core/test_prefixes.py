@@ -30,6 +30,8 @@ from core.events import (
     envelope_to_dict,
 )
 from core.manager.conversation_manager import ConversationManager
+from core.memory.condensers.making import room_of
+from core.memory.condensers.settings import CondenserSettings
 from core.session.agent_session import AgentSession
 from core.session.snapshots import can_be_kept, restored, written
 from core.settings.config import Settings
@@ -40,7 +42,7 @@ from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_scrip
 LEAST = 300
 """Events of a log."""
 TURNS = 400
-LIMITS = Limits(max_iterations=25, max_budget=2.0, max_tokens=100_000, max_seconds=3600)
+LIMITS = Limits(25, 2.0, 100_000, 3600, room_of(CondenserSettings()))
 
 
 def turns(chance: random.Random) -> list[dict[str, Any]]:
