@@ -319,7 +319,7 @@ _ROWS: tuple[Command, ...] = (
             hint="newest", native=True),
     Command("browser.copy_url", ("u",), "Copy the address", "The address of the page.", _LIST, Scope.BROWSER,
             hint="copy address", native=True),
-    Command("browser.take", ("f12",), "Take over, or give back", "You act in the browser, and the agent waits; again "
+    Command("browser.take", ("t",), "Take over, or give back", "You act in the browser, and the agent waits; again "
             "gives it back.", _LIST, Scope.BROWSER, hint="take over", native=True),
     Command("browser.hints", ("f",), "Click by letters", "Letters stand over what can be clicked or filled; typing "
             "them does it.", _LIST, Scope.BROWSER, hint="click", native=True),

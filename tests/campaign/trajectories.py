@@ -38,7 +38,7 @@ LEGACY |= {"formatted_output_and_error", "exit_code", "command_id"}
 REQUIRED: dict[str, Any] = {
     "content": "text", "command": "ls", "code": "1+1", "path": "/a", "url": "http://localhost", "name": "n",
     "browser_actions": "noop()", "agent": "A", "agent_state": "running", "recall_type": "knowledge", "option": 1,
-    "checkpoint": "c", "after": 2, "first": 0, "origin": "x.json",
+    "checkpoint": "c", "verdict": "deny", "pattern": "bash(ls)", "after": 2, "first": 0, "origin": "x.json",
     "file_path": "/f", "trigger_by_action": "browse", "old_content": "", "new_content": "", "prev_exist": True,
 }  # fmt: skip
 """Values for fields that have no default, by name."""

@@ -24,7 +24,9 @@ MOUSE_OFF = "".join(f"\x1b[?{mode}l" for mode in _MOUSE_MODES)
 MOUSE_ON = "".join(f"\x1b[?{mode}h" for mode in _MOUSE_MODES)
 MENDED = "\x1b[<u" + "".join(f"\x1b[?{mode}l" for mode in (*_MOUSE_MODES, 1004, 2004, 2048, 1049)) + "\x1b[?7h\x1b[?25h"
 """Takes back what a killed workspace asked its terminal for."""
-BEGUN = "\x1b[?1049h\x1b[2J" + MOUSE_ON + "\x1b[?25l\x1b[?1004h\x1b[?2004h"
+FOCUS_ON = "\x1b[?1004h"
+"""What Textual asks for last but one at its start, once its screen stands."""
+BEGUN = "\x1b[?1049h\x1b[2J" + MOUSE_ON + "\x1b[?25l" + FOCUS_ON + "\x1b[?2004h"
 """Asks a terminal that knows nothing of us for what Textual asks for at its start."""
 ABILITIES = "\x1b[?2026$p\x1b[?u\x1b[c"
 """Asks for synchronised output, for the keyboard protocol, and for what every terminal answers, which comes last."""

@@ -62,6 +62,8 @@ class Terminals(_App):
         tab = self.living
         if tab is None:
             self.flash(_("No conversation is open. ctrl+n begins one."))
+        elif self.workspace.browser.has_focus or tab.session.hands.browser.is_on:
+            self.workspace.browser.action_ask("take")  # the same key, for what the user looks at
         elif tab.has_terminal:
             self._give_back(tab)
         else:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -339,7 +340,8 @@ class Workspace(Screen[None]):
         self._watched = wanted
         self.workers.cancel_group(self, "page")
         if wanted is not None:
-            self.run_worker(_follow_page(wanted), group="page")
+            begin: Callable[[], Coroutine[None, None, None]] = partial(_follow_page, wanted)  # it may never run
+            self.run_worker(begin, group="page")
 
     def _load_pictures(self, tab: Tab) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""

@@ -17,6 +17,8 @@ import termios
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
+from tui.display.escapes import FOCUS_ON
+
 Send = Callable[[bytes], Awaitable[None]]
 """Takes what the terminal prints; may raise ConnectionError when nobody listens any more."""
 
@@ -25,7 +27,7 @@ MAX_CELLS = 1000
 """Of either side: what is larger is taken for this."""
 END_S = 10.0
 """How long the workspace may take to close its conversations; then it is killed, and its log has all that it said."""
-_BEGUN = b"\x1b[?1004h"
+_BEGUN = FOCUS_ON.encode()
 """What the workspace has written once its screen stands; whoever attaches before misses nothing of it."""
 _FOREIGN = ("TMUX", "TMUX_PANE", "STY", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "VTE_VERSION", "KITTY_WINDOW_ID",
             "WT_SESSION", "LC_TERMINAL", "COLUMNS", "LINES", "SSH_TTY", "SSH_CONNECTION", "SSH_CLIENT")  # fmt: skip

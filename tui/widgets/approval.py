@@ -22,6 +22,7 @@ from textual.widgets import Input, Static
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 from tui.widgets.cards import Card, keys_line
+from tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from core.security.proposals import Reach
@@ -124,7 +125,7 @@ class ApprovalCard(Card):
         """Find out what a pattern would mean, and say it. Follows links on the disk, so in a thread."""
         look = self.question.look
         self.reach = await asyncio.to_thread(look, text) if look is not None else None
-        if self.is_mounted:
+        if self.query(".card--reach"):  # it may have been answered meanwhile
             self._show_reach(text)
             self._show_keys()
 
@@ -173,7 +174,7 @@ class ApprovalCard(Card):
 
     async def _write(self, name: str, text: str, placeholder: str) -> None:
         await self.query(Input).remove()
-        line = Input(text, placeholder=placeholder, name=name, select_on_focus=False)
+        line = Field(text, placeholder=placeholder, name=name, select_on_focus=False)
         await self.mount(line, before=self.query_one(".card--keys"))
         line.focus()
 

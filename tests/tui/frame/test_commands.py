@@ -40,7 +40,7 @@ def test_no_key_is_one_that_terminals_send_as_something_else() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
 def test_every_command_can_be_given_and_is_carried_out(command: Command) -> None:
-    assert command.keys or command.leader
+    assert command.keys or command.leader or command.slash
     assert command.native or callable(getattr(HandloomApp, command.method))
 
 

@@ -36,7 +36,7 @@ async def test_a_fact_is_pinned_seen_and_forgotten(tmp_path: Path) -> None:
         await it.press("enter")
         await until(it.pilot, lambda: len(pins.all()) == 2)
         assert [bool(fact.workspace) for fact in pins.all()] == [True, False]
-        await it.press("ctrl+x", "K")
+        await it.press("ctrl+x", "b")
         await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
         await it.pilot.pause()
         assert "Use tabs." in it.screen_text()

@@ -15,7 +15,7 @@ def test_every_command_stands_in_it_once_with_its_keys(scope: Scope, count: int)
     text = "\n".join(column.plain for column in help_columns(60, scope, count=count))
     for command in COMMANDS:
         assert ", ".join(all_keys(command)) in text
-    assert text.count("Allow and stop asking") == 1
+    assert text.count("Take over the terminal") == 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ async def test_a_secret_is_typed_unseen_listed_by_name_and_forgotten(tmp_path: P
     manager = ManagerDouble()
     manager.vault = Vault(tmp_path, FileBackend(tmp_path))
     async with running(manager=manager, workspace=str(tmp_path)) as it:
-        await it.press("ctrl+x", "K")
+        await it.press("ctrl+x", "S")
         await until(it.pilot, lambda: isinstance(it.app.screen, SecretsScreen))
         await it.press("a")
         await until(it.pilot, lambda: isinstance(it.app.screen, LineScreen))

@@ -83,7 +83,12 @@ def _filled(annotation: Any, text: str) -> Any:
         return {text: 1 if value is None else value}
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         inner = {name: _filled(field.annotation, text) for name, field in annotation.model_fields.items()}
-        return {name: value for name, value in inner.items() if value is not None}
+        chosen = {
+            name: get_args(field.annotation)[0]
+            for name, field in annotation.model_fields.items()
+            if get_origin(field.annotation) is Literal
+        }
+        return {**chosen, **{name: value for name, value in inner.items() if value is not None}}
     if getattr(annotation, "__name__", "") == "JsonValue":
         return {text: [text, {text: text}], "title": text, "status": text}
     return None
