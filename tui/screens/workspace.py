@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -340,8 +340,8 @@ class Workspace(Screen[None]):
         self._watched = wanted
         self.workers.cancel_group(self, "page")
         if wanted is not None:
-            begin: Callable[[], Coroutine[None, None, None]] = partial(_follow_page, wanted)  # it may never run
-            self.run_worker(begin, group="page")
+            begin = partial(_follow_page, wanted)  # no coroutine yet: the worker may end before it runs
+            self.run_worker(begin, group="page")  # type: ignore[arg-type]
 
     def _load_pictures(self, tab: Tab) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
