@@ -7,6 +7,7 @@ of another package is registered by the entry point group `handloom.agents`, who
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import resources
 from typing import ClassVar
@@ -92,6 +93,7 @@ class ToolAgent:
         Raises ModelError; cancelling cancels the call.
         """
         view = self._watched.look(history)
+        await asyncio.sleep(0)  # each of these parts takes its time with a long history; others have theirs between
         cause = history[-1].id if history else 0
         more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}
         schemas = [*self._schemas, *(tool.schema() for tool in more.values())]
@@ -99,13 +101,16 @@ class ToolAgent:
             overhead = json_size(schemas)
             return [await self.condensing.condense(view, metrics, on_frame, cause, overhead=overhead)]
         messages = build_messages(self.condensing.shown(view), self.condensing.room(metrics))
+        await asyncio.sleep(0)
         instructions = {"role": "system", "content": self.prompt}
         if messages and messages[0]["role"] == "system":
             messages[0] = self._instructed(messages[0], instructions)
         else:  # a trajectory from elsewhere may begin without instructions; the model cannot
             messages.insert(0, instructions)
         messages = with_thoughts(messages, view.events, self._llm.name)
+        await asyncio.sleep(0)
         request = LLMRequest(messages, schemas, last_observation_text(view.events), self._watched.forgotten(view))
+        await asyncio.sleep(0)
         response = await self._llm.complete(request, on_frame, cause)
         spent = add_response(metrics, response)
         return events_of(response, {**more, **self._tools}, set(self._watched.ids), step=cause, metrics=spent)

@@ -8,6 +8,7 @@ the conversation has spent.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -60,7 +61,9 @@ class Condensing:
         assert view.request is not None
         asking = _Asking(self._own, self._make_llm, metrics, on_frame, cause)
         events, room = self.shown(view), self.room(metrics)
+        await asyncio.sleep(0)  # a long history takes its time, and others have theirs between
         scale = Scale.of(metrics.accumulated_token_usage.per_turn_token, overhead + _size_until_answer(events, room))
+        await asyncio.sleep(0)
         left = None if room is None else max(room - scale(overhead), room // 4)
         work = Work(events, view.request, asking.ask if asking else None, left, scale)
         try:
