@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -56,6 +57,8 @@ log = logging.getLogger(__name__)
 FLASH_S = 3.0
 AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.model.conversation", "tui.model.questions")
 """Imported in a thread, so that the first frame neither waits for pydantic nor stalls over it."""
+TYPED_S = 0.5
+"""For how long a key waits for the widget that has those before it: one that hangs does not hold the commands."""
 ALWAYS_POSSIBLE = frozenset({"app.redraw"})
 """Commands that also answer while a dialog is up."""
 
@@ -387,6 +390,8 @@ class HandloomApp(Handlers, App[None]):
         if isinstance(event, events.Key) and not event.is_forwarded:
             if self.key_to_terminal(event):
                 return
+            if not event.is_printable:
+                await self._typed_before()
             self.last_key = LastKey(event.key, self.clock())
             if (card := self.workspace.card) is not None:
                 card.listening.hear(event.key, self.last_key.at)
@@ -405,6 +410,13 @@ class HandloomApp(Handlers, App[None]):
                 self.flash(told.format(key=event.character or event.key))
             return
         await super().on_event(event)
+
+    async def _typed_before(self) -> None:
+        """Wait until the widget with the focus has heard the keys before this one, which a command would overtake."""
+        heard = asyncio.Event()
+        if self.focused is not None and self.focused.call_later(heard.set):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(heard.wait(), TYPED_S)
 
     # -- what the widgets say ------------------------------------------------------------------------------------------
 

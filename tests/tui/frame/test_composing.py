@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
 import pytest
-from textual.events import Paste
+from textual.events import Key, Paste
 
 from core.controller.state import Queued
 from core.errors import UsageError
@@ -261,6 +262,27 @@ async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing() -
         await it.press(*"draft", "ctrl+g")
         assert "This terminal cannot be handed to an editor." in it.screen_text()
         assert it.app.workspace.prompt.text == "draft"
+
+
+async def test_a_command_does_not_overtake_the_words_typed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as it:
+        prompt, found = it.app.workspace.prompt, list[str]()
+        monkeypatch.setattr(it.app, "do_prompt_editor", lambda: found.append(prompt.text))
+        for key in (*"draft", "ctrl+g", *" and on", "ctrl+g"):  # all of it stands in the queue at once
+            it.app.post_message(Key(key, key if len(key) == 1 else None))
+        await it.settle()
+        assert found == ["draft", "draft and on"]
+
+
+async def test_a_widget_that_hangs_does_not_hold_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.app.TYPED_S", 0.01)
+    async with running() as it:
+        end, done = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(it.app, "do_prompt_editor", done.set)
+        it.app.workspace.prompt.call_later(end.wait)
+        it.app.post_message(Key("ctrl+g", None))
+        await done.wait()
+        end.set()
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
