@@ -56,9 +56,15 @@ class Watch:
     def _note(self, ms: float, handle: events.Handle) -> None:
         self.callbacks += 1
         if len(self.slowest) < 5:
-            heapq.heappush(self.slowest, (ms, self.callbacks, repr(handle)))
+            heapq.heappush(self.slowest, (ms, self.callbacks, name_of(handle)))
         elif ms > self.slowest[0][0]:
-            heapq.heapreplace(self.slowest, (ms, self.callbacks, repr(handle)))
+            heapq.heapreplace(self.slowest, (ms, self.callbacks, name_of(handle)))
+
+
+def name_of(handle: events.Handle) -> str:
+    """Whose callback it is: of a task, where its coroutine stands after this step."""
+    task = getattr(getattr(handle, "_callback", None), "__self__", None)
+    return repr(task) if isinstance(task, asyncio.Task) else repr(handle)
 
 
 async def long_history(home: Path, workspace: str, model: str) -> str:
