@@ -17,11 +17,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from core.controller import decide
-from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE
+from core.controller.halts import LIMIT_PREFIX, MODEL_PREFIX
 from core.controller.history import History
 from core.controller.limits import Reached
+from core.controller.outcomes import Seen, answered
 from core.controller.state import State
-from core.errors import LeaseLostError, ModelError, RuntimeUnavailableError, StoreError
+from core.errors import LeaseLostError, ModelError, StoreError
 from core.events import (
     Action,
     ActionConfirmationStatus,
@@ -33,12 +34,10 @@ from core.events import (
     ErrorObservation,
     Event,
     EventSource,
-    Frame,
     Judged,
     LLMMetrics,
     Observation,
     Status,
-    TerminalOutput,
     ToolCallMetadata,
 )
 from core.events.output import OutputBuffer
@@ -178,32 +177,23 @@ class AgentController:
 
     async def _execute(self, envelope: Envelope) -> None:
         """Have the runtime carry out one action, and append the one observation that answers it."""
-        action, seen, started_at = _confirmed(envelope.event), OutputBuffer(), time.monotonic()
-
-        def publish(frame: Frame) -> None:
-            if isinstance(frame, TerminalOutput) and not frame.is_echo:
-                seen.feed(frame.data)
-            self.frames.publish(frame)
-
+        action, seen, started_at = _confirmed(envelope.event), Seen(self.frames), time.monotonic()
         try:
-            if isinstance(action, AgentDelegateAction):
-                observation = await self._delegate(action, envelope.id)
-            else:
-                await self._ready(envelope)
-                observation = await self.runtime.execute(action, envelope.id, publish)
+            observation = await answered(self._carry_out(action, envelope, seen), envelope.id)
         except asyncio.CancelledError:
-            observation = _interrupted(action, seen)
-        except RuntimeUnavailableError as error:
-            observation = ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
-        except Exception as error:  # the boundary to the runtime: an action always gets its observation
-            log.exception("the runtime failed on action %s", envelope.id)
-            observation = ErrorObservation(content=f"{type(error).__name__}: {error}", error_id="RUNTIME$FAILED")
+            observation = _interrupted(action, seen.output)
         metadata = action.tool_call_metadata
         if metadata is not None:
             observation = observation.model_copy(update={"tool_call_metadata": _short(metadata)})
         # what a delegate spends is written down by its own conversation
         spent = None if action.delegated else Spent(seconds=time.monotonic() - started_at)
         await self._append([Draft(observation, EventSource.AGENT, envelope.id, spent)])
+
+    async def _carry_out(self, action: Action, envelope: Envelope, seen: Seen) -> Observation:
+        if isinstance(action, AgentDelegateAction):
+            return await self._delegate(action, envelope.id)
+        await self._ready(envelope)
+        return await self.runtime.execute(action, envelope.id, seen.publish)
 
     # -- appending -------------------------------------------------------------------------------------------------
 

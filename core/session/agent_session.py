@@ -82,6 +82,7 @@ from core.session.tasks import Tasks
 from core.session.titles import SuggestTitle, first_line
 from core.session.turns import Turns
 from core.session.undoing import Undoing
+from core.session.users_action import Place
 from core.session.wariness import Wariness
 from core.settings.config import SandboxSettings
 from core.settings.security_settings import SecuritySettings
@@ -206,14 +207,7 @@ class AgentSession:
             ready=self._preparation.ready,
         )
         lending = runtime if vault is None else Lending(runtime, vault, masker, info.workspace, info.id)
-        self.hands = Hands(
-            runtime=runtime,
-            shell=lending,
-            stream=self.stream,
-            frames=self.frames,
-            ready=self._preparation.ready,
-            spawn=self._spawn,
-        )
+        self.hands = Hands(runtime, lending, Place(self.stream, self.frames, self._preparation.ready, self._spawn))
         """What the user does in the sandbox by himself."""
         executor = _executor(lending, toolbox, past)
         self._executor = Waiting(self.hooks.around(executor), self.hands.terminal)

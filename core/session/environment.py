@@ -8,17 +8,15 @@ chat. Follows the hidden commands of OpenHands V0 (`openhands/runtime/base.py`).
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from core.controller.controller import INTERRUPTED, INTERRUPTED_EXIT
-from core.controller.halts import RUNTIME_UNAVAILABLE
+from core.controller.outcomes import answered
 from core.errors import RuntimeUnavailableError
 from core.events import (
     CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
     Envelope,
-    ErrorObservation,
     Event,
     EventSource,
     Frame,
@@ -29,8 +27,6 @@ from core.events.output import OutputBuffer
 from core.live import Frames
 from core.ports import Runtime
 from core.stream import EventStream
-
-log = logging.getLogger(__name__)
 
 LATE_S = 30.0
 """How much later than ours the shell's own limit is: ours ends the command, the shell's leaves it running."""
@@ -88,15 +84,10 @@ class EnvironmentShell:
 
         try:
             async with asyncio.timeout(limit_s):
-                return await self._runtime.execute(action, action_id, publish)
+                return await answered(self._runtime.execute(action, action_id, publish), action_id)
         except TimeoutError:
             suffix = f"\n[The command timed out after {limit_s:g} seconds and was stopped.]"
             return _ended(action, seen, TIMED_OUT_EXIT, suffix)
-        except RuntimeUnavailableError as error:
-            return ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
-        except Exception as error:  # the boundary to the runtime: an action always gets its observation
-            log.exception("the runtime failed on action %s", action_id)
-            return ErrorObservation(content=f"{type(error).__name__}: {error}", error_id="RUNTIME$FAILED")
 
     async def _record(self, observation: Observation, action_id: int) -> None:
         """Store it, and see that through: a caller that is cancelled meanwhile goes on only after it."""

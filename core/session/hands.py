@@ -5,36 +5,22 @@ Commands in the agent's shell, its terminal, and its browser. Used by AgentSessi
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
-
-from core.live import Frames
 from core.ports import Executor, Runtime
 from core.session.take_over import TakeOver
 from core.session.user_shell import UserShell
+from core.session.users_action import Place
 from core.session.users_browser import UsersBrowser
-from core.stream import EventStream
 
 
 class Hands:
     """Of one conversation. `shell` carries out commands: the runtime, or what lends it secrets."""
 
-    def __init__(
-        self,
-        *,
-        runtime: Runtime,
-        shell: Executor,
-        stream: EventStream,
-        frames: Frames,
-        ready: Callable[[], Awaitable[None]],
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-    ) -> None:
-        self.commands = UserShell(shell, stream, frames, ready, spawn)
+    def __init__(self, runtime: Runtime, shell: Executor, place: Place) -> None:
+        self.commands = UserShell(shell, place)
         """Commands between what the agent does."""
-        self.terminal = TakeOver(runtime, stream, frames, ready, spawn)
+        self.terminal = TakeOver(runtime, place)
         """Whether the user has the terminal; `AgentSession.take_terminal` begins it."""
-        self.browser = UsersBrowser(runtime, stream, frames, ready, spawn)
+        self.browser = UsersBrowser(runtime, place)
         """Whether the user has the browser; `AgentSession.take_browser` begins it."""
 
     @property

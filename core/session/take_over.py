@@ -10,33 +10,24 @@ reads what happened before it goes on. Used by AgentSession.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
 
-from core.controller.halts import RUNTIME_UNAVAILABLE
-from core.errors import RuntimeUnavailableError, StoreError, UsageError
+from core.controller.outcomes import Seen
+from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
     Action,
     CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
     Envelope,
-    ErrorObservation,
-    EventSource,
     Frame,
     Observation,
     Status,
-    TerminalOutput,
 )
-from core.events.output import OutputBuffer
-from core.live import Frames
 from core.ports import Executor, FrameSink, Runtime
-from core.session.user_shell import NO_LIMIT_S, UNSTORED_STATUS
-from core.stream import EventStream
-
-log = logging.getLogger(__name__)
+from core.session.user_shell import NO_LIMIT_S
+from core.session.users_action import Place, UsersAction
 
 COMMAND = "# The user took over the terminal."
 """A comment, so that a shell that does not know better does nothing."""
@@ -50,21 +41,11 @@ READY = "STATUS$TERMINAL_TAKEN"
 
 
 class TakeOver:
-    """Who has the terminal of one conversation. `ready` makes the sandbox ready, `spawn` starts a task."""
+    """Who has the terminal of one conversation."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        stream: EventStream,
-        frames: Frames,
-        ready: Callable[[], Awaitable[None]],
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-    ) -> None:
+    def __init__(self, runtime: Runtime, place: Place) -> None:
         self._runtime = runtime
-        self._stream = stream
-        self._frames = frames
-        self._ready = ready
-        self._spawn = spawn
+        self._place = place
         self._is_on = False
         self._task: asyncio.Task[None] | None = None
         self._size: tuple[int, int] | None = None
@@ -90,14 +71,18 @@ class TakeOver:
         self._size = (rows, columns)
         self._wanted.set()
         self._is_on = True
+        seen = Seen(self._place.frames)
+
+        def cut_short() -> Observation:
+            metadata = CmdOutputMetadata(suffix=CUT_SHORT)
+            return CmdOutputObservation(command=COMMAND, content=seen.output.take(), metadata=metadata)
+
+        taken = UsersAction(action, lambda id: self._carry_out(action, id, seen), cut_short, last=self._let_go)
         try:
-            envelope = await self._stream.append(action, EventSource.USER)
-            begun = asyncio.Event()
-            self._task = self._spawn(self._carry_out(action, envelope.id, begun))
+            envelope, self._task = await taken.begin(self._place)
         except BaseException:
             self._is_on = False
             raise
-        await begun.wait()  # one that is cancelled before its first step could not answer for its action
         return envelope
 
     def type(self, keys: bytes) -> None:
@@ -130,44 +115,23 @@ class TakeOver:
         if self._task is not None:
             self._task.cancel()
 
-    async def _carry_out(self, action: CmdRunAction, action_id: int, begun: asyncio.Event) -> None:
-        seen = OutputBuffer()
-        begun.set()
+    def _let_go(self) -> None:
+        self._is_on = False
+        self._place.frames.publish(Status("info", GIVEN_BACK, ""))
 
+    async def _carry_out(self, action: CmdRunAction, action_id: int, seen: Seen) -> Observation:
         def publish(frame: Frame) -> None:
             if isinstance(frame, Status) and frame.id == READY:
                 self.is_ready = True
                 self._wanted.set()
-                return
-            if isinstance(frame, TerminalOutput) and not frame.is_echo:
-                seen.feed(frame.data)
-            self._frames.publish(frame)
+            else:
+                seen.publish(frame)
 
-        observation = await self._observe(action, action_id, publish, seen)
-        try:
-            await self._stream.append(observation, EventSource.USER, action_id)
-        except StoreError as error:  # the next start settles the action from the log
-            self._frames.publish(Status("error", UNSTORED_STATUS, str(error)))
-        finally:
-            self._is_on = False
-            self._frames.publish(Status("info", GIVEN_BACK, ""))
-
-    async def _observe(
-        self, action: CmdRunAction, action_id: int, publish: FrameSink, seen: OutputBuffer
-    ) -> Observation:
         sending: asyncio.Task[None] | None = None
         try:
-            await self._until_given_back(self._ready())
-            sending = self._spawn(self._send())
+            await self._until_given_back(self._place.ready())
+            sending = self._place.spawn(self._send())
             return await self._runtime.execute(action, action_id, publish)
-        except asyncio.CancelledError:
-            metadata = CmdOutputMetadata(suffix=CUT_SHORT)
-            return CmdOutputObservation(command=action.command, content=seen.take(), metadata=metadata)
-        except RuntimeUnavailableError as error:
-            return ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
-        except Exception as error:  # the boundary to the runtime: an action always gets its observation
-            log.exception("the runtime failed on action %s", action_id)
-            return ErrorObservation(content=f"{type(error).__name__}: {error}", error_id="RUNTIME$FAILED")
         finally:
             self.is_ready = False
             if sending is not None:
@@ -207,7 +171,7 @@ class TakeOver:
                     try:
                         await self._runtime.type_keys(keys)
                     except UsageError as error:
-                        self._frames.publish(Status("error", "STATUS$KEYS_LOST", str(error)))
+                        self._place.frames.publish(Status("error", "STATUS$KEYS_LOST", str(error)))
                 if self._gives_back:
                     await self._runtime.give_terminal_back()
 

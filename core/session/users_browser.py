@@ -10,31 +10,21 @@ so that the agent reads the page as the user leaves it. Used by AgentSession.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
 from urllib.parse import quote, quote_plus
 
-from core.controller.halts import RUNTIME_UNAVAILABLE
-from core.errors import RuntimeUnavailableError, StoreError, UsageError
+from core.errors import UsageError
 from core.events import (
     BrowseInteractiveAction,
     Envelope,
     ErrorObservation,
-    EventSource,
     Observation,
-    Status,
     event_from_dict,
     event_to_dict,
     is_field,
 )
-from core.live import Frames
 from core.ports import Runtime
 from core.secrets import MIN_LENGTH, Masker
-from core.session.user_shell import UNSTORED_STATUS
-from core.stream import EventStream
-
-log = logging.getLogger(__name__)
+from core.session.users_action import Place, UsersAction
 
 TAKEN = "The user took over the browser."
 INTERRUPTED = "The browser was interrupted while the user acted."
@@ -45,21 +35,11 @@ MAX_WAITING = 20
 
 
 class UsersBrowser:
-    """Who has the browser of one conversation. `ready` makes the sandbox ready, `spawn` starts a task."""
+    """Who has the browser of one conversation."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        stream: EventStream,
-        frames: Frames,
-        ready: Callable[[], Awaitable[None]],
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-    ) -> None:
+    def __init__(self, runtime: Runtime, place: Place) -> None:
         self._runtime = runtime
-        self._stream = stream
-        self._frames = frames
-        self._ready = ready
-        self._spawn = spawn
+        self._place = place
         self._free = asyncio.Event()
         self._free.set()
         self._turn = asyncio.Lock()
@@ -136,36 +116,22 @@ class UsersBrowser:
         self._free.set()
 
     async def _begin_step(self, action: BrowseInteractiveAction, hidden: str = "") -> Envelope:
-        envelope = await self._stream.append(action, EventSource.USER)
-        begun, masker = asyncio.Event(), _masker(self._hidden)
-        whole = action.model_copy(update={"hidden_text": hidden})
-        step = self._spawn(self._carry_out(whole, envelope.id, masker, begun))
+        masker, whole = _masker(self._hidden), action.model_copy(update={"hidden_text": hidden})
+
+        async def carry_out(action_id: int) -> Observation:
+            async with self._turn:
+                await self._place.ready()
+                observation = await self._runtime.execute(whole, action_id, self._place.frames.publish)
+            return _masked(observation, masker)
+
+        envelope, step = await UsersAction(action, carry_out, _cut_short, tells_failure=False).begin(self._place)
         self._steps.add(step)
         step.add_done_callback(self._steps.discard)
-        await begun.wait()  # one that is cancelled before its first step could not answer for its action
         return envelope
 
-    async def _carry_out(
-        self, action: BrowseInteractiveAction, action_id: int, masker: Masker, begun: asyncio.Event
-    ) -> None:
-        begun.set()
-        observation: Observation
-        try:
-            async with self._turn:
-                await self._ready()
-                observation = await self._runtime.execute(action, action_id, self._frames.publish)
-            observation = _masked(observation, masker)
-        except asyncio.CancelledError:
-            observation = ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")
-        except RuntimeUnavailableError as error:
-            observation = ErrorObservation(content=str(error), error_id=RUNTIME_UNAVAILABLE)
-        except Exception as error:  # the boundary to the runtime: an action always gets its observation
-            log.exception("the runtime failed on action %s", action_id)
-            observation = ErrorObservation(content=type(error).__name__, error_id="RUNTIME$FAILED")
-        try:
-            await self._stream.append(observation, EventSource.USER, action_id)
-        except StoreError as error:  # the next start settles the action from the log
-            self._frames.publish(Status("error", UNSTORED_STATUS, str(error)))
+
+def _cut_short() -> Observation:
+    return ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")
 
 
 def _masker(hidden: list[str]) -> Masker:
