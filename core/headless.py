@@ -120,9 +120,9 @@ async def _see_through(
         await session.settled()
         awaiting = session.state.awaiting
         if awaiting is None:
-            if not (approves and _planned(session) and (plan := await session.plan())):
+            if not (approves and _planned(session) and (plan := await session.planning.tasks())):
                 return
-            await session.approve_plan(plan)
+            await session.planning.approve(plan)
             continue
         (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
         refusal = await ask(envelope)

@@ -1,7 +1,7 @@
 """What stands in the way of the agent, and the ways out that the user is offered. Nothing here ends a conversation.
 
 Each kind of halt has its ways in `WAYS`; the session takes the one that the user chooses. To add a way: a name here, a
-row, a case in `AgentSession.take`, and a key in the workspace's command table.
+row, a case in `core.session.ways_out`, and a key in the workspace's command table.
 """
 
 from __future__ import annotations

@@ -14,24 +14,19 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
-
-from pydantic import JsonValue
 
 from core import collector
 from core.agent.tools.reading import only_reads
 from core.controller.controller import AgentController
 from core.controller.decide import evolve
-from core.controller.halts import Way
 from core.controller.history import PAGE, History
 from core.controller.limits import Reached, reached_of_day
 from core.controller.state import Limits, State
 from core.errors import StoreError, UsageError
 from core.events import (
-    CONVERSATION_TITLE,
     Action,
     AgentDelegateAction,
     AgentState,
@@ -41,21 +36,16 @@ from core.events import (
     Envelope,
     Event,
     EventSource,
-    LoopRecoveryAction,
     MCPAction,
     MessageAction,
     NullAction,
     Observation,
-    PlanAction,
     RecallAction,
     Status,
-    TaskTrackingObservation,
     UndoObservation,
 )
 from core.knowledge.gathering import Own
 from core.live import Frames
-from core.llm.pictures import IllustratedLLM
-from core.llm.worded import WordedLLM
 from core.mcp.toolbox import Shared, Toolbox
 from core.memory.past import Past
 from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
@@ -71,24 +61,28 @@ from core.session.hands import Hands
 from core.session.hooks import Hooks
 from core.session.lending import Lending
 from core.session.masked_frames import MaskedFrames
+from core.session.mind import Mind
 from core.session.permitting import Permitting
 from core.session.places import Places
+from core.session.planning import Planning
 from core.session.preparation import Preparation
 from core.session.recalling import Recalling, is_recall, with_pins
 from core.session.recollection import Recollection
+from core.session.record import Record
+from core.session.sleep import Sleep
 from core.session.snapshots import EVERY, Snapshots
 from core.session.take_over import Waiting
 from core.session.tasks import Tasks
-from core.session.titles import SuggestTitle, first_line
+from core.session.titles import SuggestTitle
 from core.session.turns import Turns
 from core.session.undoing import Undoing
 from core.session.users_action import Place
 from core.session.wariness import Wariness
+from core.session.ways_out import WaysOut
 from core.settings.config import SandboxSettings
 from core.settings.security_settings import SecuritySettings
 from core.store.event_store import EventStore
 from core.store.listing import ConversationInfo
-from core.store.reader import EventFilter
 from core.store.writer import Lease
 from core.stream import EventStream, EventStreamSubscriber
 from core.trust.gate import ASK, Gate
@@ -102,7 +96,6 @@ SLEEP_S = 1.0
 POLICY_STATUS = "STATUS$POLICY"
 """What is wrong with the files of rules and permissions; empty once that is mended."""
 DELEGATES_STATUS = "STATUS$DELEGATES"
-TELL = "You go round in a circle: {} Do not repeat it. Say what you tried and why it did not work, then go another way."
 _NO_LIMITS = Limits(max_iterations=None)
 
 
@@ -139,7 +132,6 @@ class AgentSession:
         gate: Gate | None = None,
         security: SecuritySettings = SecuritySettings(),  # noqa: B008  # frozen
     ) -> None:
-        self.info = info
         self.closed = asyncio.Event()
         """Set as soon as it begins to close; then nothing is begun in it any more."""
         self.opened_after = lease.next_id - 1
@@ -149,6 +141,9 @@ class AgentSession:
         self.frames: Frames = MaskedFrames(masker, self.stream.record)
         self.stream.tell = lambda sentence: self.frames.publish(Status("info", MASKED, sentence))
         self._tasks = Tasks(info.id, self.frames)
+        self.record = Record(
+            info=info, store=store, lease=lease, frames=self.frames, spawn=self._spawn, suggest_title=suggest_title
+        )
         self.runtime = runtime
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
         self.guard = Guard(
@@ -166,15 +161,12 @@ class AgentSession:
             guard=self.guard,
             state=lambda: self.state,
             wish=self._answer,
-            add=self._add,
+            add=self.add,
         )
         self._toolbox = toolbox
         self._masker = masker
         self._store = store
-        self._lease = lease
-        self._llm = llm
-        self._make_llm = make_llm
-        self._make_agent = make_agent
+        self._mind = Mind(llm, make_llm, make_agent, self.stream.blob)
         self._limits = limits
         self._day_limits = day_limits
         self.delegation = Delegation(make_child, close_child, self._children_changed)
@@ -213,17 +205,17 @@ class AgentSession:
         self._executor = Waiting(self.hooks.around(executor), self.hands.terminal)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
+        self.planning = Planning(self.stream, lambda: self.state, self.add)
+        """The plan of an agent that plans first."""
+        self.ways = WaysOut(self, self._preparation)
+        """What the user can choose where something stands in the agent's way."""
         self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
         self._snapshots = Snapshots(store, lease, limits)
         self._controller: AgentController | None = None
-        self._places = places
-        self._suggest_title = suggest_title
         self._turn = asyncio.Lock()
         """Held while something is said, and while it falls asleep or wakes up."""
-        self._asleep: Status | None = None
-        """The notice with which it was put to sleep; None while it is awake."""
+        self._sleep = Sleep(info.id, places, self.frames, (self._preparation.rest, self._mind.aclose), self._come_back)
         self._warming: asyncio.Task[None] | None = None
-        self._titling: asyncio.Task[None] | None = None
         self._comes_back = comes_back
         """Whether somebody may open it again and want its sandbox as it was."""
 
@@ -233,13 +225,18 @@ class AgentSession:
         return self._controller.state if self._controller else State.initial(self._limits)
 
     @property
+    def info(self) -> ConversationInfo:
+        """What the lists say of it."""
+        return self.record.info
+
+    @property
     def id(self) -> str:
         """The conversation's id."""
         return self.info.id
 
     @property
     def model_name(self) -> str:
-        return self._llm.name
+        return self._mind.model
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -254,7 +251,7 @@ class AgentSession:
             collector.spare()
         await self._tasks.open()
         await asyncio.to_thread(self.recollection.allow_skills)
-        agent = self._agent_with(self._llm)
+        agent = self._mind.agent()
         self._controller = AgentController(
             stream=self.stream,
             agent=agent,
@@ -303,8 +300,7 @@ class AgentSession:
         self.closed.set()
         if self._toolbox is not None:
             self._toolbox.unwatch()
-        if self._titling is not None:
-            self._titling.cancel()
+        self.record.rest()
         if self._controller is not None:
             await self._stop("The conversation was closed.")
             self._controller.give_up()
@@ -315,7 +311,7 @@ class AgentSession:
         async with AsyncExitStack() as last:  # each is let go of, whatever happens with the one before
             last.push_async_callback(self.stream.aclose)
             last.push_async_callback(self._take_snapshot)
-            last.push_async_callback(self._llm.aclose)
+            last.push_async_callback(self._mind.aclose)
             last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
             last.push_async_callback(self.runtime.rest if self._comes_back else self.runtime.aclose)
 
@@ -391,7 +387,7 @@ class AgentSession:
     @property
     def asleep(self) -> bool:
         """Whether it has let go of sandbox and model. It is shown as ever, and the next wish wakes it up."""
-        return self._asleep is not None
+        return self._sleep.is_on
 
     @property
     def rests(self) -> bool:
@@ -405,23 +401,12 @@ class AgentSession:
         return self.stream.latest_at
 
     async def sleep(self, notice: Status) -> bool:
-        """Let go of sandbox and model and of the place; tell `notice` to whoever watches. False where it works.
-
-        Stream, state and lease stay, so whoever shows the conversation needs nothing. What runs in the sandbox by
-        itself, such as a server in the background, ends. Does not raise what the sandbox does wrong.
-        """
+        """Let go of sandbox and model and of the place; tell `notice` to whoever watches. False where it works."""
         async with self._turn:
             if not await self._is_quiet():
                 return False
             await self._take_snapshot()
-            self._asleep = notice
-            self._places.give(self.info.id)
-            self.frames.publish(notice)
-            for let_go in (self._preparation.rest, self._llm.aclose):
-                try:
-                    await let_go()
-                except Exception:  # the boundary to a sandbox and a model that nobody needs any more
-                    log.exception("conversation %s fell asleep and could not let go", self.info.id)
+            await self._sleep.fall(notice)
             return True
 
     async def _is_quiet(self) -> bool:
@@ -445,28 +430,21 @@ class AgentSession:
         async with self._turn:
             self._refuse_if_closed()
             self.consent.require()
-            if self._asleep is not None:
-                await self._wake(self._asleep)
+            await self._sleep.wake()
             yield
 
     def _refuse_if_closed(self) -> None:
         if self.closed.is_set():
             raise UsageError(f"Conversation {self.info.id} is closed here. Open it again.")
 
-    async def _wake(self, notice: Status) -> None:
-        """Have a place and a model again. The sandbox starts when it is needed, as after the first message."""
+    async def _come_back(self) -> None:
+        """Have a model again."""
         assert self._controller is not None
-        await self._places.take(self.info.id)
-        try:
-            llm = await self._make_llm(self._llm.name)
+        await self._mind.take()
+        if self.closed.is_set():
+            await self._mind.aclose()
             self._refuse_if_closed()
-            self._llm = llm
-            self._controller.agent = self._agent_with(llm)
-        except BaseException:
-            self._places.give(self.info.id)
-            raise
-        self._asleep = None
-        self.frames.publish(replace(notice, message=""))
+        self._controller.agent = self._mind.agent()
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
@@ -500,32 +478,9 @@ class AgentSession:
             envelope = await self.stream.append(message, EventSource.USER)
             if self._warming is None or self._warming.done():
                 self._warming = self._spawn(self._preparation.begin())  # while the model still thinks
-            if not self.info.title:
-                assert isinstance(envelope.event, MessageAction)
-                await self._name(envelope.event.content)  # as it was stored, with secrets masked
+            assert isinstance(envelope.event, MessageAction)
+            await self.record.name(envelope.event.content)  # as it was stored, with secrets masked
         return envelope
-
-    async def _name(self, message: str) -> None:
-        """Name the conversation by its first message, and look for a better name in the background."""
-        first = first_line(message)
-        try:
-            await self.set_title(first)
-        except StoreError as error:
-            log.warning("conversation %s has no title: %s", self.info.id, error)
-            return
-        if self._suggest_title is not None:
-            self._titling = self._spawn(self._rename(first, message, self._suggest_title))
-
-    async def _rename(self, first: str, message: str, suggest: SuggestTitle) -> None:
-        """Take the suggested title, unless the user has named the conversation meanwhile."""
-        suggestion = await suggest(message)
-        try:
-            if suggestion.spent.calls:
-                await self._store.add_spending(suggestion.spent)
-            if suggestion.title and self.info.title == first:
-                await self.set_title(suggestion.title)
-        except StoreError as error:
-            log.warning("conversation %s keeps its first title: %s", self.info.id, error)
 
     async def interrupt(self) -> None:
         """Stop what is going on, now: the model's answer, every running command, the preparation, what waits for it."""
@@ -544,7 +499,7 @@ class AgentSession:
     async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
         """As `send`, but said once the agent rests. Raises as `send`, and then it is not queued."""
         pictures = list(image_urls) or None
-        return await self._add(MessageAction(content=text, image_urls=pictures, context=context, queued=True))
+        return await self.add(MessageAction(content=text, image_urls=pictures, context=context, queued=True))
 
     async def run_command(self, command: str) -> Envelope:
         """Run a command in the agent's shell, as the user; the model reads it with the next message.
@@ -588,36 +543,6 @@ class AgentSession:
         """Do not say what was queued; what has been said already stays said."""
         await self.stream.append(NullAction(), EventSource.USER, message_id)
 
-    async def take(self, way: Way, model: str = "") -> None:
-        """Take one of the ways out that `state.halt` offers; any other does nothing. `model` is for SWITCH_MODEL.
-
-        Raises ConfigurationError where the model cannot be used; then nothing has changed.
-        """
-        halt = self.state.halt
-        if halt is None or way not in halt.ways:
-            return
-        match way:
-            case Way.SWITCH_MODEL:
-                await self.set_model(model)
-            case Way.CONDENSE:
-                await self._add(CondensationRequestAction())
-            case Way.RESTART_SANDBOX:
-                await self._preparation.restart()
-            case Way.SKIP:
-                self._preparation.skip()
-            case Way.STOP:
-                await self.interrupt()
-                return
-            case Way.CUT_LOOP:
-                await self._add(LoopRecoveryAction(option=1))
-                return
-            case Way.RESEND | Way.TELL:
-                text = await self._last_request() if way is Way.RESEND else TELL.format(self.state.reason)
-                await self._add(LoopRecoveryAction(option=2))
-                await self.send(text)
-                return
-        await self.resume()
-
     async def compact(self, keep: str = "") -> None:
         """Have the history condensed for the model, now or before its next answer; `keep` is what matters above all.
 
@@ -627,38 +552,7 @@ class AgentSession:
             raise UsageError("This agent keeps its own history. Start a new conversation for a fresh one.")
         if self.state.first_said is None:
             raise UsageError("Nothing was said yet, so there is nothing to condense.")
-        await self._add(CondensationRequestAction(keep=keep))
-
-    async def _last_request(self) -> str:
-        """What the user said last."""
-        before: int | None = None
-        said = EventFilter(kinds=frozenset({"action:message"}), sources=frozenset({EventSource.USER}))
-        while page := await self.stream.page(before=before, limit=10, where=said):
-            for envelope in reversed(page):
-                if isinstance(envelope.event, MessageAction) and not envelope.event.queued:
-                    return envelope.event.content
-            before = page[0].id
-        return ""
-
-    async def approve_plan(self, task_list: Sequence[dict[str, JsonValue]]) -> None:
-        """Let the agent carry out the plan as it stands here. Raises as `send`, UsageError where nothing is planned."""
-        if not self.state.planning:
-            raise UsageError("No plan waits for your approval. The agent Planner makes one: handloom --agent Planner")
-        await self._add(PlanAction(task_list=list(task_list)))
-
-    async def plan(self) -> list[dict[str, JsonValue]]:
-        """The tasks of the plan as the log has it last; none where there is no plan. Raises StoreError."""
-        told = EventFilter(kinds=frozenset({"observation:task_tracking"}))
-        for envelope in await self.stream.page(limit=1, where=told):
-            if isinstance(envelope.event, TaskTrackingObservation):
-                return envelope.event.task_list
-        return []
-
-    async def plan_again(self) -> None:
-        """Let the agent change nothing more before another plan is approved. Raises as `approve_plan`."""
-        if not self.state.plans or self.state.planning:
-            raise UsageError("Only the agent Planner plans, and only once its plan is approved it can plan again.")
-        await self._add(PlanAction(approved=False))
+        await self.add(CondensationRequestAction(keep=keep))
 
     async def confirm(self, action_id: int | None = None) -> None:
         """Let the action that waits be carried out. Raises UsageError where it was answered already, and as `send`."""
@@ -679,9 +573,9 @@ class AgentSession:
         if wish in (AgentState.STOPPED, AgentState.PAUSED):  # nothing starts, so nothing has to wake up for it
             await self.stream.append(action, EventSource.USER, cause)
         else:
-            await self._add(action, cause)
+            await self.add(action, cause)
 
-    async def _add(self, wish: Event, cause: int | None = None) -> Envelope:
+    async def add(self, wish: Event, cause: int | None = None) -> Envelope:
         """Store a wish after which there may be work. Raises as `send`."""
         async with self._awake():
             return await self.stream.append(wish, EventSource.USER, cause)
@@ -715,26 +609,14 @@ class AgentSession:
     async def set_model(self, name: str) -> None:
         """From the next answer on, another model answers. Raises ConfigurationError."""
         assert self._controller is not None
-        llm = await self._make_llm(name)
-        old, self._llm = self._llm, llm
-        self._controller.agent = self._agent_with(llm)
-        await self._store.update_conversation(self._lease, model=name)
-        self.info = replace(self.info, model=name)
+        old = await self._mind.take(name)
+        self._controller.agent = self._mind.agent()
+        await self.record.set_model(name)
         await old.aclose()
-
-    def _agent_with(self, llm: LLM) -> Agent:
-        return self._make_agent(WordedLLM(IllustratedLLM(llm, self.stream.blob)))
 
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
-        before = self.info.title
-        self.info = replace(self.info, title=title)
-        try:
-            await self._store.update_conversation(self._lease, title=title)
-        except StoreError:
-            self.info = replace(self.info, title=before)
-            raise
-        self.frames.publish(Status("info", CONVERSATION_TITLE, title))
+        await self.record.set_title(title)
 
 
 def _executor(sandbox: Executor, toolbox: Toolbox | None, past: Past | None) -> Executor:

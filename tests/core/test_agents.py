@@ -100,7 +100,7 @@ class TestThePlanner:
             edited: list[dict[str, JsonValue]] = [
                 {"id": "1", "title": "Write it well", "status": "todo", "notes": "in made.txt"}
             ]
-            await session.approve_plan(edited)
+            await session.planning.approve(edited)
             log = await settled(session)
             assert not session.state.planning
             assert session.state.agent_state is AgentState.FINISHED
@@ -110,7 +110,7 @@ class TestThePlanner:
             told = build_messages(log[: approval.id + 1])[-1]["content"]
             assert told.endswith(f"{APPROVED}\n1. Write it well\n   in made.txt")
             with pytest.raises(UsageError):
-                await session.approve_plan(edited)
+                await session.planning.approve(edited)
 
     async def test_what_would_change_something_is_refused_before_and_not_after(self, tmp_path: Path) -> None:
         early = {
@@ -125,7 +125,7 @@ class TestThePlanner:
             ]  # fmt: skip
             assert not (tmp_path / "workspace" / "early.txt").exists()
             assert not of(log, FileEditAction)
-            await session.approve_plan([])
+            await session.planning.approve([])
             await settled(session)
             assert (tmp_path / "workspace" / "made.txt").exists()
 
@@ -136,13 +136,13 @@ class TestThePlanner:
         async with managing(tmp_path) as manager:
             again = await manager.open(session.id)
             assert again.state.planning
-            await again.approve_plan(TASKS)
+            await again.planning.approve(TASKS)
             await settled(again)
         async with managing(tmp_path) as manager:
             again = await manager.open(session.id)
             assert not again.state.planning
             assert fold(await again.stream.read()).planning is False
-            await again.plan_again()
+            await again.planning.again()
             log = await said(again, "and now?")
             assert again.state.planning
             assert REPLAN in json.dumps(build_messages(log))
@@ -150,7 +150,7 @@ class TestThePlanner:
     async def test_nobody_else_plans(self, tmp_path: Path) -> None:
         async with managing(tmp_path) as manager:
             session = await begun(manager, tmp_path, [FINISH])
-            for wish in (session.approve_plan([]), session.plan_again()):
+            for wish in (session.planning.approve([]), session.planning.again()):
                 with pytest.raises(UsageError, match="Planner"):
                     await wish
 

@@ -210,7 +210,7 @@ async def test_a_delegate_that_somebody_watches_asks_and_waits_for_the_answer(tm
             while asks.state.halt is None:
                 await asks.changed()
         assert session.state.agent_state is AgentState.RUNNING
-        await asks.take(Way.EXTEND)
+        await asks.ways.take(Way.EXTEND)
         await delegates_are(session, lambda children: not children)
 
 

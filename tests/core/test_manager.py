@@ -469,9 +469,9 @@ async def titled(tmp_path: Path, *turns: dict[str, Any], secret: str = "") -> As
 
 
 async def title_asked(session: AgentSession) -> None:
-    assert session._titling is not None
+    assert session.record.titling is not None
     async with asyncio.timeout(20):
-        await session._titling
+        await session.record.titling
 
 
 async def test_a_cheap_model_finds_a_title_and_its_cost_counts(tmp_path: Path) -> None:
@@ -536,7 +536,7 @@ async def test_only_the_first_message_of_a_conversation_without_a_name_asks_for_
     async with titled(tmp_path, {"text": "Better"}) as session:
         await session.set_title("Mine")
         await said(session)
-        assert session._titling is None
+        assert session.record.titling is None
 
 
 async def test_a_secret_gets_neither_into_a_title_nor_to_the_title_model(tmp_path: Path) -> None:
@@ -548,7 +548,7 @@ async def test_a_secret_gets_neither_into_a_title_nor_to_the_title_model(tmp_pat
 async def test_a_conversation_closes_without_waiting_for_its_title(tmp_path: Path) -> None:
     async with titled(tmp_path, {"text": "Late", "first_token_s": 600}) as session:
         await said(session)
-        task = session._titling
+        task = session.record.titling
         async with asyncio.timeout(3):
             await session.aclose()
         assert task is not None

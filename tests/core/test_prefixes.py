@@ -71,7 +71,7 @@ async def meddle(session: AgentSession, chance: random.Random) -> None:
     if state.awaiting is not None:
         await (session.confirm() if chance.random() < 0.8 else session.reject(chance.choice(["", "because"])))
     elif state.halt is not None:
-        await session.take(chance.choice([way for way in state.halt.ways if way is not Way.SWITCH_MODEL]))
+        await session.ways.take(chance.choice([way for way in state.halt.ways if way is not Way.SWITCH_MODEL]))
     else:
         await session.send(f"message {chance.random()}")
     match chance.randrange(12):
@@ -148,6 +148,7 @@ async def stored(home: Path, logs: Sequence[Sequence[Envelope]], workspace: str,
     return names
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("log_number", range(3))
 async def test_every_prefix_of_a_recorded_log_folds_to_what_was_live_and_goes_on(
     tmp_path: Path, seed: int, log_number: int, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +185,7 @@ async def goes_on(manager: ConversationManager, name: str) -> None:
         if session.state.awaiting is not None:
             await session.reject("no")
         elif session.state.halt is not None:
-            await session.take(Way.EXTEND if Way.EXTEND in session.state.halt.ways else Way.STOP)
+            await session.ways.take(Way.EXTEND if Way.EXTEND in session.state.halt.ways else Way.STOP)
         async with asyncio.timeout(20):
             await session.settled()
         if session.state.agent_state is AgentState.FINISHED:

@@ -283,7 +283,7 @@ async def test_a_limit_asks_and_extending_it_goes_on(tmp_path: Path) -> None:
         )
         changed = of(events, AgentStateChangedObservation)[-1]
         assert changed.reason == "Agent reached maximum iteration. Current iteration: 1, max iteration: 1"
-        await session.take(Way.EXTEND)
+        await session.ways.take(Way.EXTEND)
         await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
 

@@ -232,6 +232,32 @@ def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
     return BrowseInteractiveAction(browser_actions=calls, thought=thought, by_user=True)
 
 
+class PlanningDouble:
+    """The plan, and what the user says of it."""
+
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
+
+    async def approve(self, task_list: Sequence[dict[str, Any]]) -> None:
+        self._session._wish("approve_plan", *(str(task.get("title")) for task in task_list))
+        await self._session.become(planning=False, agent_state=AgentState.RUNNING)
+
+    async def again(self) -> None:
+        self._session._wish("plan_again")
+        await self._session.become(planning=True)
+
+
+class WaysOutDouble:
+    """Every way leads out."""
+
+    def __init__(self, session: SessionDouble) -> None:
+        self._session = session
+
+    async def take(self, way: Way, model: str = "") -> None:
+        self._session._wish("take", way, *([model] if model else []))
+        await self._session.become(agent_state=AgentState.RUNNING, halt=None)
+
+
 class SessionDouble:
     """A session that does what the test says."""
 
@@ -263,6 +289,8 @@ class SessionDouble:
             place=Place("/nowhere/work", "/nowhere/home"), conversation=[], project_file=Path("/nowhere/policy.toml")
         )
         self.permitting = PermittingDouble(self)
+        self.planning = PlanningDouble(self)
+        self.ways = WaysOutDouble(self)
 
     @property
     def runtime(self) -> SessionDouble:
@@ -338,14 +366,6 @@ class SessionDouble:
     async def compact(self, keep: str = "") -> None:
         self._wish("compact", keep)
 
-    async def approve_plan(self, task_list: Sequence[dict[str, Any]]) -> None:
-        self._wish("approve_plan", *(str(task.get("title")) for task in task_list))
-        await self.become(planning=False, agent_state=AgentState.RUNNING)
-
-    async def plan_again(self) -> None:
-        self._wish("plan_again")
-        await self.become(planning=True)
-
     async def confirm(self, action_id: int | None = None) -> None:
         self._wish("confirm")
         await self.become(agent_state=AgentState.RUNNING, awaiting=None)
@@ -353,10 +373,6 @@ class SessionDouble:
     async def reject(self, reason: str = "", action_id: int | None = None) -> None:
         self._wish("reject", reason)
         await self.become(agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None)
-
-    async def take(self, way: Way, model: str = "") -> None:
-        self._wish("take", way, *([model] if model else []))
-        await self.become(agent_state=AgentState.RUNNING, halt=None)
 
     def set_confirm_mode(self, mode: str) -> None:
         self._wish("set_confirm_mode", mode)

@@ -56,14 +56,14 @@ def called(gathered: Gathered) -> dict[str, str]:
 
 
 async def carried_out(text: str, session: AgentSession) -> bool:
-    """Carry out a command of ours; False where the text is a message. Raises as `AgentSession.take`."""
+    """Carry out a command of ours; False where the text is a message. Raises as `WaysOut.take`."""
     line = slash.parse(text.strip())
     if line is None or line.name != CONTINUE or line.words:
         return False
     halt = session.state.halt
     ways = [way for way in halt.ways if way is not Way.SWITCH_MODEL] if halt is not None else []
     if ways and ways[0] is not Way.STOP:
-        await session.take(ways[0])
+        await session.ways.take(ways[0])
     else:
         await session.resume()
     return True

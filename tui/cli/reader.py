@@ -161,7 +161,7 @@ class Reader:
             self._prompt(_("Answer: "))
         else:
             self._say(status(state))
-            if state.planning and (tasks := await session.plan()):
+            if state.planning and (tasks := await session.planning.tasks()):
                 self._say(*planned(tasks))
             self._prompt(_("You: "))
 
@@ -211,8 +211,8 @@ class Reader:
         session, state = self._session, self._session.state
         if state.halt is not None:
             await self._take(text, [str(way) for way in state.halt.ways])
-        elif state.planning and text.lower() in ("y", "yes") and (tasks := await session.plan()):
-            await session.approve_plan(tasks)
+        elif state.planning and text.lower() in ("y", "yes") and (tasks := await session.planning.tasks()):
+            await session.planning.approve(tasks)
         elif state.awaiting is None:
             await session.send(text)
         else:
@@ -231,6 +231,6 @@ class Reader:
     async def _take(self, text: str, ways: list[str]) -> None:
         for way in ways:
             if text.lower() in BY_ID[f"halt.{way}"].keys and way != Way.SWITCH_MODEL:
-                await self._session.take(Way(way))
+                await self._session.ways.take(Way(way))
                 return
         self._say(_("Answer with one of the letters above."))

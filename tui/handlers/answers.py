@@ -31,7 +31,7 @@ def _takes(way: str) -> Callable[[Answers], None]:
 async def _take(session: AgentSession, way: str, model: str = "") -> None:
     from core.controller.halts import Way  # with the first conversation, not with the first frame
 
-    await session.take(Way(way), model)
+    await session.ways.take(Way(way), model)
 
 
 async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, never: bool) -> None:

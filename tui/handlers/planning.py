@@ -42,7 +42,7 @@ class Planning(_App):
     def do_plan_approve(self) -> None:
         card, tab = self.workspace.card, self.living
         if isinstance(card, PlanCard) and card.ready and tab is not None:
-            self.attempt(tab.session.approve_plan(tab.plan.told))
+            self.attempt(tab.session.planning.approve(tab.plan.told))
 
     def do_plan_edit(self) -> None:
         card, tab = self.workspace.card, self.living
@@ -55,8 +55,8 @@ class Planning(_App):
         before, told = tab.plan.tasks, list(tab.plan.told)
         text = await self.push_screen_wait(PlanScreen(plan_text(before)))
         if text is not None and (tasks := tasks_of(text, before, told)):
-            await tab.session.approve_plan(tasks)
+            await tab.session.planning.approve(tasks)
 
     def do_plan_again(self) -> None:
         if self.living is not None:
-            self.attempt(self.living.session.plan_again())
+            self.attempt(self.living.session.planning.again())

@@ -1,0 +1,48 @@
+"""Planning: the plan of a conversation whose agent plans first, and the user's word on it. Used by AgentSession."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from pydantic import JsonValue
+
+from core.controller.state import State
+from core.errors import UsageError
+from core.events import Envelope, Event, PlanAction, TaskTrackingObservation
+from core.store.reader import EventFilter
+from core.stream import EventStream
+
+
+class Planning:
+    """Of one conversation. `add` stores a wish of the user's, after which there may be work."""
+
+    def __init__(
+        self, stream: EventStream, state: Callable[[], State], add: Callable[[Event], Awaitable[Envelope]]
+    ) -> None:
+        self._stream = stream
+        self._state = state
+        self._add = add
+
+    async def tasks(self) -> list[dict[str, JsonValue]]:
+        """The tasks of the plan as the log has it last; none where there is no plan. Raises StoreError."""
+        told = EventFilter(kinds=frozenset({"observation:task_tracking"}))
+        for envelope in await self._stream.page(limit=1, where=told):
+            if isinstance(envelope.event, TaskTrackingObservation):
+                return envelope.event.task_list
+        return []
+
+    async def approve(self, task_list: Sequence[dict[str, JsonValue]]) -> None:
+        """Let the agent carry out the plan as it stands here.
+
+        Raises UsageError where nothing is planned, and as `AgentSession.send`.
+        """
+        if not self._state().planning:
+            raise UsageError("No plan waits for your approval. The agent Planner makes one: handloom --agent Planner")
+        await self._add(PlanAction(task_list=list(task_list)))
+
+    async def again(self) -> None:
+        """Let the agent change nothing more before another plan is approved. Raises as `approve`."""
+        state = self._state()
+        if not state.plans or state.planning:
+            raise UsageError("Only the agent Planner plans, and only once its plan is approved it can plan again.")
+        await self._add(PlanAction(approved=False))
