@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.model.marks import Mark
 from tui.widgets.approval import ApprovalCard
@@ -13,8 +14,6 @@ from tui.widgets.cards import Card, HaltCard
 if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
     from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
 
 
 def _takes(way: str) -> Callable[[Answers], None]:
@@ -51,21 +50,8 @@ async def _deny(session: AgentSession, action_id: int, reason: str = "") -> None
     await session.reject(reason.strip() or NOT_WANTED, action_id)
 
 
-class Answers:
+class Answers(Frame):
     """Answers to cards, by the ids of the command table."""
-
-    if TYPE_CHECKING:
-        workspace: Workspace
-        current: Tab | None
-
-        @property
-        def living_tabs(self) -> list[ConversationTab]: ...
-        def show_tab(self, tab: Tab | None) -> None: ...
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def choose_model(self, chosen: Callable[[str], None]) -> None: ...
 
     def do_ask_focus(self) -> None:
         if self.workspace.card is not None:

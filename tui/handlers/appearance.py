@@ -8,38 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.filter import ANSIToTruecolor, DimFilter, LineFilter
 
 from tui.display import glyphs, look, themes
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.screens.dialogs import Choice
 from tui.screens.themes import ThemeScreen
 from tui.watch import Watch, watch
 
 if TYPE_CHECKING:
-    from textual.app import App
     from textual.theme import Theme
 
-    from tui.cli.options import StartOptions
 
-    _App = App[None]
-else:
-    _App = object
-
-
-class Appearance(_App):
+class Appearance(Frame):
     """Themes, glyphs and motion, as methods of the app."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def report(self, message: str) -> None: ...
-        def flash(self, message: str) -> None: ...
 
     def prepare_look(self) -> None:
         """Settle what holds for the whole run. Called before anything is drawn."""

@@ -6,24 +6,17 @@ stream as the user's own. What is written into a secret field leaves this place 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.panes.browser.look import PageMark
 from tui.panes.browser.view import KEYS, BrowserView
 from tui.screens.line import LineScreen
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
 
-    _App = App[None]
-else:
-    _App = object
 
 NOT_TAKEN = _("The agent has the browser. F12 takes it over, and the agent waits.")
 REPLAYED = _("This is a replay: the page is a picture of what was.")
@@ -35,18 +28,8 @@ WRITTEN = frozenset({"text", "secret", "choice", "file"})
 """Kinds of elements that take a line of text."""
 
 
-class Browsing(_App):
+class Browsing(Frame):
     """The user's browsing, as methods of the app."""
-
-    if TYPE_CHECKING:
-        workspace: Workspace
-        current: Tab | None
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
 
     _scrolled = (0, 0)
     """Pixels that are still to be scrolled."""

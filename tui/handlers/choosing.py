@@ -5,38 +5,23 @@ What stands in a project's file is foreign: it is shown clean and in full, and t
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tui.display.text import sanitize, sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.agent.registry import AgentKind, Found
     from core.manager.conversation_manager import ConversationManager
-    from tui.cli.options import StartOptions
 
-    _App = App[None]
-else:
-    _App = object
 
 NAME_CELLS, NOTE_CELLS, PROBLEM_CELLS = 64, 120, 300
 SHOWN_PROBLEMS = 3
 
 
-class Choosing(_App):
+class Choosing(Frame):
     """The choice of an agent, by the id of the command table."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-        options: StartOptions
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def report(self, message: str) -> None: ...
-        async def new_conversation(self, agent: str = "", model: str = "") -> None: ...
 
     def do_conv_agent(self) -> None:
         if self.manager is None:

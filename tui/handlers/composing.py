@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
 from tui.display.text import sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.panes.prompt import Prompt, references, slash
 from tui.panes.prompt.editor import EditorError, edited
@@ -28,18 +29,9 @@ from tui.panes.prompt.triggers import Kind
 from tui.panes.prompt.view import SHELL
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.events import Envelope
-    from core.manager.conversation_manager import ConversationManager
-    from tui.cli.options import StartOptions
     from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
 
-    _App = App[None]
-else:
-    _App = object
 
 FOUND = 50
 """Rows of a list: whoever does not see it among them types on."""
@@ -48,28 +40,8 @@ EVENTS_BACK = 200
 LABEL_CELLS = 300
 
 
-class Composing(_App):
+class Composing(Frame):
     """Sending, and what helps to write."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        manager: ConversationManager | None
-        current: Tab | None
-        workspace: Workspace
-        is_starting: bool
-        connected: asyncio.Event
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def report(self, message: str) -> None: ...
-        def flash(self, message: str) -> None: ...
-        async def do(self, command_id: str, argument: str = "") -> None: ...
-        async def new_conversation(self, agent: str = "", model: str = "") -> None: ...
-        async def consented(self, tab: ConversationTab) -> bool: ...
-        async def own_commands(self) -> tuple[dict[str, slash.UserCommand], list[str]]: ...
-        async def called(self) -> dict[str, tuple[str, str]]: ...
-        async def find_commands(self, query: str) -> Sequence[Row]: ...
 
     sends_when_open = False
     """Enter was pressed before there was a conversation: quick hands lose nothing."""

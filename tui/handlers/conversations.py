@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
@@ -15,18 +14,9 @@ from tui.screens.start import StartScreen, with_served
 from tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
-    from textual.app import App
-
-    from core.manager.conversation_manager import ConversationManager
-    from core.session.agent_session import AgentSession
-    from tui.cli.options import StartOptions
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
 
-    _App = App[None]
-else:
-    _App = object
 
 DEMO = "demo"
 DEMO_TASK = _("Show me what you can do.")
@@ -35,31 +25,8 @@ TITLE_CHARS = 120
 """A longer name is no name."""
 
 
-class Conversations(Delegates, _App):
+class Conversations(Delegates):
     """The commands for conversations, as methods of the app."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        manager: ConversationManager | None
-        open_tabs: list[Tab]
-        current: Tab | None
-        workspace: Workspace
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def report(self, message: str) -> None: ...
-        def show_tab(self, tab: Tab | None) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
-        async def add_tab(self, session: AgentSession) -> None: ...
-        def leave_replay(self, tab: Tab) -> None: ...
-        def leave_split(self, tab: Tab) -> Tab | None: ...
-        async def pick_model(self) -> str | None: ...
-        async def ask_trust(self, folder: str) -> None: ...
-        def choose_model(self, chosen: Callable[[str], None]) -> None: ...
-
-        _sends_when_open: bool
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)

@@ -5,8 +5,10 @@ What a delegate asks is asked in its tab, so a conversation that is shown is one
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tui.handlers.frame import Frame
 
 if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
@@ -66,18 +68,8 @@ def moved(levels: Sequence[int], index: int, step: int) -> list[int]:
     return [*order[:first], *order[middle:last], *order[first:middle], *order[last:]]
 
 
-class Delegates:
+class Delegates(Frame):
     """Keeps the tabs of delegates in step with what is at work."""
-
-    if TYPE_CHECKING:
-        current: Tab | None
-
-        @property
-        def living_tabs(self) -> list[ConversationTab]: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
-        async def open_tab(self, session: AgentSession, behind: Tab | None = None) -> ConversationTab: ...
-        async def drop_tab(self, tab: Tab) -> None: ...
 
     _following = False
 

@@ -5,12 +5,12 @@ The log itself only shows rows; whatever needs the store is done from here, in t
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from tui.display.text import sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.panes.events.bar import FilterBar
 from tui.panes.events.filter import Filter
@@ -20,29 +20,11 @@ from tui.screens.dialogs import TextScreen
 from tui.screens.line import LineScreen
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 
-class EventLog(_App):
+class EventLog(Frame):
     """The commands of the event log, as methods of the app."""
-
-    if TYPE_CHECKING:
-        open_tabs: list[Tab]
-        current: Tab | None
-        workspace: Workspace
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def copy_to_clipboard(self, text: str, said: str = "") -> None: ...
-        def wake(self, tab: Tab) -> None: ...
-        async def _attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
 
     _detailed: Tab | None = None
     """Whose event stands beside the log."""

@@ -7,43 +7,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui.display.text import sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen
 from tui.screens.findings import Answer, FindingsScreen
 from tui.screens.line import LineScreen
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.exchange.findings import Findings
     from core.exchange.formats import Format
-    from core.manager.conversation_manager import ConversationManager
     from core.store.listing import ConversationInfo
-    from tui.model.tab import Tab
 
-    _App = App[None]
-else:
-    _App = object
 
 NAME_CHARS = 40
 """Of a title, in the name of a file."""
 LINE_CELLS = 160
 
 
-class Exports(_App):
+class Exports(Frame):
     """The commands for taking conversations elsewhere, as methods of the app."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-        current: Tab | None
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
 
     def do_conv_export(self) -> None:
         if self.current is not None:

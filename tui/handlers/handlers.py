@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.widgets import Input
 
@@ -36,18 +35,8 @@ from tui.widgets.approval import ApprovalCard
 from tui.widgets.footer import MODES, next_mode
 
 if TYPE_CHECKING:
-    from textual.app import App
+    pass
 
-    from core.manager.conversation_manager import ConversationManager
-    from core.session.agent_session import AgentSession
-    from tui.cli.options import StartOptions
-    from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 MODE_TOLD = {
     "always": _("The agent asks always before it acts."),
@@ -84,27 +73,8 @@ class Handlers(
     FolderTrust,
     Slashes,
     Browsing,
-    _App,
 ):
     """The commands, as methods of the app."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        manager: ConversationManager | None
-        open_tabs: list[Tab]
-        current: Tab | None
-        workspace: Workspace
-        clock: Callable[[], float]
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def report(self, message: str) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def arm_leader(self) -> None: ...
-        def show_tab(self, tab: Tab | None) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
-        async def add_tab(self, session: AgentSession) -> None: ...
 
     _quit_armed_at = float("-inf")
 

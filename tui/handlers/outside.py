@@ -10,29 +10,21 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import events
 
 from tui.display import escapes
 from tui.display.glyphs import GLYPHS, in_ascii
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.model.attention import Attention
 from tui.model.marks import Mark
 from tui.panes.copied import Copied
 
 if TYPE_CHECKING:
-    from textual.app import App
+    pass
 
-    from tui.cli.options import StartOptions
-    from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 SURROUNDINGS_CSS = """
 TextArea > .text-area--placeholder, Input > .input--placeholder { color: $text-muted; }
@@ -47,20 +39,8 @@ LAST_LINES = 200
 COPY_MODE = _("Copy mode: the mouse belongs to the terminal. Select and copy as it does; Esc leaves.")
 
 
-class Outside(_App):
+class Outside(Frame):
     """Clipboard, notifications, title and copy mode, as methods of the app."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        workspace: Workspace
-        current: Tab | None
-        clock: Callable[[], float]
-
-        @property
-        def living_tabs(self) -> list[ConversationTab]: ...
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
 
     def prepare_outside(self) -> None:
         """Called once, before anything is drawn."""

@@ -6,7 +6,7 @@ Every screen is imported when it is first opened: the first frame shows none of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,23 +15,15 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.display.text import sanitize, sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.model.arrangement import PANES
 
 if TYPE_CHECKING:
-    from textual.app import App
-
-    from core.manager.conversation_manager import ConversationManager
     from core.mcp.supervisor import Supervisor
     from core.settings.book import Setting
-    from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
     from tui.screens.finder import Row
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 
 LOOK_BACK = 5_000
@@ -39,23 +31,8 @@ LOOK_BACK = 5_000
 PAGE = 500
 
 
-class Panels(_App):
+class Panels(Frame):
     """The commands for what stands around, as methods of the app."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-        open_tabs: list[Tab]
-        current: Tab | None
-        workspace: Workspace
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
-        def show_tab(self, tab: Tab | None) -> None: ...
-        async def do(self, command_id: str, argument: str = "") -> None: ...
-        async def show_conversation(self, conversation_id: str) -> None: ...
 
     used_commands: tuple[str, ...] = ()
     """Commands that were chosen in the palette, the latest first; until Handloom ends."""

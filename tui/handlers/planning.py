@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tui.handlers.frame import Frame
 from tui.panes.tasks.text import plan_text, tasks_of
 from tui.widgets.cards import PlanCard
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.controller.state import State
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
 
-    _App = App[None]
-else:
-    _App = object
 
 _ASKS = frozenset({"awaiting_user_input", "finished"})
 """Where the agent rests and a plan that it made is complete."""
@@ -29,15 +23,8 @@ def waits_for_approval(state: State, tab: Tab) -> bool:
     return state.planning and state.agent_state in _ASKS and not state.is_busy and bool(tab.plan.tasks)
 
 
-class Planning(_App):
+class Planning(Frame):
     """Answers to a plan, by the ids of the command table."""
-
-    if TYPE_CHECKING:
-        workspace: Workspace
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
 
     def do_plan_approve(self) -> None:
         card, tab = self.workspace.card, self.living

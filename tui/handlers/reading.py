@@ -6,22 +6,16 @@ from typing import TYPE_CHECKING
 
 from textual.scroll_view import ScrollView
 
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.widgets.find import Findable, FindBar, TallyChanged
 
 if TYPE_CHECKING:
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
+    pass
 
 
-class Reading:
+class Reading(Frame):
     """Reading, by the ids of the command table."""
-
-    if TYPE_CHECKING:
-        current: Tab | None
-        workspace: Workspace
-
-        def flash(self, message: str) -> None: ...
 
     @property
     def find_bar(self) -> FindBar | None:

@@ -4,34 +4,17 @@ handlers."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tui.handlers.frame import Frame
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from textual.app import App
-
-    from core.manager.conversation_manager import ConversationManager
-    from tui.cli.options import StartOptions
-    from tui.model.conversation import ConversationTab
-
-    _App = App[None]
-else:
-    _App = object
+    pass
 
 
-class Remembering(_App):
+class Remembering(Frame):
     """Memory, by the ids of the command table."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-        options: StartOptions
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
 
     async def do_memory_compact(self, keep: str = "") -> None:
         if self.living is None:

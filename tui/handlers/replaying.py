@@ -8,31 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.home import home_folder
 from tui.commands import Command
 from tui.display.text import sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.screens.line import LineScreen
 from tui.widgets.transport import Transport
 
 if TYPE_CHECKING:
-    from textual.app import App
-
-    from core.manager.conversation_manager import ConversationManager
-    from tui.cli.options import StartOptions
     from tui.model.replay import ReplayTab
     from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
 
-    _App = App[None]
-else:
-    _App = object
 
 MOST_HITS = 1000
 """Places that a search finds; who has more looks for something else."""
@@ -44,24 +37,8 @@ NEEDS_WORKSPACE = frozenset(
 """Commands that mean nothing where only a replay is open."""
 
 
-class Replaying(_App):
+class Replaying(Frame):
     """The commands for replays, as methods of the app."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        manager: ConversationManager | None
-        open_tabs: list[Tab]
-        current: Tab | None
-        workspace: Workspace
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def show_tab(self, tab: Tab | None) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
-        async def _attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        async def drop_tab(self, tab: Tab) -> None: ...
-        async def fork_from(self, conversation_id: str, event_id: int) -> None: ...
-        async def show_conversation(self, conversation_id: str) -> None: ...
 
     @property
     def replay(self) -> ReplayTab | None:

@@ -7,44 +7,25 @@ known of a run that goes on is kept here; one that is over is compared anew from
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tui.display.text import sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen
 from tui.screens.line import LineScreen
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.again.pairing import Pairing
     from core.again.running import Again
-    from core.manager.conversation_manager import ConversationManager
-    from core.session.agent_session import AgentSession
-    from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
 
-    _App = App[None]
-else:
-    _App = object
 
 TO_THE_END, AT_FIRST, ELSEWHERE = "end", "first", "folder"
 
 
-class Rerun(_App):
+class Rerun(Frame):
     """The commands for runs, as methods of the app."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-        current: Tab | None
-
-        @property
-        def living_tabs(self) -> list[ConversationTab]: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        async def add_tab(self, session: AgentSession) -> None: ...
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tui.handlers.frame import Frame
 from tui.i18n import _, counted
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from tui.model.conversation import ConversationTab
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 
-class Reviewing(_App):
+class Reviewing(Frame):
     """The command for the changes of a conversation, as a method of the app."""
-
-    if TYPE_CHECKING:
-        workspace: Workspace
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
 
     def do_conv_changes(self) -> None:
         if self.living is not None:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui.display.text import sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.manager.conversation_manager import ConversationManager
     from core.secrets.vault import Vault
 
-    _App = App[None]
-else:
-    _App = object
 
 LINE_CELLS = 200
 
 
-class SecretKeeping(_App):
+class SecretKeeping(Frame):
     """The command for secrets, as methods of the app."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, text: str) -> None: ...
 
     def do_app_secrets(self) -> None:
         if self.manager is not None:

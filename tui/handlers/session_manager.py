@@ -5,27 +5,18 @@ The screen reads and asks; opening, replaying and whatever else leaves it is car
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from tui.handlers.frame import Frame
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from textual.app import App
-
-    from core.manager.conversation_manager import ConversationManager
     from core.store.listing import ConversationInfo
-    from tui.cli.options import StartOptions
     from tui.model.tab import Tab
     from tui.screens.session_finding import Place, Wish
-    from tui.screens.workspace import Workspace
     from tui.sessions.rows import Standing
 
-    _App = App[None]
-else:
-    _App = object
 
 SAID = 6
 """Messages in a preview."""
@@ -34,28 +25,8 @@ BACK_PAGES = 40
 """Pages that the chat loads to come to an event; what is further back is shown in the event log alone."""
 
 
-class SessionManager(_App):
+class SessionManager(Frame):
     """The session manager, as methods of the app."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        manager: ConversationManager | None
-        open_tabs: list[Tab]
-        current: Tab | None
-        workspace: Workspace
-
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
-        async def show_conversation(self, conversation_id: str) -> None: ...
-        async def open_replay(
-            self, conversation_id: str, event_id: int | None = None, *, home: Path | None = None, speed: float = 1.0
-        ) -> None: ...
-        async def run_again(self, conversation_id: str) -> None: ...
-        async def fork_from(self, conversation_id: str, event_id: int) -> None: ...
-        async def export_conversation(self, conversation_id: str) -> None: ...
-        async def drop_tab(self, tab: Tab) -> None: ...
-        async def go_to_event(self, tab: Tab, event_id: int) -> None: ...
 
     _manager_place: Place | None = None
     """Where the user was in the session manager."""

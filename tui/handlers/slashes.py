@@ -10,33 +10,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tui.display.text import sanitize, sanitize_line
+from tui.handlers.frame import Frame
 from tui.panes.prompt import slash
 from tui.panes.prompt.lists import Row
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.knowledge.gathering import Gathered
-    from core.manager.conversation_manager import ConversationManager
-    from tui.cli.options import StartOptions
-    from tui.model.tab import Tab
 
-    _App = App[None]
-else:
-    _App = object
 
 LABEL_CELLS = 300
 
 
-class Slashes(_App):
+class Slashes(Frame):
     """The list behind a slash, and what its names stand for."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        manager: ConversationManager | None
-        current: Tab | None
-
-        def flash(self, message: str) -> None: ...
 
     _gathered: Gathered | None = None
     _listed: tuple[dict[str, slash.UserCommand], list[str]] | None = None

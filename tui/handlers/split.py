@@ -8,31 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.model.arrangement import SPLIT
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 
-class Split(_App):
+class Split(Frame):
     """The commands for two conversations, as methods of the app."""
-
-    if TYPE_CHECKING:
-        open_tabs: list[Tab]
-        current: Tab | None
-        workspace: Workspace
-
-        def flash(self, message: str) -> None: ...
-        def show_tab(self, tab: Tab | None) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
 
     _before: Tab | None = None
     """The tab that was shown before the current one."""

@@ -7,27 +7,20 @@ the key that took it over gives it back. Who looks elsewhere keeps it: the borde
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import events
 
 from tui.commands import BY_ID, all_keys
+from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.panes.terminal.hint import WaitsHint
 from tui.panes.terminal.view import TerminalView
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
 
-    _App = App[None]
-else:
-    _App = object
 
 ROOMY = 240
 """Columns from which the terminal is wide enough beside the chat; on less it fills the screen while it is taken."""
@@ -35,19 +28,8 @@ GIVES_BACK = frozenset({"f12", "ctrl+right_square_bracket"})
 """F12 may be another program's; ctrl+] every terminal has, as telnet's way out."""
 
 
-class Terminals(_App):
+class Terminals(Frame):
     """The commands of the terminal, as methods of the app."""
-
-    if TYPE_CHECKING:
-        current: Tab | None
-        open_tabs: list[Tab]
-        workspace: Workspace
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def wake(self, tab: Tab) -> None: ...
 
     async def hurry_terminals(self) -> None:
         """Have the faster emulator from now on, where there is one."""

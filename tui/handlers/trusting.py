@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from tui.handlers.frame import Frame
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.manager.conversation_manager import ConversationManager
     from core.trust.book import Standing
-    from tui.cli.options import StartOptions
-    from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
     from tui.screens.trust import TrustScreen
 
-    _App = App[None]
-else:
-    _App = object
 
-
-class FolderTrust(_App):
+class FolderTrust(Frame):
     """The commands for trust and knowledge, by their ids of the command table."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-        options: StartOptions
-        current: Tab | None
-
-        @property
-        def living_tabs(self) -> list[ConversationTab]: ...
-        @property
-        def living(self) -> ConversationTab | None: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
 
     async def ask_trust(self, folder: str) -> None:
         """Ask once about what a folder brings, before a conversation begins there. Raises ConfigurationError."""

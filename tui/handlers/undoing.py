@@ -5,48 +5,22 @@ What any of them does is the session's and the manager's; here the user is shown
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui.display.text import sanitize_line
+from tui.handlers.frame import Frame
 from tui.i18n import _, counted
 from tui.panes.chat.view import ChatView
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from core.events import UndoObservation
-    from core.manager.conversation_manager import ConversationManager
-    from core.session.agent_session import AgentSession
     from core.session.undo import UndoPreview
     from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 
-class Undoing(_App):
+class Undoing(Frame):
     """The commands that go back in a conversation, as methods of the app."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
-        current: Tab | None
-        workspace: Workspace
-
-        @property
-        def living(self) -> ConversationTab | None: ...
-        @property
-        def living_tabs(self) -> list[ConversationTab]: ...
-        def attempt(self, work: Coroutine[Any, Any, None]) -> None: ...
-        def flash(self, message: str) -> None: ...
-        def report(self, message: str) -> None: ...
-        def do_replay_fork(self) -> None: ...
-        async def add_tab(self, session: AgentSession) -> None: ...
-        def have_plan(self, tab: Tab) -> None: ...
 
     # -- undo ----------------------------------------------------------------------------------------------------------
 
