@@ -15,10 +15,8 @@ import logging
 import tempfile
 import time
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -29,54 +27,35 @@ from weakref import WeakValueDictionary
 from core import collector
 from core.acp.choice import OTHER
 from core.agent.registry import AgentKind, Found
-from core.agent.tools.past import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.errors import ConfigurationError, UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
-from core.knowledge.gathering import Own
 from core.lent import LentRuntime
 from core.llm.absent import AGAIN, WITHOUT, NoModel
 from core.llm.catalogue import KnownModel
-from core.llm.models import LLMRegistry, model_for, model_of_agent
+from core.llm.models import model_of_agent
 from core.llm.registry import ModelOffer, offers
 from core.manager import deletion
-from core.manager.agent_factory import AgentFactory, Made
+from core.manager.assembly import DEMO, Assembly, MakeCheckpoints, MakeRuntime
 from core.manager.copies import Copies
 from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
-from core.manager.known_secrets import kept_values, values_of
-from core.manager.remembering import condensing_of, past_of
 from core.manager.trusting import Trusting
-from core.mcp.supervisor import Supervisor
-from core.mcp.toolbox import Toolbox
-from core.memory.condensers.making import room_of
+from core.manager.viewers import Viewers
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
-from core.secrets import Masker
-from core.secrets.detector import Detector
-from core.secrets.vault import Vault
-from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
 from core.session.delegation import MAX_LEVEL
 from core.session.places import Places
-from core.session.titles import SuggestTitle, first_line, suggest_title
+from core.session.titles import first_line
 from core.settings.book import Setting, SettingsBook
-from core.settings.config import AgentSettings, DaySettings, Settings, remember_model
+from core.settings.config import Settings, remember_model
 from core.store.event_store import EventStore
 from core.store.listing import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.store.writer import Lease
-from core.trust.gate import Gate
 
 log = logging.getLogger(__name__)
-
-DEMO = "demo"
-"""The model that needs neither key nor network; it works in a scratch folder of its own."""
-MakeRuntime = Callable[[str], Runtime]
-"""A runtime that works in the folder of this name, not started yet."""
-
-MakeCheckpoints = Callable[[str, str], Checkpoints | None]
-"""The checkpoints of a workspace for the conversation of this id; None where there are to be none."""
 
 
 class ConversationManager:
@@ -103,39 +82,30 @@ class ConversationManager:
         self.settings = settings
         self._book = SettingsBook(home, environ, options)
         self.store = EventStore(home)
-        self._agents = AgentFactory(home, self.store, lambda: self.settings.agent)
-        self.vault = Vault(home)
-        """The secrets that commands may have."""
-        environ = self._environ = dict(environ)
-        self._llms = LLMRegistry(environ)
-        self.mcp = Supervisor(home, lambda: self.settings.mcp, environ)
-        """The MCP servers that all conversations share."""
-        self._own, self._gate = (
-            Own.of(home, environ),
-            Gate(home, lambda: self.settings.trust.projects, lambda: self.settings.trust.disabled),
-        )
-        self.trust = Trusting(home, self._own, self._gate, self.mcp)
-        """What folders bring, and whether the user said yes to it."""
-        self._make_runtime = make_runtime
         self._around = around or nullcontext()
-        self._make_checkpoints = make_checkpoints
         self._forget = forget
-        self._masker = Masker(values_of(settings, environ))
-        self._detector = Detector(self._masker, lambda: self.settings.secrets.shown_kinds)
-        self._clock = clock
         self._sessions: dict[str, AgentSession] = {}
-        self._viewers: Counter[str] = Counter()
-        self._detached_at: dict[str, float] = {}
-        """The conversations that somebody has looked at and nobody looks at now."""
+        self._viewers = Viewers(clock)
         self._places = Places(settings.conversations.max_concurrent, self._sessions)
+        self._assembly = Assembly(
+            self.store,
+            lambda: self.settings,
+            make_runtime=make_runtime,
+            make_checkpoints=make_checkpoints,
+            environ=environ,
+            places=self._places,
+            clock=clock,
+        )
+        self.vault, self.mcp = self._assembly.vault, self._assembly.mcp
+        """The secrets that commands may have, and the MCP servers that all conversations share."""
+        self.trust = Trusting(home, self._assembly.own, self._assembly.gate, self.mcp)
+        """What folders bring, and whether the user said yes to it."""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.plugins: Sequence[PluginRequirement] = ()
-        """What the sandboxes of this manager can do beyond shell and files."""
         self._ending = asyncio.Event()
         self._housekeeping: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
+        self._assembly.plugins = await asyncio.to_thread(_plugins, self.settings.sandbox.plugins)
         await self.learn_secrets()
         await self.store.__aenter__()
         self.copies = Copies(self.store.home, self.store.mark)
@@ -161,20 +131,21 @@ class ConversationManager:
             if isinstance(failure, BaseException):
                 log.error("conversation %s could not be closed", id, exc_info=failure)
         await self._around.__aexit__(None, None, None)
-        await self._llms.aclose()
-        await self.mcp.aclose()
+        await self._assembly.aclose()
         await self.store.__aexit__()
+
+    @property
+    def plugins(self) -> Sequence[PluginRequirement]:
+        """What the sandboxes of this manager can do beyond shell and files."""
+        return self._assembly.plugins
 
     async def learn_secrets(self) -> None:
         """Mask what the vault holds, and have the keys of models and servers of it that the environment lacks."""
-        values, keys = await asyncio.to_thread(kept_values, self.vault, self.settings, self._environ)
-        self._masker.add(values)
-        self._environ.update(keys)
-        self._llms.host.keys = {**self._llms.host.keys, **keys}
+        await self._assembly.learn_secrets()
 
     def offers(self) -> list[ModelOffer]:
         """The models that can be used here as things stand; the demo always."""
-        return offers(self._environ, self.settings.models)
+        return offers(self._assembly.environ, self.settings.models)
 
     async def choose_model(self, name: str, api_base: str = "") -> None:
         """Use this model for new conversations from now on, and in later starts; the demo is not remembered.
@@ -184,7 +155,7 @@ class ConversationManager:
         if name == DEMO:
             return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
-        await asyncio.to_thread(self._llms.alone, name, "/", llm_settings, self.settings.models)
+        await asyncio.to_thread(self._assembly.llms.alone, name, "/", llm_settings, self.settings.models)
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
@@ -193,11 +164,11 @@ class ConversationManager:
 
         Those servers are asked for them, which takes half a second at most.
         """
-        return await self._llms.near_models(self.settings.llm, self.settings.models)
+        return await self._assembly.llms.near_models(self.settings.llm, self.settings.models)
 
     async def known_models(self) -> list[KnownModel]:
         """What is known of which models; nothing where it cannot be had. Takes seconds while the model host loads."""
-        return await self._llms.known_models()
+        return await self._assembly.llms.known_models()
 
     async def read_settings(self) -> list[Setting]:
         """Every setting as it stands. Raises ConfigurationError."""
@@ -238,7 +209,7 @@ class ConversationManager:
         was not read by the user.
         """
         await self.trust.begin(workspace)
-        kind = await asyncio.to_thread(self._agents.agents.find, agent or self.settings.agent.name, workspace)
+        kind = await asyncio.to_thread(self._assembly.agents.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = self._repository(repository)
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
@@ -246,7 +217,7 @@ class ConversationManager:
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
-        llm = await self._make_llm(model, workspace)
+        llm = await self._assembly.model(model, workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id, title=title, workspace=workspace, model=model, repository=repository
@@ -255,7 +226,7 @@ class ConversationManager:
 
     async def agents_for(self, workspace: str) -> Found:
         """The agents that can be chosen for work in a folder, and what is wrong with others."""
-        return await asyncio.to_thread(self._agents.agents.all, workspace)
+        return await asyncio.to_thread(self._assembly.agents.agents.all, workspace)
 
     async def allow_agent(self, kind: AgentKind) -> None:
         """The user has read a project's agent, and lets it work as it stands. Raises ConfigurationError."""
@@ -278,7 +249,7 @@ class ConversationManager:
         or where too many are at work, StoreBusyError where another process has it.
         """
         async with self._turn_of(conversation_id):
-            self._detached_at.pop(conversation_id, None)
+            self._viewers.keep(conversation_id)
             if (known := self._sessions.get(conversation_id)) is not None:
                 return known
             async with self._place(conversation_id):
@@ -295,7 +266,7 @@ class ConversationManager:
             raise UsageError(f"Conversation {conversation_id} has no event {event_id} to fork from.")
         id, workspace = uuid.uuid4().hex, info.workspace
         if copy_files:
-            checkpoints = await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id)
+            checkpoints = await asyncio.to_thread(self._assembly.make_checkpoints, info.workspace, info.id)
             workspace = str(await unpacked(self.store, checkpoints, info, event_id, id))
         else:
             await asyncio.to_thread(self._workspace_of, info)
@@ -322,7 +293,7 @@ class ConversationManager:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
             workspace = await asyncio.to_thread(self._workspace_of, info)
             await self.trust.begin(workspace)
-            llm = await self._make_llm(model or info.model, workspace)
+            llm = await self._assembly.model(model or info.model, workspace)
         except BaseException:
             await self.store.release(lease)
             raise
@@ -352,10 +323,10 @@ class ConversationManager:
             raise UsageError(
                 f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
             )
-        kind = await asyncio.to_thread(self._agents.agents.find, action.agent, by.info.workspace)
+        kind = await asyncio.to_thread(self._assembly.agents.agents.find, action.agent, by.info.workspace)
         own_model = model_of_agent(action.agent, self.settings.llm) or kind.model
         model = own_model or self.settings.agent.delegate_model or by.info.model
-        llm = await self._make_llm(model, by.info.workspace)
+        llm = await self._assembly.model(model, by.info.workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
                 id,
@@ -386,7 +357,7 @@ class ConversationManager:
 
     def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
         """What is kept of a workspace for a conversation; None where nothing is. Reads files."""
-        return self._make_checkpoints(workspace, conversation_id)
+        return self._assembly.make_checkpoints(workspace, conversation_id)
 
     async def _start(
         self,
@@ -398,54 +369,15 @@ class ConversationManager:
         limits: Limits | None = None,
         runtime: Runtime | None = None,
     ) -> AgentSession:
-        (info,) = await self.store.conversations(conversation_id=lease.conversation_id)
-        agent_settings = self.settings.agent
-        if runtime is None:
-            runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
-        runtime.keep(self.store.home / "sandboxes" / info.id)
-        if info.repository:
-            repository = Repository.parse(info.repository)
-            runtime.allow(host=repository.host, folder=repository.folder)
-        toolbox = None
-        if info.model not in (DEMO, AGAIN):  # neither has a model that could want a tool
-            toolbox = Toolbox(self.mcp, info.workspace)
-            await self.mcp.open(info.workspace)
-        past = past_of(self.store, info, self.settings.memory)
-        if make_agent is not None:
-            made = Made(make_agent, runtime, toolbox)
-        else:
-            condensing = condensing_of(self._llms, self.settings, info.workspace)
-            more = () if past is None else (RECALL_CONVERSATIONS,)
-            made = await self._agents.of(
-                info, kind, plugins=self.plugins, toolbox=toolbox, runtime=runtime, condensing=condensing, more=more
-            )
-        session = AgentSession(
-            store=self.store,
-            lease=lease,
-            info=info,
-            runtime=made.runtime,
-            llm=llm,
-            make_llm=lambda name: self._make_llm(name, info.workspace),
-            make_agent=made.make,
-            limits=limits or replace(_limits(agent_settings), room=room_of(self.settings.condenser, made.condenses)),
-            day_limits=Limits(max_iterations=None) if make_agent else _limits(self.settings.day),
-            make_child=lambda action, id, limits: self._make_child(info.id, action, id, limits),
+        session = await self._assembly.session(
+            lease,
+            llm,
+            make_child=partial(self._make_child, lease.conversation_id),
             close_child=self.close,
-            confirm=ConfirmMode.NEVER if info.model == DEMO else agent_settings.confirm,  # its commands are ours
-            masker=self._masker,
-            detector=self._detector if self.settings.secrets.detect else None,
-            vault=self.vault,
-            places=self._places,
-            checkpoints=await asyncio.to_thread(self._make_checkpoints, info.workspace, info.id),
-            suggest_title=self._suggest_title(info),
-            clock=self._clock,
-            sandbox=self.settings.sandbox,
-            comes_back=info.origin != AGAIN,
-            toolbox=made.toolbox,
-            past=past if made.condenses else None,
-            own=self._own if toolbox is not None else None,
-            gate=self._gate,
-            security=self.settings.security,
+            make_agent=make_agent,
+            kind=kind,
+            limits=limits,
+            runtime=runtime,
         )
         try:
             await session.start()
@@ -453,27 +385,15 @@ class ConversationManager:
             await session.aclose()
             raise
         self._sessions[lease.conversation_id] = session
-        await self._llms.warm(llm)
+        await self._assembly.llms.warm(llm)
         return session
-
-    def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
-        """Who names this conversation; nobody where no model is set, for a delegate, or for a run of another one."""
-        name, settings = model_for("title", info.model, self.settings.llm), self.settings
-        if not name or info.parent or info.model == AGAIN:
-            return None
-        make = partial(self._llms.alone, name, info.workspace, settings.llm, settings.models)
-        return partial(suggest_title, lambda: asyncio.to_thread(make))
 
     def _repository(self, text: str) -> str:
         """The repository as it is stored. Raises UsageError for one that is not allowed, or holds a secret."""
         repository = str(Repository.parse(text))
-        if self._masker.mask_text(repository) != repository:
+        if self._assembly.masker.mask_text(repository) != repository:
             raise UsageError("The repository's address holds the value of a secret variable. Give it without.")
         return repository
-
-    async def _make_llm(self, name: str, workspace: str) -> LLM:
-        """The model of that name for a conversation; off the loop, because a script is a file that has to be read."""
-        return await asyncio.to_thread(self._llms.chat, name, workspace, self.settings.llm, self.settings.models)
 
     async def close(self, conversation_id: str) -> None:
         """Close a conversation, whoever looks at it; an unknown one is closed already."""
@@ -481,8 +401,7 @@ class ConversationManager:
             await self._close(conversation_id)
 
     async def _close(self, conversation_id: str) -> None:
-        self._viewers.pop(conversation_id, None)
-        self._detached_at.pop(conversation_id, None)
+        self._viewers.forget(conversation_id)
         self._places.give(conversation_id)  # at once: closing takes seconds, and it starts nothing any more
         if (session := self._sessions.pop(conversation_id, None)) is not None:
             try:
@@ -537,17 +456,13 @@ class ConversationManager:
     async def attach(self, conversation_id: str) -> AgentSession:
         """Look at a conversation: the session that everybody shares, opened where it is not. Raises as `open`."""
         session = await self.open(conversation_id)
-        self._viewers[conversation_id] += 1
+        self._viewers.come(conversation_id)
         return session
 
     def detach(self, conversation_id: str) -> None:
         """Look away. What works goes on; what rests for long while nobody looks is closed. Unknown ones are ignored."""
-        if conversation_id not in self._sessions:
-            return
-        self._viewers[conversation_id] -= 1
-        if self._viewers[conversation_id] <= 0:
-            del self._viewers[conversation_id]
-            self._detached_at[conversation_id] = self._clock()
+        if conversation_id in self._sessions:
+            self._viewers.go(conversation_id)
 
     async def _clean(self) -> None:
         """Close what is stale, again and again until the manager ends."""
@@ -561,7 +476,7 @@ class ConversationManager:
 
     async def close_stale(self) -> None:
         """Close the conversations that nobody has looked at and that have rested for the delay of the settings."""
-        for id in list(self._detached_at):
+        for id in self._viewers.left:
             async with self._turn_of(id):
                 if not self._is_stale(id):
                     continue
@@ -571,11 +486,10 @@ class ConversationManager:
                     log.exception("conversation %s could not be closed", id)
 
     def _is_stale(self, conversation_id: str) -> bool:
-        delay_s, detached_at = self.settings.conversations.close_delay_s, self._detached_at.get(conversation_id)
-        session = self._sessions.get(conversation_id)
-        if not delay_s or detached_at is None or session is None or not session.rests:
+        delay_s, session = self.settings.conversations.close_delay_s, self._sessions.get(conversation_id)
+        if not delay_s or session is None or not session.rests:
             return False
-        return self._clock() - max(detached_at, session.rests_since) >= delay_s
+        return self._viewers.unseen_s(conversation_id, session.rests_since) >= delay_s
 
 
 def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
@@ -587,10 +501,6 @@ def _plugins(names: Iterable[str]) -> list[PluginRequirement]:
     except PluginError as error:
         raise ConfigurationError(f"{error}. Correct sandbox.plugins in config.toml.") from error
     return plugins
-
-
-def _limits(settings: AgentSettings | DaySettings) -> Limits:
-    return Limits(settings.max_iterations, settings.max_budget, settings.max_tokens, settings.max_seconds)
 
 
 def _folder(path: str) -> str:
