@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--resume", metavar="ID", help="go on with this conversation")
     run.add_argument("--trust", action="store_true", help="say yes to all that the folder brings for agents, as it is")
     run.add_argument("--title", default="", help="what the lists call it")
+    run.add_argument("--instructions", default="", metavar="TEXT", help="what holds for all of the conversation")
     run.add_argument("--max-iterations", type=int, metavar="N", help="answers of the model before it stops")
     run.add_argument("--max-budget", type=float, metavar="USD", help="dollars that it may cost before it stops")
     run.add_argument("--approve-plan", action="store_true", help="carry out the plan of the agent Planner as it stands")

@@ -31,6 +31,7 @@ from core.events import (
 )
 from core.headless import ExitStatus, run_task
 from core.home import home_folder
+from core.knowledge.library import MAX_INSTRUCTIONS_CHARS
 from core.manager.conversation_manager import ConversationManager
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
@@ -91,6 +92,11 @@ async def run(options: argparse.Namespace) -> int:
         raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
     if options.resume and options.repo:
         raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
+    if options.resume and options.instructions:
+        raise UsageError("A conversation keeps the instructions that it began with. Say in the task what is different.")
+    if len(options.instructions) > MAX_INSTRUCTIONS_CHARS:
+        limit = f"{MAX_INSTRUCTIONS_CHARS:,} letters"
+        raise UsageError(f"--instructions takes at most {limit}. Write the rest into AGENTS.md of the folder.")
     if options.resume and options.agent:
         raise UsageError(KEEPS_AGENT)
     home = home_folder(os.environ)
@@ -122,6 +128,7 @@ async def run(options: argparse.Namespace) -> int:
                 title=options.title,
                 repository=options.repo or "",
             )
+        session.recollection.instructions = options.instructions.strip()
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
