@@ -85,7 +85,8 @@ async def test_what_the_other_machine_has_counts_after_a_yes_and_never_its_hooks
         assert "rude" not in str(build_messages(log))
         assert "Only here" not in str(build_messages(log))
         assert {piece.path for piece in survey_project(mirror, ["part"]).pieces} == {
-            "AGENTS.md", "part/AGENTS.md", ".openhands/microagents/deep/release.md", ".handloom/skills/greeting/SKILL.md",
+            "AGENTS.md", "part/AGENTS.md", ".openhands/microagents/deep/release.md",
+            ".handloom/skills/greeting/SKILL.md",
         }  # fmt: skip
         (there / "AGENTS.md").unlink()
         await said(session, "and again")

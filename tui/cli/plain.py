@@ -33,6 +33,7 @@ from core.headless import ExitStatus, run_task
 from core.home import home_folder
 from core.knowledge.library import MAX_INSTRUCTIONS_CHARS
 from core.manager.conversation_manager import ConversationManager
+from core.session.compacting import compact_wish
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
 from tui.display.text import sanitize
@@ -90,6 +91,8 @@ async def run(options: argparse.Namespace) -> int:
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
         raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+    if compact_wish(task) is not None and not options.resume:
+        raise UsageError("/compact condenses the history of a conversation. Name it: handloom run --resume ID /compact")
     if options.resume and options.repo:
         raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
     if options.resume and options.instructions:
