@@ -203,7 +203,7 @@ def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
 
 
 def web_hosts(info: Mapping[str, Any]) -> dict[str, int]:
-    """The addresses of `/server_info` at which programs inside can be seen, each with its port; what is none is left out."""
+    """The addresses of `/server_info` at which programs inside can be seen, each with its port; only such."""
     hosts = info.get("web_hosts")
     if not isinstance(hosts, dict):
         return {}

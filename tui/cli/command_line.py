@@ -65,6 +65,9 @@ def parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="the workspace in a web browser on this machine; prints its address")
     serve.add_argument("--port", type=_port, default=0, metavar="N", help="which port of loopback (any that is free)")
+    serve.add_argument(
+        "--token-file", metavar="FILE", help="keep the token in this file of your own, so that open pages come back"
+    )
     _common(serve)
     serve.add_argument("--resume", nargs="?", const="", metavar="ID", help="as without `serve`")
 
