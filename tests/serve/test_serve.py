@@ -213,7 +213,7 @@ async def test_a_paste_is_one_paste_and_sends_nothing(served: Served, browser: B
 @pytest.fixture
 def kept(handloom: Handloom) -> Iterator[Callable[[], Served]]:
     """Starts a server again and again on one port with one token; its agent runs a long command."""
-    look = {"text": "I wait.", "tool_calls": [bash("echo $$ > shell; echo begun; sleep 600")]}
+    look = {"text": "I wait.", "tool_calls": [bash("echo $$ > shell; echo begun-$((40+2)); sleep 600")]}
     model = write_script(handloom.workspace.parent, [look, FINISH])
     servers: list[Served] = []
 
@@ -241,7 +241,7 @@ async def at_work(browser: Browser, server: Served, handloom: Handloom) -> tuple
     await screen.page.keyboard.type("begin")
     await screen.shows("begin")
     await screen.page.keyboard.press("Enter")
-    await screen.shows("begun")
+    await screen.shows("begun-42")
     started = await asyncio.to_thread(descendants, server.process.pid)
     assert int((handloom.workspace / "shell").read_text()) in started
     return screen, started
@@ -264,7 +264,7 @@ async def test_its_end_takes_everything_along_and_the_page_comes_back_with_it(
 
     again = await asyncio.to_thread(kept)
     assert again.token == first.token
-    await screen.shows("begun", "stopped")
+    await screen.shows("begun-42", "stopped")
     assert await screen.page.locator("#notice").inner_text() == ""
 
 
@@ -281,7 +281,7 @@ async def test_a_server_that_is_killed_leaves_no_workspace_behind(
             while not has_ended(pid):
                 await asyncio.sleep(0.05)  # the end of a process that is not ours is no event
     again = await asyncio.to_thread(kept)
-    await screen.shows("begun")
+    await screen.shows("begun-42")
     assert again.children()
 
 
@@ -295,7 +295,7 @@ async def test_a_tab_that_is_closed_changes_nothing_and_another_finds_the_same_s
     await screen.shows("half a sentence")
     await screen.page.context.close()
     other = await opened(browser, server.address)
-    await other.shows("begun", "half a sentence")
+    await other.shows("begun-42", "half a sentence")
     assert [pid for pid in started if has_ended(pid)] == []
 
 
