@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,7 +21,7 @@ from runtime.plugins.browser import chromium
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
 from tests.runtime.conftest import has_ended
-from tui.serve.server import REFUSED
+from tui.serve.server import GONE, REFUSED, WorkspaceServer
 
 WITHIN_S = 60.0
 
@@ -262,10 +263,35 @@ async def test_its_end_takes_everything_along_and_the_page_comes_back_with_it(
     (ran,) = [event for event in events if event.get("action") == "run" and "begun" in event["args"]["command"]]
     assert [event["cause"] for event in events if event.get("observation") in ("run", "error")] == [ran["id"]]
 
-    again = await asyncio.to_thread(kept)
+    async with screen.page.expect_websocket():
+        again = await asyncio.to_thread(kept)
     assert again.token == first.token
     await screen.shows("begun-42", "stopped")
     assert await screen.page.locator("#notice").inner_text() == ""
+
+
+SLOW = "echo x >> starts; trap 'read -r < go; exit' TERM; echo up; while :; do sleep 600 & wait; done"
+
+
+async def test_who_comes_while_it_ends_is_told_so_and_begins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "go")
+    server = WorkspaceServer(["bash", "-c", SLOW], os.environ)
+    await server.start()
+    address = f"http://127.0.0.1:{server.port}/ws/{server.token}"
+    origin = {"Origin": f"http://127.0.0.1:{server.port}"}
+    async with aiohttp.ClientSession() as client, client.ws_connect(address, headers=origin) as first:
+        assert b"up" in (await first.receive(timeout=WITHIN_S)).data
+        ending = asyncio.create_task(server.aclose())
+        assert (await first.receive(timeout=WITHIN_S)).data == GONE
+        async with client.ws_connect(address, headers=origin) as late:
+            asked = asyncio.create_task(late.receive(timeout=WITHIN_S))
+            await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+            assert (await asked).data == GONE
+        await ending
+    assert (tmp_path / "starts").read_text() == "x\n"
 
 
 @pytest.mark.browser
@@ -280,7 +306,8 @@ async def test_a_server_that_is_killed_leaves_no_workspace_behind(
         for pid in started:
             while not has_ended(pid):
                 await asyncio.sleep(0.05)  # the end of a process that is not ours is no event
-    again = await asyncio.to_thread(kept)
+    async with screen.page.expect_websocket():
+        again = await asyncio.to_thread(kept)
     await screen.shows("begun-42")
     assert again.children()
 
