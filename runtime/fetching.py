@@ -19,7 +19,7 @@ PACKED_BYTES = 64 * 1024
 """By which the archive of one file may be longer than the file."""
 
 
-class TooLongError(Exception):
+class TooLongError(ValueError):
     """There is more than was asked for."""
 
 
