@@ -13,8 +13,9 @@ from enum import IntEnum
 from core.controller.controller import STORE_STATUS
 from core.controller.halts import HaltKind
 from core.errors import HandloomError
-from core.events import CONVERSATION_TITLE, AgentState, Envelope, Frame, Status
+from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
 from core.session.agent_session import AgentSession
+from core.session.compacting import came_of, compact_wish
 from core.stream import EventStreamSubscriber
 
 
@@ -43,6 +44,7 @@ async def run_task(
 ) -> ExitStatus:
     """Say `task` and see it through until the agent rests, a limit is reached or `interrupted` is set.
 
+    `/compact [what to keep]` is no task: it has the history condensed, and says what came of it.
     `ask` answers None for yes, or why not: with a reason the agent goes on, with an empty one it stops. Where
     `approves`, a plan that the agent makes is carried out as it stands. Raises
     StoreError where the task itself could not be stored. Where `on_event` raises OSError, the work is stopped: then
@@ -59,8 +61,12 @@ async def run_task(
 
     stop_watching = session.frames.watch(watch)
     session.stream.subscribe(EventStreamSubscriber.MAIN, unheard.tell, "headless")
+    keep, since = compact_wish(task), session.stream.latest_id
     try:
-        await session.send(task)
+        if keep is None:
+            await session.send(task)
+        else:
+            await session.compact(keep)
         async with asyncio.TaskGroup() as group:
             waits = {
                 group.create_task(_see_through(session, ask, approves=approves)): "done",
@@ -79,9 +85,26 @@ async def run_task(
             await session.settled()
         if unheard.error is not None:
             raise _told(unheard.error, session.info.id)
-        return ExitStatus.INTERRUPTED if "interrupted" in how else _exit_status(session, on_notice)
+        if "interrupted" in how:
+            return ExitStatus.INTERRUPTED
+        if keep is not None and (condensed := await came_of(session, since)) is not None:
+            return _condensed(condensed, on_notice)
+        return _exit_status(session, on_notice)
     finally:
         stop_watching()
+
+
+def _condensed(action: CondensationAction, on_notice: Callable[[str], None]) -> ExitStatus:
+    """Say what came of the wish to condense."""
+    count = len(action.forgotten)
+    if action.note:
+        on_notice(f"There is no summary: {action.note} The model no longer sees {count} older events.")
+        return ExitStatus.ERROR
+    if not count:
+        on_notice("There is nothing to condense yet: the history is short.")
+    else:
+        on_notice(f"Condensed: a summary stands for {count} older events from the next message on.")
+    return ExitStatus.FINISHED
 
 
 def _told(error: OSError, conversation_id: str) -> Exception:

@@ -6,7 +6,7 @@ together, as delegates of OpenHands V0 do. Commands of both go through one shell
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from core.events import Action, Observation, PageShown
@@ -30,6 +30,22 @@ class LentRuntime:
     @property
     def why_open(self) -> str:
         return self._lender.why_open
+
+    @property
+    def workspace_host(self) -> str:
+        return self._lender.workspace_host
+
+    @property
+    def web_hosts(self) -> Mapping[str, int]:
+        return self._lender.web_hosts
+
+    async def list_folder(self, path: str) -> list[str]:
+        """As the lender. Raises RuntimeUnavailableError."""
+        return await self._lender.list_folder(path)
+
+    async def read_file(self, path: str, max_bytes: int) -> bytes | None:
+        """As the lender. Raises UsageError, RuntimeUnavailableError."""
+        return await self._lender.read_file(path, max_bytes)
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """It runs already."""

@@ -46,6 +46,33 @@ class Runtime(Protocol):
         """Whether its workspace is not the folder of this machine; then delegates work in the same sandbox."""
         ...
 
+    @property
+    def workspace_host(self) -> str:
+        """The machine that has the only copy of its workspace, as HOST:PORT; empty where a folder here has it, too."""
+        ...
+
+    @property
+    def web_hosts(self) -> Mapping[str, int]:
+        """Addresses at which the user sees what programs inside serve, each with their port; known once it runs.
+
+        Foreign text, bounded.
+        """
+        ...
+
+    async def list_folder(self, path: str) -> list[str]:
+        """The names in a folder inside, those of folders with a slash behind; none where there is no such folder.
+
+        `path` is absolute. Foreign text, bounded; only what is printable. Raises RuntimeUnavailableError.
+        """
+        ...
+
+    async def read_file(self, path: str, max_bytes: int) -> bytes | None:
+        """The content of a file inside; None where there is none that can be read. `path` is absolute.
+
+        Raises UsageError for one that is longer, RuntimeUnavailableError.
+        """
+        ...
+
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Let what runs inside call this host or read this folder, because the user named it.
 

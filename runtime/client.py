@@ -20,6 +20,7 @@ import aiohttp
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
 from core.usage import Job, SandboxUsage
+from runtime.fetching import MAX_LISTING_BYTES, PACKED_BYTES, TooLongError, bounded, names_in, only_file
 from runtime.protocol import (
     INSTANCE_HEADER,
     JSON_TYPE,
@@ -107,6 +108,31 @@ class ActionExecutionClient:
     async def jobs(self) -> list[Job]:
         """What commands started and still runs, the oldest first. Raises RuntimeUnavailableError."""
         return await self._asked("/jobs", jobs_of)
+
+    async def list_folder(self, path: str) -> list[str]:
+        """The names in a folder; see core.ports.Runtime. Raises RuntimeUnavailableError."""
+        try:
+            async with self._request("POST", "/list_files", json={"path": path}, timeout=_ASKED) as response:
+                self._recognise(response)
+                response.raise_for_status()
+                return names_in(await bounded(response, MAX_LISTING_BYTES))
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise self._lost(error) from error
+
+    async def read_file(self, path: str, max_bytes: int) -> bytes | None:
+        """The content of a file; see core.ports.Runtime. Raises UsageError, RuntimeUnavailableError."""
+        try:
+            params = {"path": path}
+            async with self._request("GET", "/download_files", params=params, timeout=_ASKED) as response:
+                self._recognise(response)
+                if 400 <= response.status < 500:
+                    return None
+                response.raise_for_status()
+                return only_file(await bounded(response, max_bytes + PACKED_BYTES), max_bytes)
+        except TooLongError as error:
+            raise UsageError(f"more than {max_bytes // 1024} KB. Shorten it.") from error
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise self._lost(error) from error
 
     async def end_job(self, pid: int) -> None:
         """End one and everything below it. Raises UsageError where there is none, RuntimeUnavailableError."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -59,6 +60,11 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 NO_ACTION_ID = -1
 """Stands for the id of an action that has none: the caller keeps no stream of events."""
+
+
+MAX_WEB_HOSTS = 20
+MAX_ADDRESS_CHARS = 200
+_WEB_ADDRESS = r"https?://[A-Za-z0-9.\-\[\]:]+(/[A-Za-z0-9._~/\-]*)?"
 
 
 class ProtocolError(ValueError):
@@ -194,6 +200,20 @@ def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"the server's account of itself is incomplete: {error!r}") from error
+
+
+def web_hosts(info: Mapping[str, Any]) -> dict[str, int]:
+    """The addresses of `/server_info` at which programs inside can be seen, each with its port; only such."""
+    hosts = info.get("web_hosts")
+    if not isinstance(hosts, dict):
+        return {}
+    return {address: port for address, port in list(hosts.items())[:MAX_WEB_HOSTS] if is_web_host(address, port)}
+
+
+def is_web_host(address: str, port: object) -> bool:
+    """Whether an address is one of the web, and a port one that a program can listen on."""
+    is_port = isinstance(port, int) and not isinstance(port, bool) and 0 < port < 65536
+    return is_port and len(address) <= MAX_ADDRESS_CHARS and re.fullmatch(_WEB_ADDRESS, address) is not None
 
 
 class LineSplitter:

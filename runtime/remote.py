@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import aiohttp
@@ -21,7 +21,7 @@ from core.errors import ConfigurationError, RuntimeUnavailableError
 from core.saying import Say
 from runtime.cancellation import seen_through
 from runtime.lasting_client import PATIENCE_S, LastingClient
-from runtime.protocol import OWNER_HEADER
+from runtime.protocol import OWNER_HEADER, web_hosts
 from runtime.remote_address import RemoteAddress, trust
 from runtime.served import ServedRuntime
 
@@ -59,6 +59,7 @@ class RemoteRuntime(ServedRuntime):
         self._patience_s = patience_s
         self._kept: Path | None = None
         self._owner = ""
+        self._web_hosts: Mapping[str, int] = {}
         self._lasting: LastingClient | None = None
         self._was_open = False
         self._staying: asyncio.Task[None] | None = None
@@ -66,6 +67,16 @@ class RemoteRuntime(ServedRuntime):
     @property
     def working_dir(self) -> str:
         return self._working_dir
+
+    @property
+    def workspace_host(self) -> str:  # type: ignore[override]
+        """The server, by its address."""
+        return self._address.url.partition("://")[2]
+
+    @property
+    def web_hosts(self) -> Mapping[str, int]:  # type: ignore[override]
+        """What the server was told of at its start; nothing before ours."""
+        return self._web_hosts
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """What the other machine may reach is its own matter, and our folders are not there."""
@@ -100,7 +111,9 @@ class RemoteRuntime(ServedRuntime):
         client = LastingClient(key, url=self._address.url, tls=tls, headers=headers, patience_s=self._patience_s)
         try:
             await self._claim(client)
-            self._working_dir = str((await client.server_info()).get("working_dir", self._working_dir))
+            info = await client.server_info()
+            self._working_dir = str(info.get("working_dir", self._working_dir))
+            self._web_hosts = web_hosts(info)
         except BaseException:
             await client.aclose()
             raise

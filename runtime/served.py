@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
@@ -31,6 +32,9 @@ class ServedRuntime(ABC):
     def is_elsewhere(self) -> bool:
         """Whether its workspace is not the folder of this machine; see core.ports.Runtime."""
         return False
+
+    workspace_host = ""
+    web_hosts: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self) -> None:
         self._limits: tuple[str, ...] = ()
@@ -122,6 +126,20 @@ class ServedRuntime(ABC):
         """Nothing: the workspace is the folder of this machine, or stays where it is."""
         return []
 
+    async def list_folder(self, path: str) -> list[str]:
+        """The names in a folder inside; see core.ports.Runtime."""
+        return await self._running.list_folder(path)
+
+    async def read_file(self, path: str, max_bytes: int) -> bytes | None:
+        """The content of a file inside; see core.ports.Runtime."""
+        return await self._running.read_file(path, max_bytes)
+
+    @property
+    def _running(self) -> ActionExecutionClient:
+        if self._client is None:
+            raise RuntimeUnavailableError("The runtime is not started. Start it first.")
+        return self._client
+
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
         """The page in the browser; see core.ports.Runtime."""
         client: ActionExecutionClient | None = None
@@ -161,6 +179,4 @@ class ServedRuntime(ABC):
         await self._at_terminal("give_back", b"")
 
     async def _at_terminal(self, what: str, said: bytes | dict[str, int]) -> None:
-        if self._client is None:
-            raise RuntimeUnavailableError("The runtime is not started. Start it first.")
-        await self._client.at_terminal(what, said)
+        await self._running.at_terminal(what, said)

@@ -1,6 +1,7 @@
 """The parts of the documentation that are made from the program and its tests.
 
-The README's table of keys, docs/vocabulary.md, docs/weaknesses.md, docs/threats.md and docs/verdicts.md.
+The README's table of keys, docs/vocabulary.md, docs/weaknesses.md, docs/threats.md, docs/asked.md and
+docs/verdicts.md.
 
     python -m tests.documents     writes them
 
@@ -9,13 +10,16 @@ A test fails when they are not what this would write.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from core.events import Action, Observation
 from core.events.base import Event
+from tests import asked
 from tests import threats as threat_model
+from tests.asked import WISHES, Wish
 from tests.security.verdicts import page as verdicts
 from tests.threats import THREATS, Threat
 from tests.weaknesses import TITLES, WEAKNESSES, Weakness
@@ -25,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 VOCABULARY, WEAKNESS_PAGE = ROOT / "docs" / "vocabulary.md", ROOT / "docs" / "weaknesses.md"
 THREAT_PAGE = ROOT / "docs" / "threats.md"
+WISH_PAGE = ROOT / "docs" / "asked.md"
 VERDICT_PAGE = ROOT / "docs" / "verdicts.md"
 KEYS = re.compile(r"(<!-- keys: begin -->\n).*?(<!-- keys: end -->)", re.DOTALL)
 
@@ -52,6 +57,15 @@ Made by `make documents` from `tests/threats.py`. What runs in a sandbox is take
 repository, its file names, other programs of this machine and pages in its browser. Rows in bold are blockers: nothing
 is released without them. Not defended against: a hole in the kernel, a sandbox without walls (which is said all the
 time), somebody who allows everything, and side channels.
+"""
+
+
+ABOUT_WISHES = """\
+# What people ask of such a program, and what shows the answer
+
+Made by `make documents` from `tests/asked.py`. Each wish is one that users of agents in a terminal, or of OpenHands,
+bring up again and again, in our words. Behind it stand the tests and pictures that show what is done about it here. Not
+answered, or not whole: {open}.
 """
 
 
@@ -101,6 +115,26 @@ def _threat_row(threat: Threat) -> str:
     return f"| {number} | {threat.threat} | {threat.control} | {_links(threat.tests)} |"
 
 
+def wishes() -> str:
+    """The page about what people ask for, and what answers it."""
+    open_ = [wish.number for wish in WISHES if wish.missing]
+    lines = [ABOUT_WISHES.format(open=", ".join(open_))]
+    for wish in WISHES:
+        if wish.number in asked.TITLES:
+            lines += [*([""] if len(lines) > 1 else []), f"## {asked.TITLES[wish.number]}", ""]
+            lines += ["| number | what is asked for | how it is here | what shows it |", "|---|---|---|---|"]
+        lines.append(_wish_row(wish))
+    return "\n".join(lines) + "\n"
+
+
+def _wish_row(wish: Wish) -> str:
+    missing = f"**Not answered**: {wish.missing}" if wish.missing else ""
+    how = "<br>".join(filter(None, (wish.answer, missing)))
+    pictures = [f"[{Path(path).name}]({os.path.relpath(path, 'docs')})" for path in wish.pictures]
+    shown = "<br>".join(filter(None, (_links(wish.tests), *pictures)))
+    return f"| {wish.number} | {wish.wish} | {how} | {shown or '–'} |"
+
+
 def _links(tests: Iterable[str]) -> str:
     """Each test by its name, leading to its file."""
     split = [node.split("::") for node in tests]
@@ -118,6 +152,7 @@ def readme(text: str) -> str:
 def main() -> None:
     VOCABULARY.write_text(vocabulary(), "utf-8")
     WEAKNESS_PAGE.write_text(weaknesses(), "utf-8")
+    WISH_PAGE.write_text(wishes(), "utf-8")
     THREAT_PAGE.write_text(threats(), "utf-8")
     VERDICT_PAGE.write_text(verdicts(), "utf-8")
     README.write_text(readme(README.read_text("utf-8")), "utf-8")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -42,6 +43,16 @@ class Unconfined:
     isolation = "none"
     why_open = ""
     is_elsewhere = False
+    workspace_host = ""
+    web_hosts: Mapping[str, int] = MappingProxyType({})
+
+    async def list_folder(self, path: str) -> list[str]:
+        """It has no files."""
+        return []
+
+    async def read_file(self, path: str, max_bytes: int) -> bytes | None:
+        """It has no files."""
+        return None
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Nothing is closed."""

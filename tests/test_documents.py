@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import threats as threat_model
+from tests.asked import WISHES, Wish
 from tests.documents import (
     README,
     ROOT,
@@ -19,10 +20,12 @@ from tests.documents import (
     VERDICT_PAGE,
     VOCABULARY,
     WEAKNESS_PAGE,
+    WISH_PAGE,
     readme,
     threats,
     vocabulary,
     weaknesses,
+    wishes,
 )
 from tests.security.verdicts import page as verdicts
 from tests.threats import THREATS, Threat
@@ -43,13 +46,25 @@ def test_the_page_of_weaknesses_is_current() -> None:
     assert WEAKNESS_PAGE.read_text("utf-8") == weaknesses(), "run: make documents"
 
 
-@pytest.mark.parametrize("rows", [WEAKNESSES, THREATS], ids=["weaknesses", "threats"])
-def test_every_test_that_is_named_as_an_answer_is_there(rows: Sequence[Weakness | Threat]) -> None:
+@pytest.mark.parametrize("rows", [WEAKNESSES, THREATS, WISHES], ids=["weaknesses", "threats", "wishes"])
+def test_every_test_that_is_named_as_an_answer_is_there(rows: Sequence[Weakness | Threat | Wish]) -> None:
     for row in rows:
-        assert row.tests
+        assert row.tests or (isinstance(row, Wish) and row.missing and not row.answer)
         for node in row.tests:
             path, _, name = node.partition("::")
             assert name in names_of_tests(ROOT / path), f"{row.number}: there is no test {node}"
+
+
+def test_every_wish_has_a_number_of_its_own_and_its_pictures_are_there() -> None:
+    assert len({wish.number for wish in WISHES}) == len(WISHES)
+    for wish in WISHES:
+        assert bool(wish.answer) == bool(wish.tests), wish.number
+        for path in wish.pictures:
+            assert (ROOT / path).is_file(), f"{wish.number}: there is no picture {path}"
+
+
+def test_the_page_of_wishes_is_current() -> None:
+    assert WISH_PAGE.read_text("utf-8") == wishes(), "run: make documents"
 
 
 def test_the_page_of_threats_is_current() -> None:

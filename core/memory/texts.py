@@ -78,9 +78,12 @@ def _recall_text(found: RecallObservation) -> str:
             where = f" in {found.repo_directory}" if found.repo_directory else ""
             branch = f" on branch {found.repo_branch}" if found.repo_branch else ""
             parts.append(f"The repository {found.repo_name} is{where or ' here'}{branch}")
-        parts += [f"The host {host} is reachable on port {port}" for host, port in found.runtime_hosts.items()]
         parts += [
-            f"The environment variable ${name} holds a secret: {description}"
+            f"The user sees at {host} what you serve on port {port}; let a server listen there on 0.0.0.0"
+            for host, port in found.runtime_hosts.items()
+        ]
+        parts += [
+            f"The environment variable ${name} holds a secret: {description}".removesuffix(": ")
             for name, description in found.custom_secrets_descriptions.items()
         ]
         for instructions in (

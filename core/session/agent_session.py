@@ -449,13 +449,13 @@ class AgentSession:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     async def _recall(self, envelope: Envelope) -> None:
-        if self.info.repository and self._warming is not None and not self._warming.done():
+        if self.recollection.needs_sandbox and self._warming is not None and not self._warming.done():
             self._spawn(self._recall_when_warm(envelope, self._warming))
         else:
             await self._answer_recall(envelope)
 
     async def _recall_when_warm(self, envelope: Envelope, warming: asyncio.Task[None]) -> None:
-        """Answer once the repository is there, or cannot be had."""
+        """Answer once the repository, or the machine that has the project, is there, or cannot be had."""
         await asyncio.wait([warming])
         await self._answer_recall(envelope)
 

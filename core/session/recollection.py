@@ -11,10 +11,11 @@ import asyncio
 import logging
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, RuntimeUnavailableError
 from core.events import (
     CmdOutputObservation,
     Envelope,
@@ -28,6 +29,7 @@ from core.events import (
 )
 from core.knowledge.gathering import Gathered, Own, gather
 from core.knowledge.library import Library
+from core.knowledge.mirror import mirror_folder, refresh
 from core.live import Frames
 from core.memory.memory import given_in, recall
 from core.memory.view import View
@@ -36,9 +38,9 @@ from core.repository import Repository, folder_of
 from core.store.listing import ConversationInfo
 from core.store.reader import EventFilter
 from core.stream import EventStream
-from core.trust.gate import NEVER, Gate
+from core.trust.gate import ALWAYS, NEVER, Gate
 from core.trust.reader import FolderReader, UnreadableError
-from core.trust.survey import Kind, Survey
+from core.trust.survey import Kind, Survey, survey_project
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +84,8 @@ class Recollection:
         """Adds what the user wants remembered."""
         self._repository = Repository.parse(info.repository) if info.repository else None
         self._told: dict[str, str] = {}
+        self.instructions = ""
+        """What the user wants of all of this conversation; told with its first message. Set it before that one."""
         self.along: Sequence[str] = ()
         """The folders on the way to where the work is, from the project's top, as it was looked last."""
         self.gathered: Gathered | None = None
@@ -89,8 +93,18 @@ class Recollection:
 
     @property
     def folder(self) -> str:
-        """The project's folder on this machine: that of the repository that was chosen, else the workspace."""
+        """The project's folder on this machine: that of the repository that was chosen, else the workspace.
+
+        Where only another machine has it, its mirror in Handloom's home.
+        """
+        if self._own is not None and (machine := self._runtime.workspace_host):
+            return str(mirror_folder(self._own.home, machine, self.sandbox_folder))
         return str(Path(self._info.workspace) / self._repository.name) if self._repository else self._info.workspace
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether what is told of the project can be known only once the sandbox is there."""
+        return bool(self._repository or self._runtime.workspace_host)
 
     @property
     def exists(self) -> bool:
@@ -136,7 +150,9 @@ class Recollection:
             library=library,
             given=given,
             told=told,
+            hosts=self._runtime.web_hosts,
             secrets=await asyncio.to_thread(self._described),
+            conversation_instructions=self.instructions,
         )
         await self._stream.append(await self._completed(found), EventSource.ENVIRONMENT, envelope.id)
 
@@ -156,14 +172,34 @@ class Recollection:
         """Look what there is, and tell what the user should know of it. Raises StoreError."""
         assert self._own is not None
         self.along = await self._along()
+        wrong = await self._mirrored()
         gathered = await asyncio.to_thread(self._gather, self._own, self.along)
+        if wrong:
+            library = replace(gathered.library, problems=(*wrong, *gathered.problems))
+            gathered = replace(gathered, library=library)
         self.gathered = gathered
         if tells:
             self._tell(gathered)
         return gathered
 
+    async def _mirrored(self) -> list[str]:
+        """Have the mirror be as the project is where that is on another machine; what is wrong, a line each."""
+        if not (machine := self._runtime.workspace_host):
+            return []
+        try:
+            return await refresh(self._runtime, self.sandbox_folder, self.along, Path(self.folder))
+        except RuntimeUnavailableError:  # its absence is told by others; what is known of it counts
+            return []
+        except TimeoutError:
+            return [f"{machine} was too slow to be asked what the project brings; what is known of it counts."]
+        except OSError as error:
+            return [f"{self.folder}: {error.strerror or error}"]
+
     def _gather(self, own: Own, along: Sequence[str]) -> Gathered:
         top = self.sandbox_folder
+        if self._runtime.workspace_host and self._gate.mode == ALWAYS:
+            standing = self._gate.standing(survey_project(self.folder, along))
+            self._gate.book.give(standing.survey.folder, standing.waiting)
         home_place = "" if self._runtime.is_elsewhere else "/"
 
         def own_place(path: Path) -> str:

@@ -7,7 +7,8 @@ instead of filling our memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
@@ -54,11 +55,13 @@ class ActionServer:
         routes: Iterable[web.RouteDef] = (),
         times: Times = TIMES,
         ownership: Ownership | None = None,
+        web_hosts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.stdio_servers: list[dict[str, Any]] = []
         """The MCP servers that a client wants run here, as it named them last."""
         self._executor = executor
         self._working_dir = working_dir
+        self._web_hosts = dict(web_hosts)
         self._kept = KeptRoutes(executor.execute, times)
 
         @web.middleware
@@ -102,6 +105,7 @@ class ActionServer:
                 "sandbox": resources.of_all(),
                 "protocol_version": PROTOCOL_VERSION,
                 "working_dir": self._working_dir,
+                "web_hosts": self._web_hosts,
             }
         )
 

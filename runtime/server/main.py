@@ -26,6 +26,7 @@ from aiohttp import web
 from core.plugins import required
 from runtime.plugins.base import Place
 from runtime.plugins.startup import PluginStartup
+from runtime.protocol import is_web_host
 from runtime.server import processes
 from runtime.server.absence import Absence
 from runtime.server.app import ActionServer
@@ -121,7 +122,9 @@ async def _serve(
     claimed = options.history.claim if isinstance(options.history, OwnedHistory) else None
     ownership = Ownership(ended.set, claimed)
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir, umask, routes=routes, ownership=ownership).app,
+        ActionServer(
+            executor, guard, working_dir, umask, routes=routes, ownership=ownership, web_hosts=dict(options.web_host)
+        ).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
@@ -178,6 +181,14 @@ def _end_signals(has_lifeline: bool) -> asyncio.Event:
     return ended
 
 
+def _web_host(text: str) -> tuple[str, int]:
+    """Raises ValueError, which argparse tells."""
+    url, _equals, port = text.rpartition("=")
+    if not (port.isascii() and port.isdigit() and is_web_host(url, int(port))):
+        raise ValueError(text)
+    return url, int(port)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m runtime.server", description="The action server of a sandbox.")
     parser.add_argument("--working-dir", type=Path, required=True, help="the folder in which commands start")
@@ -195,6 +206,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME",
         help="a name by which others call it; again for more",
+    )
+    parser.add_argument(
+        "--web-host",
+        action="append",
+        default=[],
+        type=_web_host,
+        metavar="URL=PORT",
+        help="where the user sees what listens on this port here, for the agent to be told; again for more",
     )
     parser.add_argument("--lives", action="store_true", help="begin anew after each conversation, and after a failure")
     parser.add_argument("--key-file", type=Path, required=True, help="holds the key; is read once and removed")

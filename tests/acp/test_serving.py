@@ -128,14 +128,53 @@ class TestQuestions:
         assert "All is done." in editor.said()
         assert not (handloom.workspace / "made").exists()
 
-    async def test_yes_to_all_asks_once_and_says_the_mode(self, handloom: Handloom, tmp_path: Path) -> None:
-        turns = [{"text": "", "tool_calls": [bash(f"echo {n}")]} for n in (1, 2, 3)]
-        model = write_script(tmp_path, [*turns, FINISH])
-        async with editing(handloom, model, lambda asked: "allow_all") as editor:
-            assert await editor.prompt(await editor.open(handloom), "count") == "end_turn"
-        assert len(editor.asked) == 1
-        assert editor.of("current_mode_update")[0]["currentModeId"] == "never"
-        assert [text_of(call) for call in editor.calls().values()] == ["```\n1\n```", "```\n2\n```", "```\n3\n```"]
+    @pytest.mark.parametrize("scope", ["conversation", "project", "everywhere"])
+    async def test_a_yes_reaches_as_far_as_its_option_says(
+        self, handloom: Handloom, tmp_path: Path, scope: str
+    ) -> None:
+        turns = [{"text": "", "tool_calls": [bash("git hey 1"), bash("git hey 2")]},
+                 {"text": "", "tool_calls": [bash("git hey 3")]}, FINISH]  # fmt: skip
+        model = write_script(tmp_path, turns)
+        option = {"conversation": "allow_here"}.get(scope, f"allow_{scope}")
+        async with editing(handloom, model, lambda asked: option) as editor:
+            assert await editor.prompt(await editor.open(handloom), "test") == "end_turn"
+            assert len(editor.asked) == 1
+            assert [call["status"] for call in editor.calls().values()] == ["failed"] * 3, "git knows no such word"
+            offered = {one["optionId"]: (one["kind"], one["name"]) for one in editor.asked[0]["options"]}
+            assert offered["allow_here"] == ("allow_always", "Allow in this conversation: bash(git hey *)")
+            assert offered["never"] == ("reject_always", "Never in this project: bash(git hey *)")
+            assert "Asked by: the mode “asks always”" in text_of(editor.asked[0])
+            assert await editor.prompt(await editor.open(handloom), "test again") == "end_turn"
+            assert len(editor.asked) == (2 if scope == "conversation" else 1)
+        listed = handloom("permissions", "list").out
+        assert ("bash(git hey *)" in listed) == (scope != "conversation")
+
+    async def test_never_denies_this_and_what_is_like_it(self, handloom: Handloom, tmp_path: Path) -> None:
+        turns = [{"text": "", "tool_calls": [bash("git hey a")]},
+                 {"expect": "does not want this", "text": "", "tool_calls": [bash("git hey a")]}, FINISH]  # fmt: skip
+        async with editing(handloom, write_script(tmp_path, turns), lambda asked: "never") as editor:
+            session = await editor.open(handloom)
+            assert await editor.prompt(session, "run it") == "end_turn"
+            assert len(editor.asked) == 1
+            assert [call["status"] for call in editor.calls().values()] == ["failed", "failed"]
+        assert "deny" in handloom("permissions", "list").out
+
+    async def test_what_asks_each_time_offers_no_lasting_yes_and_takes_none(
+        self, handloom: Handloom, tmp_path: Path
+    ) -> None:
+        handloom.home.mkdir(parents=True)
+        (handloom.home / "policy.toml").write_text('ask = ["bash(touch *)"]\n')
+        answers = iter(["allow_everywhere", "allow"])
+        model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("touch made")]}, FINISH])
+        async with editing(handloom, model, lambda asked: next(answers)) as editor:
+            session = await editor.open(handloom)
+            assert await editor.prompt(session, "make it") == "end_turn"
+            assert not (handloom.workspace / "made").exists()
+            kinds = [option["kind"] for option in editor.asked[0]["options"]]
+            assert "allow_always" not in kinds
+            assert "policy.toml:1 ask bash(touch *)" in text_of(editor.asked[0])
+            assert await editor.prompt(session, "well?") == "end_turn"
+        assert (handloom.workspace / "made").exists()
 
     async def test_the_mode_never_asks_nothing(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("echo 1")]}, FINISH])
@@ -237,6 +276,24 @@ class TestEnds:
             assert "Write /continue" in editor.said()
             assert await editor.prompt(session, "/continue") == "end_turn"
         assert "All is done." in editor.said()
+
+    async def test_compact_condenses_the_history_and_says_what_came_of_it(
+        self, handloom: Handloom, tmp_path: Path
+    ) -> None:
+        summary = write_script(tmp_path, [{"text": "They echoed numbers."}], "summary.yaml")
+        handloom = Handloom(tmp_path, HANDLOOM__LLM__SUMMARY_MODEL=summary, HANDLOOM__AGENT__CONFIRM="never")
+        turns = [*({"tool_calls": [bash(f"echo {n}")]} for n in range(8)), FINISH]
+        async with editing(handloom, write_script(tmp_path, turns)) as editor:
+            session = await editor.open(handloom)
+            with pytest.raises(RequestError, match="Nothing was said yet"):
+                await editor.prompt(session, "/compact")
+            await editor.prompt(session, "echo numbers")
+            assert await editor.prompt(session, "/compact the third number") == "end_turn"
+            assert "Condensed: a summary stands for" in editor.said()
+        events = handloom.export(session)
+        (asked,) = [e for e in events if e.get("action") == "condensation_request"]
+        assert asked["args"]["keep"] == "the third number"
+        assert [e["args"]["content"] for e in events if e.get("action") == "message"] == ["echo numbers"]
 
     async def test_a_model_that_fails_is_an_error_with_words(self, handloom: Handloom, tmp_path: Path) -> None:
         async with editing(handloom, write_script(tmp_path, [{"expect": "never", **FINISH}])) as editor:
@@ -379,6 +436,6 @@ class TestSessions:
             await editor.until(lambda: bool(editor.of("available_commands_update")))
             await editor.prompt(session, "/review a.py")
         (offered,) = editor.of("available_commands_update")
-        assert [command["name"] for command in offered["availableCommands"]] == ["continue", "review"]
+        assert [command["name"] for command in offered["availableCommands"]] == ["continue", "compact", "review"]
         said = [e["args"]["content"] for e in handloom.export(session) if e.get("action") == "message"]
         assert said[0] == "Review a.py closely."

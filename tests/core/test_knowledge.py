@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -262,3 +263,21 @@ async def test_a_server_that_changed_after_it_was_shown_gets_no_yes(tmp_path: Pa
         await manager.trust.give(str(workspace), shown)
         await manager.mcp.open(str(workspace))
         assert [server.state for server in manager.mcp.at(str(workspace))] == ["consent"]
+
+
+async def test_what_an_organisation_shares_counts_from_a_clone_below_the_users_own(
+    tmp_path: Path, workspace: Path
+) -> None:
+    shared = tmp_path / "shared"
+    put(shared, "microagents/deploy.md", "---\ntriggers: [deploy]\n---\nAsk the others first.")
+    put(shared, "README.md", "For people.")
+    user = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    clone = tmp_path / "user" / ".openhands" / "microagents" / "acme"
+    for command in (("init", "-q", shared), ("-C", shared, "add", "."), ("-C", shared, *user, "commit", "-qm", "x"),
+                    ("clone", "-q", shared, clone)):  # fmt: skip
+        await asyncio.to_thread(subprocess.run, ["git", *command], check=True)
+    async with managing(tmp_path) as manager:
+        session = await begun(manager, tmp_path, [FINISH])
+        (first,) = recalled(await said(session, "deploy it"))
+        assert [one.content for one in first.microagent_knowledge] == ["Ask the others first."]
+        assert "For people." not in str(first)

@@ -54,9 +54,9 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
         terminal.write("tidy up\n")
         terminal.wait_for("Answer: ", raw=True)
         terminal.write("perhaps\n")
-        terminal.wait_for("Answer y, n or a.", raw=True)
+        terminal.wait_for("Answer y, n, s, a, p or w.", raw=True)
         terminal.write("n keep x\n")
-        terminal.wait_for("Command: echo begun", raw=True)
+        terminal.wait_for("echo begun; sleep 600\r\nAsked by:", raw=True)
         terminal.write("y\n")
         terminal.write(b"\x03")
         terminal.wait_for("Stopping the agent.", "Status: stopped", raw=True)
@@ -67,6 +67,89 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
     (conversation,) = handloom.conversations()
     events = handloom.export(conversation["conversation_id"])
     assert any("keep x" in str(event) for event in events)
+
+
+ASKED = "Or allow bash(git hey *): a in this conversation, p in this project, w everywhere."
+
+
+@pytest.mark.parametrize(("letter", "kept"), [("a", False), ("p", True), ("w bash(git *)", True)])
+def test_a_yes_reaches_as_far_as_its_letter_says(handloom: Handloom, letter: str, kept: bool) -> None:
+    turns = [{"tool_calls": [bash("git hey 1")]}, {"tool_calls": [bash("git hey 2")]}, FINISH]
+    with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
+        terminal.wait_for("You: ", raw=True)
+        terminal.write("test it\n")
+        terminal.wait_for(ASKED, "Asked by: the mode", "Answer: ", raw=True)
+        terminal.write("w bash(make *)\n")
+        terminal.wait_for("It does not cover this action: bash: git hey 1.", raw=True)
+        terminal.write(f"{letter}\n")
+        terminal.wait_for("Command: git hey 2", "Agent, finished: All is done.", raw=True)
+        terminal.write(b"\x04")
+        assert terminal.end() == 0
+        assert terminal.raw.decode().count("Question: Run this command?") == 1
+    listed = handloom("permissions", "list").out
+    assert ("git" in listed) == kept
+    assert "make" not in listed
+
+
+def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Handloom) -> None:
+    handloom.home.mkdir(parents=True)
+    (handloom.home / "policy.toml").write_text('ask = ["bash(git hey *)"]\n')
+    turns: list[dict[str, Any]] = [{"tool_calls": [bash("git hey 1")]},
+             {"expect": "does not want this", "tool_calls": [bash("git hey 1")]}, FINISH]  # fmt: skip
+    with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
+        terminal.wait_for("You: ", raw=True)
+        terminal.write("test it\n")
+        terminal.wait_for("Asked by: policy.toml:1 ask", "It asks each time", "Answer: ", raw=True)
+        terminal.write("p\n")
+        terminal.wait_for("This rule asks each time; y allows it once.", raw=True)
+        terminal.write("v p\n")
+        terminal.wait_for("Agent, finished: All is done.", raw=True)
+        terminal.write(b"\x04")
+        assert terminal.end() == 0
+        assert "Or allow" not in terminal.raw.decode()
+    assert "deny" in handloom("permissions", "list").out
+
+
+def test_a_folder_is_asked_about_before_anything_is_said(handloom: Handloom) -> None:
+    (handloom.workspace / "AGENTS.md").write_text("Be kind.\nAlways.\n")
+    model = write_script(handloom.workspace.parent, [FINISH, FINISH])
+    with lines(handloom, "--model", model) as terminal:
+        terminal.wait_for("Question: Trust ", "1. AGENTS.md, instructions, lines: 3", "Answer: ", raw=True)
+        assert b"You: " not in terminal.raw
+        terminal.write("do it all\n")
+        terminal.wait_for("That is no answer to the question about the folder.", raw=True)
+        terminal.write("r 1\n")
+        terminal.wait_for("AGENTS.md\r\nBe kind.\r\nAlways.", raw=True)
+        terminal.write("y\n")
+        terminal.wait_for("It counts from your next message on", "You: ", raw=True)
+        terminal.write("hello\n")
+        terminal.wait_for("Agent, finished: All is done.", raw=True)
+        terminal.write("/trust\n")
+        terminal.wait_for("You said yes to these files", raw=True)
+        terminal.write("x\n")
+        terminal.wait_for("Taken back.", raw=True)
+        terminal.write(b"\x04")
+        assert terminal.end() == 0
+    (conversation,) = handloom.conversations()
+    events = handloom.export(conversation["conversation_id"])
+    (context,) = [event for event in events if event.get("observation") == "recall"]
+    assert context["extras"]["repo_instructions"] == "[AGENTS.md]\nBe kind.\nAlways."
+    assert next(e["args"]["content"] for e in events if e.get("action") == "message") == "hello"
+    assert handloom("trust", "list").out == ""
+
+
+def test_a_no_to_a_folder_is_remembered(handloom: Handloom) -> None:
+    (handloom.workspace / "AGENTS.md").write_text("Be kind.\n")
+    model = write_script(handloom.workspace.parent, [FINISH])
+    with lines(handloom, "--model", model) as terminal:
+        terminal.wait_for("Question: Trust ", "Answer: ", raw=True)
+        terminal.write("n\n")
+        terminal.wait_for("It stays as it is.", "You: ", raw=True)
+        terminal.write(b"\x04")
+        assert terminal.end() == 0
+    with lines(handloom, "--model", model) as again:
+        again.wait_for("You: ", raw=True)
+        assert b"Trust" not in again.raw
 
 
 def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:

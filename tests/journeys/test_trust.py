@@ -27,6 +27,10 @@ def test_a_yes_is_given_listed_and_taken_back(tmp_path: Path) -> None:
     assert not is_told
     assert f"handloom trust give {handloom.workspace}" in err
     assert handloom("trust", "list").out == ""
+    nowhere = handloom("trust", "give", str(tmp_path / "nowhere"))
+    assert (nowhere.status, "There is no folder" in nowhere.err) == (2, True)
+    nothing = handloom("trust", "list")
+    assert (nothing.out, "No folder is trusted." in nothing.err) == ("", True)
     asked = handloom("trust", "give")
     assert asked.status == 2, "nobody is there to be asked"
     given = handloom("trust", "give", str(handloom.workspace), "--yes")

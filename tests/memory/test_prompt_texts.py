@@ -6,6 +6,7 @@ HANDLOOM_SNAPSHOTS=write python -m pytest tests/memory/test_prompt_texts.py     
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,18 @@ from core.events import (
     CondensationAction,
     ErrorObservation,
     MessageAction,
+    RecallAction,
     RecallObservation,
     RecallType,
 )
+from core.knowledge.library import PROJECT, YOURS, Shelf, shelved
 from core.memory.condensers.making import make
 from core.memory.condensers.settings import CondenserSettings
+from core.memory.memory import recall
 from core.memory.prompt import build_messages
 from core.memory.view import View
+from core.repository import Repository
+from core.trust.survey import Kind, Piece
 from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
 
 TEXTS = Path(__file__).parent / "prompts"
@@ -48,6 +54,29 @@ def greeted() -> Log:
     return log
 
 
+def recalled() -> Log:
+    """All that V0 recalls at the start of a conversation, as memory itself answers it."""
+    log = talk(0)
+    asked = RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="make a release")
+    pieces = [
+        Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Be kind."),
+        Piece(Kind.MICROAGENT, "release.md", "---\ntriggers: [release]\n---\nOn Mondays."),
+    ]
+    found = recall(
+        asked,
+        workspace="/workspace",
+        now=datetime(2026, 1, 1, tzinfo=UTC),
+        repository=Repository.parse("https://example.org/one.git"),
+        branch="main",
+        library=shelved([Shelf(PROJECT, pieces), Shelf(YOURS, [Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Use tabs.")])]),
+        hosts={"https://sandbox.example:8001": 8001, "https://sandbox.example:8002": 8002},
+        secrets={"DEPLOY_TOKEN": "for the release", "OTHER_KEY": ""},
+        conversation_instructions="Answer in French.",
+    )
+    log.add(found, ENVIRONMENT, 2)
+    return log
+
+
 def condensed() -> Log:
     log = talk(4)
     log.add(CondensationAction(forgotten_events_start_id=4, forgotten_events_end_id=9, summary="Two of three are done.",
@@ -64,7 +93,7 @@ def huge() -> Log:
     return log
 
 
-@pytest.mark.parametrize("shape", [plain, greeted, condensed, huge], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape", [plain, greeted, recalled, condensed, huge], ids=lambda shape: shape.__name__)
 def test_the_prompt_is_as_it_was(shape: object) -> None:
     log = shape()  # type: ignore[operator]
     events = make(CondenserSettings()).shown(View.of(log).events)

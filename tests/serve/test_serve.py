@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from runtime.plugins.browser import chromium
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
 from tests.runtime.conftest import has_ended
-from tui.serve.server import REFUSED
+from tui.serve.server import GONE, REFUSED, WorkspaceServer
 
 WITHIN_S = 60.0
 
@@ -194,6 +195,144 @@ async def test_without_its_token_a_page_has_nothing_in_it(served: Served, browse
     assert (screen.text, served.children()) == ("", [])
 
 
+@pytest.mark.browser
+async def test_a_paste_is_one_paste_and_sends_nothing(served: Served, browser: Browser, handloom: Handloom) -> None:
+    screen = await opened(browser, served.address)
+    await screen.shows("waits for you")
+    await screen.page.evaluate("text => navigator.clipboard.writeText(text)", "first 你好\nsecond\n")
+    await screen.page.keyboard.press("Control+Shift+V")
+    await screen.shows("first 你好", "second")
+    pasted = [message[1] for message in screen.sent if message[0] == "stdin" and "first" in message[1]]
+    assert pasted == ["\x1b[200~first 你好\rsecond\r\x1b[201~"]
+    assert "waits for you" in screen.text
+    assert handloom.conversations() == [] or not handloom.conversations()[0].get("title")
+
+
+# -- its end, and its way back ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(handloom: Handloom) -> Iterator[Callable[[], Served]]:
+    """Starts a server again and again on one port with one token; its agent runs a long command."""
+    look = {"text": "I wait.", "tool_calls": [bash("echo $$ > shell; echo begun-$((40+2)); sleep 600")]}
+    model = write_script(handloom.workspace.parent, [look, FINISH])
+    servers: list[Served] = []
+
+    def start() -> Served:
+        port = servers[-1].host.partition(":")[2] if servers else "0"
+        token = str(handloom.home.parent / "token")
+        servers.append(Served(handloom, "--model", model, "--port", port, "--token-file", token))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.end()
+
+
+def descendants(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, check=False).stdout.split()
+    children = [int(child) for child in listed]
+    return [*children, *(below for child in children for below in descendants(child))]
+
+
+async def at_work(browser: Browser, server: Served, handloom: Handloom) -> tuple[Screen, list[int]]:
+    """A page in which the agent runs a command that lasts, and everything that the server has started for it."""
+    screen = await opened(browser, server.address)
+    await screen.shows("waits for you")
+    await screen.page.keyboard.type("begin")
+    await screen.shows("begin")
+    await screen.page.keyboard.press("Enter")
+    await screen.shows("begun-42")
+    started = await asyncio.to_thread(descendants, server.process.pid)
+    assert int((handloom.workspace / "shell").read_text()) in started
+    return screen, started
+
+
+@pytest.mark.browser
+async def test_its_end_takes_everything_along_and_the_page_comes_back_with_it(
+    kept: Callable[[], Served], browser: Browser, handloom: Handloom
+) -> None:
+    first = kept()
+    screen, started = await at_work(browser, first, handloom)
+    first.process.send_signal(signal.SIGTERM)
+    await words_of(screen.page, "The server has ended. As soon as it is back")
+    assert await asyncio.to_thread(first.process.wait, 30) == 0
+    assert [pid for pid in started if not has_ended(pid)] == []
+    (conversation,) = handloom.conversations()
+    events = handloom.export(conversation["conversation_id"])
+    (ran,) = [event for event in events if event.get("action") == "run" and "begun" in event["args"]["command"]]
+    assert [event["cause"] for event in events if event.get("observation") in ("run", "error")] == [ran["id"]]
+
+    async with screen.page.expect_websocket():
+        again = await asyncio.to_thread(kept)
+    assert again.token == first.token
+    await screen.shows("begun-42", "stopped")
+    assert await screen.page.locator("#notice").inner_text() == ""
+
+
+SLOW = "echo x >> starts; trap 'read -r < go; exit' TERM; echo up; while :; do sleep 600 & wait; done"
+
+
+async def test_who_comes_while_it_ends_is_told_so_and_begins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "go")
+    server = WorkspaceServer(["bash", "-c", SLOW], os.environ)
+    await server.start()
+    address = f"http://127.0.0.1:{server.port}/ws/{server.token}"
+    origin = {"Origin": f"http://127.0.0.1:{server.port}"}
+    async with aiohttp.ClientSession() as client, client.ws_connect(address, headers=origin) as first:
+        assert b"up" in (await first.receive(timeout=WITHIN_S)).data
+        ending = asyncio.create_task(server.aclose())
+        assert (await first.receive(timeout=WITHIN_S)).data == GONE
+        async with client.ws_connect(address, headers=origin) as late:
+            asked = asyncio.create_task(late.receive(timeout=WITHIN_S))
+            await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+            assert (await asked).data == GONE
+        await ending
+    assert (tmp_path / "starts").read_text() == "x\n"
+
+
+@pytest.mark.browser
+async def test_a_server_that_is_killed_leaves_no_workspace_behind(
+    kept: Callable[[], Served], browser: Browser, handloom: Handloom
+) -> None:
+    first = kept()
+    screen, started = await at_work(browser, first, handloom)
+    first.process.kill()
+    await words_of(screen.page, "The server does not answer.")
+    async with asyncio.timeout(WITHIN_S):
+        for pid in started:
+            while not has_ended(pid):
+                await asyncio.sleep(0.05)  # the end of a process that is not ours is no event
+    async with screen.page.expect_websocket():
+        again = await asyncio.to_thread(kept)
+    await screen.shows("begun-42")
+    assert again.children()
+
+
+@pytest.mark.browser
+async def test_a_tab_that_is_closed_changes_nothing_and_another_finds_the_same_screen(
+    kept: Callable[[], Served], browser: Browser, handloom: Handloom
+) -> None:
+    server = kept()
+    screen, started = await at_work(browser, server, handloom)
+    await screen.page.keyboard.type("half a sentence")
+    await screen.shows("half a sentence")
+    await screen.page.context.close()
+    other = await opened(browser, server.address)
+    await other.shows("begun-42", "half a sentence")
+    assert [pid for pid in started if has_ended(pid)] == []
+
+
+@pytest.mark.browser
+async def test_a_page_of_another_server_says_so_and_stays(served: Served, browser: Browser) -> None:
+    screen = await opened(browser, served.address.partition("#")[0] + "#" + "x" * 43)
+    await words_of(screen.page, "Another server is here than the one of this page.")
+    assert (screen.text, served.children()) == ("", [])
+
+
 async def words_of(page: Page, words: str) -> None:
     await page.get_by_text(words).wait_for(timeout=WITHIN_S * 1000)
 
@@ -212,6 +351,15 @@ async def test_a_name_of_others_that_points_here_is_refused(served: Served, host
         asked = await client.get(f"http://{served.host}/", headers={"Host": host.format(port=port)})
         assert asked.status == 421
         assert "<html" not in await asked.text()
+
+
+async def test_a_name_of_others_gets_no_socket_whatever_else_it_has(served: Served) -> None:
+    headers = {"Host": "evil.example", "Origin": "http://evil.example"}
+    async with aiohttp.ClientSession() as client:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await client.ws_connect(f"http://{served.host}/ws/{served.token}", headers=headers)
+    assert refused.value.status == 421
+    assert served.children() == []
 
 
 async def closed_with(served: Served, token: str, origin: str | None) -> int | None:
@@ -285,6 +433,23 @@ def test_a_port_that_is_taken_is_told(served: Served, handloom: Handloom) -> Non
     done = handloom("serve", "--port", served.host.partition(":")[2])
     assert (done.status, done.out) == (2, "")
     assert "cannot be had: Address already in use. Choose another: handloom serve --port N" in done.err
+
+
+def test_a_token_is_kept_where_the_user_wants_it_and_only_for_himself(handloom: Handloom, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    first = Served(handloom, "--model", "demo", "--token-file", str(file))
+    assert first.end() == 0
+    assert (file.read_text().strip(), file.stat().st_mode & 0o777) == (first.token, 0o600)
+    file.chmod(0o640)
+    done = handloom("serve", "--token-file", str(file))
+    assert (done.status, done.out, "chmod 600" in done.err) == (2, "", True)
+    file.chmod(0o600)
+    for text in ("", "short", "x" * 500, "ü" * 40, f"{first.token} {first.token}"):
+        file.write_text(text)
+        done = handloom("serve", "--token-file", str(file))
+        assert (done.status, done.out) == (2, ""), text
+    done = handloom("serve", "--token-file", str(tmp_path))
+    assert (done.status, "cannot be used" in done.err) == (2, True)
 
 
 def test_the_token_stands_in_nobody_elses_sight(served: Served, handloom: Handloom) -> None:

@@ -1,4 +1,4 @@
-"""What can be commanded from an editor: `/continue`, and the messages that the user keeps in Handloom's home."""
+"""What can be commanded from an editor: `/continue`, `/compact`, and the messages that the user keeps in his home."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput
 
 from core.controller.halts import Way
+from core.events import CondensationAction
 from core.knowledge.gathering import Gathered
 from core.session.agent_session import AgentSession
+from core.session.compacting import COMPACT, compact_wish
 from core.trust.survey import Kind
 from tui.display.text import sanitize_line
 from tui.i18n import _
@@ -17,6 +19,7 @@ from tui.panes.prompt import slash
 
 Home = Path
 CONTINUE = "continue"
+OURS = (CONTINUE, COMPACT)
 DESCRIPTION_CELLS = 200
 
 
@@ -24,9 +27,14 @@ async def available(home: Home, gathered: Gathered) -> AvailableCommandsUpdate:
     """The commands that there are: the user's, those of a trusted project, tasks and skills."""
     own, _problems = await asyncio.to_thread(slash.load, home, texts(gathered))
     told = _("Go on after a stop, an error or a limit; a limit is extended by the same amount again.")
-    found = [AvailableCommand(name=CONTINUE, description=told)]
+    keeps = AvailableCommandInput(root=UnstructuredCommandInput(hint=_("what to keep")))
+    sums = _("Have the history summed up for the model; say what it is to keep.")
+    found = [
+        AvailableCommand(name=CONTINUE, description=told),
+        AvailableCommand(name=COMPACT, description=sums, input=keeps),
+    ]
     for name, command in own.items():
-        if name == CONTINUE:
+        if name in OURS:
             continue
         hint = sanitize_line(command.hint, DESCRIPTION_CELLS)
         found.append(
@@ -37,7 +45,7 @@ async def available(home: Home, gathered: Gathered) -> AvailableCommandsUpdate:
             )
         )
     for name, about in called(gathered).items():
-        if name not in own and name != CONTINUE:
+        if name not in own and name not in OURS:
             found.append(AvailableCommand(name=name, description=sanitize_line(about, DESCRIPTION_CELLS) or name))
     return AvailableCommandsUpdate(session_update="available_commands_update", available_commands=found)
 
@@ -56,7 +64,10 @@ def called(gathered: Gathered) -> dict[str, str]:
 
 
 async def carried_out(text: str, session: AgentSession) -> bool:
-    """Carry out a command of ours; False where the text is a message. Raises as `WaysOut.take`."""
+    """Carry out a command of ours; False where the text is a message. Raises as `WaysOut.take` and `AgentSession.compact`."""
+    if (keep := compact_wish(text)) is not None:
+        await session.compact(keep)
+        return True
     line = slash.parse(text.strip())
     if line is None or line.name != CONTINUE or line.words:
         return False
@@ -67,6 +78,17 @@ async def carried_out(text: str, session: AgentSession) -> bool:
     else:
         await session.resume()
     return True
+
+
+def condensed(action: CondensationAction) -> str:
+    """What came of `/compact`, for the user."""
+    count = len(action.forgotten)
+    if action.note:
+        told = _("There is no summary: {why}. The model no longer sees {count} older events.")
+        return told.format(why=sanitize_line(action.note, DESCRIPTION_CELLS).rstrip("."), count=count)
+    if not count:
+        return _("There is nothing to condense yet: the history is short.")
+    return _("Condensed: a summary stands for {count} older events from your next message on.").format(count=count)
 
 
 async def expanded(text: str, home: Home, gathered: Gathered | None) -> str:

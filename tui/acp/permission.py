@@ -1,8 +1,14 @@
-"""The question whether an action may be carried out, and what an answer to it means. Pure."""
+"""The question whether an action may be carried out, and what an answer to it means. Pure.
+
+The protocol knows four kinds of options, and any number of each under names of our own: so every scope that the
+workspace has is one. An option that covers more than this action names its pattern, and is offered only where the
+pattern covers the action and a permission can change that it is asked about.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from enum import Enum, auto
 from typing import Any
 
@@ -17,20 +23,27 @@ from acp.schema import (
 from pydantic import ValidationError
 
 from core.events import Envelope
-from tui.acp.actions import Paths, asked, call_id
+from core.security.permissions import Scope
+from tui.acp.actions import Paths, asked, call_id, said
+from tui.display.text import sanitize_line
 from tui.i18n import _
+from tui.model.questions import Question
 
 log = logging.getLogger(__name__)
 
-OTHERWISE = "The user does not want this. Find another way, or ask."
-"""For the agent."""
+PATTERN_CELLS = 120
 
 
 class Answer(Enum):
     """What the user says."""
 
     ALLOW = auto()
-    ALLOW_ALL = auto()
+    ALLOW_HERE = auto()
+    """This, and what its pattern covers, in this conversation."""
+    ALLOW_PROJECT = auto()
+    ALLOW_EVERYWHERE = auto()
+    NEVER = auto()
+    """Not this, nor what its pattern covers in this project."""
     STOP = auto()
     """Not this, and wait for what the user says next."""
     OTHERWISE = auto()
@@ -41,27 +54,54 @@ class Answer(Enum):
     """Nothing that can be understood; the action waits."""
 
 
+SCOPES = {
+    Answer.ALLOW_HERE: Scope.CONVERSATION,
+    Answer.ALLOW_PROJECT: Scope.PROJECT,
+    Answer.ALLOW_EVERYWHERE: Scope.EVERYWHERE,
+    Answer.NEVER: Scope.PROJECT,
+}
+"""How far the answers reach that are kept."""
+YES = frozenset({Answer.ALLOW, Answer.ALLOW_HERE, Answer.ALLOW_PROJECT, Answer.ALLOW_EVERYWHERE})
 _OPTIONS = {
-    "allow": (Answer.ALLOW, "allow_once", _("Allow")),
-    "allow_all": (Answer.ALLOW_ALL, "allow_always", _("Allow this and everything after it in this session")),
+    "allow": (Answer.ALLOW, "allow_once", _("Allow once")),
+    "allow_here": (Answer.ALLOW_HERE, "allow_always", _("Allow in this conversation: {pattern}")),
+    "allow_project": (Answer.ALLOW_PROJECT, "allow_always", _("Allow in this project: {pattern}")),
+    "allow_everywhere": (Answer.ALLOW_EVERYWHERE, "allow_always", _("Allow everywhere: {pattern}")),
     "reject": (Answer.STOP, "reject_once", _("Reject and wait for me")),
     "reject_and_go_on": (Answer.OTHERWISE, "reject_once", _("Reject and let the agent find another way")),
+    "never": (Answer.NEVER, "reject_always", _("Never in this project: {pattern}")),
 }
 
 
-def request(session_id: str, envelope: Envelope, paths: Paths, prefix: str = "") -> RequestPermissionRequest:
-    """The question about an action that waits."""
+def request(
+    session_id: str, envelope: Envelope, question: Question, paths: Paths, prefix: str = ""
+) -> RequestPermissionRequest:
+    """The question about an action that waits, with the rule that asks. Follows links on the disk."""
+    reach = question.look(question.pattern) if question.look is not None and question.pattern else None
+    covers = reach is not None and reach.is_usable
+    pattern = sanitize_line(question.pattern, PATTERN_CELLS)
+    call = asked(envelope, paths, prefix)
+    if why := _why(question):
+        call.content = [*(call.content or ()), said(why)]
     return RequestPermissionRequest(
         session_id=session_id,
-        tool_call=asked(envelope, paths, prefix),
+        tool_call=call,
         options=[
-            PermissionOption(option_id=id, kind=kind, name=name) for id, (_answer, kind, name) in _OPTIONS.items()
+            PermissionOption(option_id=id, kind=kind, name=name.format(pattern=pattern))
+            for id, (answer, kind, name) in _OPTIONS.items()
+            if answer not in SCOPES or (covers and (answer is Answer.NEVER or not question.stays))
         ],
     )
 
 
-def answer(result: Any) -> Answer:
-    """What the editor's answer means. Only a clear yes is one."""
+def _why(question: Question) -> str:
+    asks = _("Asked by: {rule}").format(rule=question.rule) if question.rule else ""
+    stays = _("It asks each time, whatever is permitted.") if question.stays else ""
+    return " · ".join(filter(None, (asks, *question.reasons, stays)))
+
+
+def answer(result: Any, offered: Container[str] = frozenset(_OPTIONS)) -> Answer:
+    """What the editor's answer means. Only a clear yes to what was offered is one."""
     try:
         outcome = RequestPermissionResponse.model_validate(result).outcome
     except ValidationError as error:
@@ -70,7 +110,7 @@ def answer(result: Any) -> Answer:
     match outcome:
         case DeniedOutcome():
             return Answer.CANCEL
-        case AllowedOutcome(option_id=id) if id in _OPTIONS:
+        case AllowedOutcome(option_id=id) if id in _OPTIONS and id in offered:
             return _OPTIONS[id][0]
     log.warning("the answer to a question was none of its options")
     return Answer.NONE
@@ -78,9 +118,8 @@ def answer(result: Any) -> Answer:
 
 def settled(prefix: str, action_id: int, answer: Answer) -> ToolCallProgress:
     """The end of the tool call that stood for a delegate's question: its work is told by the delegate's result."""
-    is_allowed = answer in (Answer.ALLOW, Answer.ALLOW_ALL)
     return ToolCallProgress(
         session_update="tool_call_update",
         tool_call_id=prefix + call_id(action_id),
-        status="completed" if is_allowed else "failed",
+        status="completed" if answer in YES else "failed",
     )

@@ -14,25 +14,29 @@ from contextlib import suppress
 from typing import Any
 
 from acp.exceptions import RequestError
-from acp.schema import CurrentModeUpdate, PromptRequest, PromptResponse, SessionNotification
+from acp.schema import PromptRequest, PromptResponse, RequestPermissionRequest, SessionNotification
 from acp.utils import serialize_params
-from pydantic import BaseModel
 
 from core.errors import HandloomError
 from core.events import AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
-from core.security.confirmation import ConfirmMode
+from core.security.confirmation import NOT_WANTED
+from core.security.judgement import Verdict
 from core.session.agent_session import DELEGATES_STATUS, AgentSession
+from core.session.compacting import came_of, compact_wish
 from core.stream import EventStreamSubscriber
 from tui.acp import commands, permission
 from tui.acp.actions import Paths
 from tui.acp.ends import stop_reason
 from tui.acp.methods import INTERNAL_ERROR, INVALID_REQUEST
 from tui.acp.outbox import Outbox
+from tui.acp.permission import Answer
 from tui.acp.pictures import shown
 from tui.acp.prompts import Message, message_of
 from tui.acp.told import Teller, Update, message
+from tui.acp.turn import Turn, is_allowed
 from tui.acp.usage import usage_between, usage_update
 from tui.i18n import _
+from tui.model.questions import ask_about
 
 log = logging.getLogger(__name__)
 
@@ -47,17 +51,6 @@ _DONE = frozenset({AgentState.FINISHED, AgentState.REJECTED, AgentState.STOPPED,
 
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
-
-
-class Turn:
-    """One prompt while it runs."""
-
-    def __init__(self) -> None:
-        self.is_cancelled = False
-        self.is_said = False
-        """Whether the message is stored, so that there is something to interrupt."""
-        self.cancelled = asyncio.Event()
-        self.over = asyncio.Event()
 
 
 class Talk:
@@ -145,7 +138,7 @@ class Talk:
             wrong = _("A prompt runs in this session already. Wait for its end, or cancel it.")
             raise RequestError(INVALID_REQUEST, wrong)
         self.turn = turn = Turn()
-        before = self.session.state.metrics.accumulated_token_usage
+        before, since = self.session.state.metrics.accumulated_token_usage, self.session.stream.latest_id
         try:
             said = await asyncio.to_thread(message_of, request.prompt, self.session.info.workspace)
             await self._say(said, home)
@@ -153,6 +146,8 @@ class Talk:
             if turn.is_cancelled:
                 await self.session.interrupt()
             is_answered = await self._see_through(self.session, turn)
+            if compact_wish(said.text) is not None and (done := await came_of(self.session, since)) is not None:
+                self.say(commands.condensed(done))
             response = await self._response(turn, is_answered=is_answered)
             response.usage = usage_between(before, self.session.state.metrics.accumulated_token_usage)
             return response
@@ -253,48 +248,52 @@ class Talk:
     async def _question(self, session: AgentSession, awaiting: int, turn: Turn, prefix: str) -> bool:
         """Put one question to the editor, and do as it says. False where it says nothing clear."""
         (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
+        if turn.has_permitted and await is_allowed(session, envelope):
+            await self._carry_out(session, envelope)
+            return True
         await self.outbox.flush()
-        asked = permission.request(self.session.id, envelope, self.teller.paths, prefix)
+        question = await asyncio.to_thread(ask_about, envelope, session.guard.place)
+        asked = await asyncio.to_thread(
+            permission.request, self.session.id, envelope, question, self.teller.paths, prefix
+        )
         answer = await self._answer(asked, turn)
-        if answer is permission.Answer.NONE:
+        if answer is Answer.NONE:
             return turn.is_cancelled
         if session.state.awaiting != awaiting:  # settled meanwhile, by a cancel or somewhere else
             return True
-        match answer:
-            case permission.Answer.ALLOW | permission.Answer.ALLOW_ALL:
-                if answer is permission.Answer.ALLOW_ALL:
-                    self._allow_all(session)
-                self.outbox.put(self.teller.begins(envelope))
-                await session.confirm()
-            case permission.Answer.STOP:
-                await session.reject()
-            case permission.Answer.OTHERWISE:
-                await session.reject(permission.OTHERWISE)
-            case permission.Answer.CANCEL:
-                turn.is_cancelled = True
-                turn.cancelled.set()
-                await self.session.interrupt()
+        if (scope := permission.SCOPES.get(answer)) is not None:
+            verdict = Verdict.DENY if answer is Answer.NEVER else Verdict.ALLOW
+            await session.permitting.permit(question.pattern, scope, verdict)
+            turn.has_permitted = True
+        if answer in permission.YES:
+            await self._carry_out(session, envelope)
+        elif answer is Answer.STOP:
+            await session.reject()
+        elif answer in (Answer.OTHERWISE, Answer.NEVER):
+            await session.reject(NOT_WANTED)
+        else:
+            turn.is_cancelled = True
+            turn.cancelled.set()
+            await self.session.interrupt()
         if prefix:
             self.outbox.put([permission.settled(prefix, awaiting, answer)])
         return True
 
-    async def _answer(self, asked: BaseModel, turn: Turn) -> permission.Answer:
+    async def _carry_out(self, session: AgentSession, envelope: Envelope) -> None:
+        self.outbox.put(self.teller.begins(envelope))
+        await session.confirm(envelope.id)
+
+    async def _answer(self, asked: RequestPermissionRequest, turn: Turn) -> Answer:
         """What the editor says; NONE where the prompt is cancelled before."""
         asking = asyncio.ensure_future(self._ask("session/request_permission", serialize_params(asked)))
         cancelled = asyncio.create_task(turn.cancelled.wait())
         try:
             await asyncio.wait([asking, cancelled], return_when=asyncio.FIRST_COMPLETED)
-            return permission.answer(asking.result()) if asking.done() else permission.Answer.NONE
+            offered = {option.option_id for option in asked.options}
+            return permission.answer(asking.result(), offered) if asking.done() else Answer.NONE
         except (RequestError, OSError) as error:
             log.warning("a question was not answered: %s", error)
-            return permission.Answer.NONE
+            return Answer.NONE
         finally:
             asking.cancel()
             cancelled.cancel()
-
-    def _allow_all(self, session: AgentSession) -> None:
-        session.set_confirm_mode(ConfirmMode.NEVER)
-        if session is not self.session:
-            self.session.set_confirm_mode(ConfirmMode.NEVER)
-        mode = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=ConfirmMode.NEVER.value)
-        self.outbox.put([mode])

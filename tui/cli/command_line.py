@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--resume", metavar="ID", help="go on with this conversation")
     run.add_argument("--trust", action="store_true", help="say yes to all that the folder brings for agents, as it is")
     run.add_argument("--title", default="", help="what the lists call it")
+    run.add_argument("--instructions", default="", metavar="TEXT", help="what holds for all of the conversation")
     run.add_argument("--max-iterations", type=int, metavar="N", help="answers of the model before it stops")
     run.add_argument("--max-budget", type=float, metavar="USD", help="dollars that it may cost before it stops")
     run.add_argument("--approve-plan", action="store_true", help="carry out the plan of the agent Planner as it stands")
@@ -64,6 +65,9 @@ def parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="the workspace in a web browser on this machine; prints its address")
     serve.add_argument("--port", type=_port, default=0, metavar="N", help="which port of loopback (any that is free)")
+    serve.add_argument(
+        "--token-file", metavar="FILE", help="keep the token in this file of your own, so that open pages come back"
+    )
     _common(serve)
     serve.add_argument("--resume", nargs="?", const="", metavar="ID", help="as without `serve`")
 

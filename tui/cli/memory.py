@@ -29,7 +29,10 @@ def memory(options: argparse.Namespace) -> int:
         case "forget":
             notice(_("Forgotten: {fact}").format(fact=sanitize_line(pins.forget(options.number).text, WIDTH)))
         case _:
-            for number, fact in enumerate(pins.all(), 1):
+            facts = pins.all()
+            if not facts and not options.json:
+                notice(_("Nothing is remembered. To have something remembered: handloom memory add 'FACT'"))
+            for number, fact in enumerate(facts, 1):
                 say(json.dumps({"number": number, **asdict(fact)}) if options.json else _line(number, fact))
     return ExitStatus.FINISHED
 

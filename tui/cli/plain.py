@@ -31,7 +31,9 @@ from core.events import (
 )
 from core.headless import ExitStatus, run_task
 from core.home import home_folder
+from core.knowledge.library import MAX_INSTRUCTIONS_CHARS
 from core.manager.conversation_manager import ConversationManager
+from core.session.compacting import compact_wish
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
 from tui.display.text import sanitize
@@ -89,8 +91,15 @@ async def run(options: argparse.Namespace) -> int:
     task = sys.stdin.read() if options.task == "-" else options.task
     if not task.strip():
         raise UsageError("The task is empty. Say what to do, or give - and write it to standard input.")
+    if compact_wish(task) is not None and not options.resume:
+        raise UsageError("/compact condenses the history of a conversation. Name it: handloom run --resume ID /compact")
     if options.resume and options.repo:
         raise UsageError("A conversation keeps its repository. Give either --resume or --repo.")
+    if options.resume and options.instructions:
+        raise UsageError("A conversation keeps the instructions that it began with. Say in the task what is different.")
+    if len(options.instructions) > MAX_INSTRUCTIONS_CHARS:
+        limit = f"{MAX_INSTRUCTIONS_CHARS:,} letters"
+        raise UsageError(f"--instructions takes at most {limit}. Write the rest into AGENTS.md of the folder.")
     if options.resume and options.agent:
         raise UsageError(KEEPS_AGENT)
     home = home_folder(os.environ)
@@ -122,6 +131,7 @@ async def run(options: argparse.Namespace) -> int:
                 title=options.title,
                 repository=options.repo or "",
             )
+        session.recollection.instructions = options.instructions.strip()
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""

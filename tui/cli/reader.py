@@ -18,8 +18,10 @@ from core.controller.halts import Way
 from core.errors import HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
 from core.headless import ExitStatus
+from core.session.compacting import compact_wish
 from core.stream import EventStreamSubscriber
-from tui.cli.spoken import planned, question, spoken, status, way_out
+from tui.cli.answering import TrustTalk, answer, asked_about, question_lines
+from tui.cli.spoken import planned, spoken, status, way_out
 from tui.commands import BY_ID
 from tui.display.glyphs import in_ascii
 from tui.display.notices import in_words
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from core.manager.conversation_manager import ConversationManager
     from core.session.agent_session import AgentSession
     from tui.cli.options import StartOptions
+    from tui.model.questions import Question
 
 RECALLED = 20
 """Events of an earlier time that are said again when a conversation is opened."""
@@ -47,7 +50,7 @@ async def run(options: StartOptions, connect: Callable[[], Awaitable[Conversatio
     try:
         session = await _open(options, manager)
         await manager.attach(session.info.id)
-        await Reader(session).talk()
+        await Reader(session, TrustTalk(manager.trust, lambda: session.recollection.folder)).talk()
     finally:
         await manager.aclose()
     return ExitStatus.FINISHED
@@ -80,13 +83,18 @@ def _keyboard() -> int:
 class Reader:
     """One conversation, read out and answered."""
 
-    def __init__(self, session: AgentSession) -> None:
+    def __init__(self, session: AgentSession, trust: TrustTalk) -> None:
         self._session = session
+        self._trust = trust
+        self._question: Question | None = None
+        """The action that was read out last, to be answered."""
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         """What was typed; None is the end of the input."""
         self._typed = b""
         self._is_prompting = False
         """Whether the cursor stands behind a prompt of ours, where nothing was typed yet."""
+        self._obeying = asyncio.Lock()
+        """Held while a typed line is obeyed: what it changes on the way is not how things stand."""
         self._told = -1
         """The latest event when the state was last told."""
 
@@ -107,6 +115,9 @@ class Reader:
         loop.add_signal_handler(signal.SIGTERM, self._lines.put_nowait, None)
         typed = _keyboard()
         loop.add_reader(typed, self._read, typed)
+        if asks := await self._trust.begin():
+            self._say(*asks)
+            self._prompt(_("Answer: "))
         follower = asyncio.create_task(self._follow())
         try:
             await self._answer_lines()
@@ -145,7 +156,10 @@ class Reader:
         session = self._session
         while True:
             await session.settled()
-            if session.stream.latest_id != self._told:
+            async with self._obeying:
+                pass
+            await session.settled()
+            if not self._trust.is_open and session.stream.latest_id != self._told:
                 self._told = session.stream.latest_id
                 await self._tell_state()
             await session.changed()
@@ -157,7 +171,8 @@ class Reader:
             self._prompt(_("Answer: "))
         elif state.awaiting is not None:
             (envelope,) = await session.stream.read(after=state.awaiting - 1, limit=1)
-            self._say(*question(envelope))
+            self._question, reach = await asked_about(session, envelope)
+            self._say(*question_lines(self._question, reach))
             self._prompt(_("Answer: "))
         else:
             self._say(status(state))
@@ -203,30 +218,45 @@ class Reader:
             begun.clear()
             if text:
                 try:
-                    await self._answer(text)
+                    async with self._obeying:
+                        await self._answer(text)
                 except HandloomError as error:
                     self._say(f"{_('Error')}: {error}")
 
     async def _answer(self, text: str) -> None:
         session, state = self._session, self._session.state
-        if state.halt is not None:
+        if self._trust.is_open:
+            await self._answer_trust(text)
+        elif text == "/trust":
+            self._say(*await self._trust.again(session.recollection.along))
+            self._prompt(_("Answer: ") if self._trust.is_open else _("You: "))
+        elif state.halt is not None:
             await self._take(text, [str(way) for way in state.halt.ways])
         elif state.planning and text.lower() in ("y", "yes") and (tasks := await session.planning.tasks()):
             await session.planning.approve(tasks)
-        elif state.awaiting is None:
-            await session.send(text)
+        elif state.awaiting is not None:
+            await self._answer_question(text, state.awaiting)
+        elif (keep := compact_wish(text)) is not None:
+            await session.compact(keep)
         else:
-            word, _space, reason = text.partition(" ")
-            match word.lower():
-                case "y" | "yes":
-                    await session.confirm()
-                case "a" | "always":
-                    session.set_confirm_mode("never")
-                    await session.confirm()
-                case "n" | "no":
-                    await session.reject(reason.strip())
-                case _:
-                    self._say(_("Answer y, n or a. Nothing was carried out."))
+            await session.send(text)
+
+    async def _answer_question(self, text: str, awaiting: int) -> None:
+        question = self._question
+        if question is None or question.action_id != awaiting:
+            self._say(_("The question has only just come up. Hear it, then answer again."))
+        elif said := await answer(self._session, question, text):
+            self._say(said)
+            self._prompt(_("Answer: "))
+
+    async def _answer_trust(self, text: str) -> None:
+        self._say(*await self._trust.answer(text))
+        if self._trust.is_open:
+            self._prompt(_("Answer: "))
+            return
+        await self._session.recollection.refresh()
+        self._told = self._session.stream.latest_id
+        await self._tell_state()
 
     async def _take(self, text: str, ways: list[str]) -> None:
         for way in ways:

@@ -38,7 +38,6 @@ from tui.commands import BY_ID
 from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _
 from tui.model.marks import mark_of
-from tui.model.questions import ask_about
 
 if TYPE_CHECKING:
     from core.controller.halts import Halt
@@ -114,19 +113,6 @@ def _labelled(label: str, text: str) -> list[str]:
             *lines[-LINES // 2 :],
         ]
     return [f"{label}: {lines[0]}", *lines[1:]]
-
-
-def question(envelope: Envelope) -> list[str]:
-    """An action that waits for a yes."""
-    asked = ask_about(envelope)
-    title = _("Question: {question}").format(question=asked.title)
-    if asked.risk:
-        title = _("Question: {question} Risk: {risk}.").format(question=asked.title, risk=asked.risk)
-    return [
-        title,
-        *asked.body.split("\n"),
-        _("Answer y for yes, n for no, n and a reason to say why, or a for yes to everything from here on."),
-    ]
 
 
 def way_out(halt: Halt, reason: str) -> list[str]:

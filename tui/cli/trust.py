@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, UsageError
 from core.headless import ExitStatus
 from core.home import home_folder
 from core.knowledge.gathering import Own
@@ -29,7 +29,7 @@ WIDTH = 400
 
 
 def trust(options: argparse.Namespace) -> int:
-    """List, give or revoke. Raises ConfigurationError."""
+    """List, give or revoke. Raises UsageError, ConfigurationError."""
     home = home_folder(os.environ)
     settings = load(home, os.environ)
     trusting = Trusting(home, Own.of(home, os.environ), Gate(home, lambda: settings.trust.projects))
@@ -39,11 +39,17 @@ def trust(options: argparse.Namespace) -> int:
         case "revoke":
             return asyncio.run(_revoke(trusting, options.folder))
         case _:
+            if not Path(_absolute(options.folder)).is_dir():
+                told = _("There is no folder {folder}. Name the one that you want to trust.")
+                raise UsageError(told.format(folder=_absolute(options.folder)))
             return asyncio.run(_give(trusting, options.folder, is_sure=options.yes))
 
 
 def _list(trusting: Trusting, *, as_json: bool) -> int:
-    for folder, files in trusting.folders().items():
+    folders = trusting.folders()
+    if not folders and not as_json:
+        notice(_("No folder is trusted. To read what one brings, and say yes: handloom trust give FOLDER"))
+    for folder, files in folders.items():
         line = json.dumps({"folder": folder, "files": files}) if as_json else sanitize_line(f"{folder}  {files}", WIDTH)
         say(line)
     return ExitStatus.FINISHED

@@ -15,6 +15,13 @@ Styled = tuple[str, str]
 NAME_CELLS, NOTE_CELLS, PROBLEM_CELLS = 60, 160, 300
 WHOSE = {"yours": _("yours"), "the project's": _("the project's")}
 
+MOMENTS = {
+    "before_action": _("before each action"),
+    "after_action": _("after each action"),
+    "conversation_start": _("at the start of a conversation"),
+    "conversation_end": _("at the end of a conversation"),
+}
+
 
 def knowledge_text(gathered: Gathered) -> list[Styled]:
     """All that counts, what waits for a yes, and what is broken, as texts with their styles."""
@@ -35,7 +42,7 @@ def knowledge_text(gathered: Gathered) -> list[Styled]:
     parts += _section(_("Instructions"), instructions)
     parts += _section(_("Microagents"), agents)
     parts += _section(_("Skills"), skills)
-    parts += _section(_("Hooks"), [(command, whose, str(moment)) for command, whose, moment in hooks])
+    parts += _section(_("Hooks"), [(command, whose, MOMENTS[moment]) for command, whose, moment in hooks])
     if waiting := gathered.standing.waiting:
         title = counted(len(waiting), "{n} file waits for your yes", "{n} files wait for your yes")
         parts.append((f"{title}\n", "bold $text-warning"))
@@ -43,7 +50,10 @@ def knowledge_text(gathered: Gathered) -> list[Styled]:
         parts.append((f"  {_('/trust shows them whole, and takes your yes.')}\n\n", "$text-muted"))
     if gathered.problems:
         parts.append((f"{_('Left out')}\n", "bold $text-error"))
-        parts += [(f"  ! {sanitize_line(problem, PROBLEM_CELLS)}\n", "$text-error") for problem in gathered.problems]
+        for problem in gathered.problems:
+            where, _colon, what = sanitize_line(problem, PROBLEM_CELLS).partition(": ")
+            parts.append((f"  ! {where}\n", "$text-error"))
+            parts.append((f"    {what}\n" if what else "", "$text-muted"))
     return parts or [(_("There is no knowledge for this folder, of yours or the project's."), "")]
 
 

@@ -64,7 +64,6 @@ class MCPScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("MCP servers")
-            box.border_subtitle = _("y start · a approve · r restart · p prompts · PgDn scroll · Esc leaves")
             yield OptionList(markup=False)
             with VerticalScroll(id="mcp-about", can_focus=False):
                 yield Static(id="mcp-text")
@@ -109,6 +108,7 @@ class MCPScreen(ModalScreen[str | None]):
             parts.append((f"{self._problem}\n\n", "$text-error"))
         parts += about(server) if server is not None else []
         parts += ["\n" if server is not None else "", self._more]
+        self.query_one(Vertical).border_subtitle = _keys(server)
         self.query_one("#mcp-text", Static).update(Content.assemble(*parts))
 
     # -- what the user says --------------------------------------------------------------------------------------------
@@ -156,3 +156,16 @@ class MCPScreen(ModalScreen[str | None]):
     def action_leave(self) -> None:
         """Leave."""
         self.dismiss(None)
+
+
+def _keys(server: Server | None) -> str:
+    """The keys that do something as things stand."""
+    keys = [
+        _("y start") if server is not None and server.state == "consent" else "",
+        _("a approve") if server is not None and server.changed else "",
+        _("r restart") if server is not None else "",
+        _("p prompts") if server is not None and server.has_prompts and server.state == "ready" else "",
+        _("PgDn scroll"),
+        _("Esc leaves"),
+    ]
+    return " · ".join(filter(None, keys))

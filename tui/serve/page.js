@@ -5,14 +5,31 @@
 const KEY = "handloom-token";
 const WORDS = {
   4000: "The workspace has ended. Start it again: reload this page.",
+  4002: "The server has ended. As soon as it is back at this address, this page shows the workspace again.",
   4001: "The workspace is shown in another tab now. To have it here: reload this page.",
-  4003: "This address is not complete. Open the one that `handloom serve` printed, all of it.",
 };
-const LOST = "Nobody serves this page any more. Run `handloom serve`, and open the address that it prints.";
+const GONE = 4002;
+const REFUSED = 4003;
+const INCOMPLETE = "This address is not complete. Open the one that `handloom serve` printed, all of it.";
+const ANOTHER = "Another server is here than the one of this page. Open the address that `handloom serve` printed.";
+const LOST = "The server does not answer. As soon as it does again, this page shows the workspace.";
+const FIRST_MS = 500;
+const LONGEST_MS = 10000; // between two looks for a server that is gone
 
 if (location.hash.length > 1) {
   sessionStorage.setItem(KEY, location.hash.slice(1));
   history.replaceState(null, "", location.pathname);
+}
+
+function comeBack(afterMs) {
+  setTimeout(async () => {
+    try {
+      if ((await fetch("/page.js", { cache: "no-store" })).ok) return location.reload();
+    } catch {
+      // nobody listens yet
+    }
+    comeBack(Math.min(2 * afterMs, LONGEST_MS));
+  }, afterMs);
 }
 
 const Plain = window.WebSocket;
@@ -23,7 +40,9 @@ window.WebSocket = class extends Plain {
   constructor(address) {
     super(address);
     this.addEventListener("close", (event) => {
-      document.getElementById("notice").textContent = WORDS[event.code] || LOST;
+      const refused = sessionStorage.getItem(KEY) ? ANOTHER : INCOMPLETE;
+      document.getElementById("notice").textContent = event.code === REFUSED ? refused : WORDS[event.code] || LOST;
+      if (event.code === GONE || !(event.code in WORDS || event.code === REFUSED)) comeBack(FIRST_MS);
     });
   }
 };

@@ -26,7 +26,7 @@ MAX_MESSAGE_BYTES = 1024 * 1024
 """Of one message from the page: what is pasted at once."""
 HEARTBEAT_S = 15.0
 """A viewer that does not answer within this is gone."""
-ENDED, TAKEN_OVER, REFUSED = 4000, 4001, 4003
+ENDED, TAKEN_OVER, GONE, REFUSED = 4000, 4001, 4002, 4003
 """Close codes of the socket; `page.js` has what the user reads."""
 HEADERS = {
     "Content-Security-Policy": (
@@ -47,14 +47,16 @@ _TYPES = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/jav
 class WorkspaceServer:
     """Serves one workspace, started when the first viewer comes and anew when it has ended."""
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
-        self.token = secrets.token_urlsafe(32)
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], token: str = "") -> None:
+        """Without a token it is one that nobody has had before."""
+        self.token = token or secrets.token_urlsafe(32)
         self.port = 0
         self._new_terminal: Callable[[], ServedTerminal] = lambda: ServedTerminal(command, environ)
         self._terminal: ServedTerminal | None = None
         self._starting = asyncio.Lock()
         self._viewers: set[web.WebSocketResponse] = set()
         self._runner: web.AppRunner | None = None
+        self._is_ending = False
 
     @property
     def address(self) -> str:
@@ -68,7 +70,6 @@ class WorkspaceServer:
         app.router.add_get("/{name:page\\.(?:css|js)}", self._page)
         app.router.add_get("/ws/{token}", self._socket)
         app.router.add_static("/static", _front_end())
-        app.on_shutdown.append(self._close_viewers)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, port)
@@ -76,16 +77,15 @@ class WorkspaceServer:
         self.port = self._runner.addresses[0][1]
 
     async def aclose(self) -> None:
-        """Close the workspace and its conversations, then the server."""
-        if self._terminal is not None:
-            await self._terminal.aclose()
-            self._terminal = None
+        """Tell the pages, close the workspace and its conversations, then the server. None begins after that."""
+        self._is_ending = True
+        await asyncio.gather(*(viewer.close(code=GONE) for viewer in list(self._viewers)), return_exceptions=True)
+        async with self._starting:
+            if self._terminal is not None:
+                await self._terminal.aclose()
+                self._terminal = None
         if self._runner is not None:
             await self._runner.cleanup()
-
-    async def _close_viewers(self, app: web.Application) -> None:
-        for viewer in list(self._viewers):
-            await viewer.close(code=ENDED)
 
     # -- who may ask what ----------------------------------------------------------------------------------------------
 
@@ -127,6 +127,9 @@ class WorkspaceServer:
         terminal: ServedTerminal | None = None
         try:
             terminal = await self._running(columns or 80, lines or 24)
+            if terminal is None:
+                await viewer.close(code=GONE)
+                return viewer
             for other in self._viewers - {viewer}:
                 await other.close(code=TAKEN_OVER)
             terminal.attach(viewer.send_bytes, columns or 80, lines or 24)
@@ -137,9 +140,11 @@ class WorkspaceServer:
                 terminal.detach(viewer.send_bytes)
         return viewer
 
-    async def _running(self, columns: int, lines: int) -> ServedTerminal:
-        """The workspace's terminal; another one where it has ended."""
+    async def _running(self, columns: int, lines: int) -> ServedTerminal | None:
+        """The workspace's terminal; another one where it has ended, and none once the server ends."""
         async with self._starting:
+            if self._is_ending:
+                return None
             if self._terminal is not None and self._terminal.ended.is_set():
                 await self._terminal.aclose()
                 self._terminal = None
