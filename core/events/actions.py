@@ -574,6 +574,8 @@ class PermissionAction(Action):
     """As in a policy: `bash(git push *)`."""
     revoked: bool = False
     """Whether it is taken back."""
+    informed: bool = False
+    """Whether it answered a question that was asked because of what had been read or done before."""
 
     @property
     def message(self) -> str:

@@ -30,7 +30,7 @@ class ConfirmMode(StrEnum):
     PLAN = "plan"
     """Nothing is changed: the agent looks and plans."""
     NEVER = "never"
-    """Nothing waits."""
+    """Nothing waits but what foreign content could have asked for."""
 
 
 NOT_WANTED = "The user does not want this. Find another way, or ask."

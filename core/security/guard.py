@@ -1,9 +1,10 @@
 """Guard: the one place that says whether an action may be carried out, on screen, headless, for editors and delegates.
 
 A denial of any rule beats every permission; then a rule that asks; then what is allowed, by rule or permission; then
-the mode. Invariant: what cannot be read, a file or a part of an action, never allows. Rules and permissions are read
-again whenever their files have changed; rules of a project that were seen once hold until the conversation closes,
-because the agent can write that file. Used by AgentSession, which hands `judge` to the controller.
+the mode. Behind what allows, the voices may still ask, for they know what was read before. Invariant: what cannot be
+read, a file or a part of an action, never allows. Rules and permissions are read again whenever their files have
+changed; rules of a project that were seen once hold until the conversation closes, because the agent can write that
+file. Used by AgentSession, which hands `judge` to the controller.
 """
 
 from __future__ import annotations
@@ -12,14 +13,25 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, FileEditAction, FileReadAction, FileWriteAction
 from core.security.confirmation import ConfirmMode, needs_confirmation, only_thinks
 from core.security.facts import Facts, facts_of
-from core.security.judgement import Judgement, Verdict
-from core.security.patterns import Place, home_of_user, is_inside, may_touch, parts_of, touches, uncovered
+from core.security.judgement import VOICES, Judgement, Verdict
+from core.security.patterns import (
+    FOREIGN,
+    Place,
+    home_of_user,
+    is_inside,
+    matches,
+    may_touch,
+    parts_of,
+    touches,
+    uncovered,
+)
 from core.security.permissions import Permission, PermissionFile
 from core.security.policy import POLICY, PROJECT_POLICY, Policy, Rule, Signature, read_policy, signature
 from core.security.rules import strictest
@@ -27,7 +39,11 @@ from core.security.rules import strictest
 log = logging.getLogger(__name__)
 
 Voice = Callable[[Action, Facts], Awaitable[Judgement | None]]
-"""Somebody else who may say ASK or DENY of an action; what it allows does not count."""
+"""Somebody else who may say ASK or DENY of an action; what it allows does not count.
+
+What it asks, a permission spares where it was given on such a question, and a rule of the user's where it says what
+the action is; blanket ones do not. `never` hears only what asks in every mode.
+"""
 PLANNING = "Nothing is changed before the user has seen a plan. Look at what is there, plan, and say the plan."
 PLANNING_NOTE = f"\n\n[The user wants a plan first. {PLANNING}]"
 """What the model reads behind a message of the user in the mode PLAN."""
@@ -95,8 +111,11 @@ class Guard:
             said = await _heard(voice, action, facts)
             if said is not None and said.verdict is Verdict.DENY:
                 return said
-            if said is not None and said.verdict is Verdict.ASK and not found.stays and self.mode != "never":
-                found = Judgement(Verdict.ASK, said.rule, said.reasons, stays=True)
+            if said is None or said.verdict is not Verdict.ASK or found.stays:
+                continue
+            counts = said.in_every_mode or self.mode is not ConfirmMode.NEVER
+            if counts and not await asyncio.to_thread(self._is_spared, action, facts):
+                found = replace(said, stays=said.rule not in VOICES)
         return found
 
     # -- the rules, in a thread ------------------------------------------------------------------------------------
@@ -131,6 +150,18 @@ class Guard:
             used = [rule for rule in allowing if len(uncovered([rule.pattern], parts, place)) < len(parts)]
             return Judgement(Verdict.ALLOW, str(used[0] if used else allowing[0]))
         return self._by_mode(action, facts, place)
+
+    def has_read(self, source: str) -> bool:
+        """Whether the user says that foreign content from there, an address, a path or a tool, directs nobody."""
+        patterns = [one.pattern for one in self._permissions() if one.verdict is Verdict.ALLOW]
+        patterns += [one.pattern for one in self._own.rules if one.verdict is Verdict.ALLOW]
+        return any(pattern.tool == FOREIGN and matches(pattern.glob, source) for pattern in patterns)
+
+    def _is_spared(self, action: Action, facts: Facts) -> bool:
+        """Whether the user has allowed all of an action knowing what was read, or by a rule that says what it is."""
+        sparing = [one.pattern for one in self._permissions() if one.verdict is Verdict.ALLOW and one.informed]
+        sparing += [one.pattern for one in self._own.rules if one.verdict is Verdict.ALLOW and one.pattern.is_definite]
+        return bool(sparing) and not uncovered(sparing, parts_of(action, facts, self.place), self.place)
 
     def _by_mode(self, action: Action, facts: Facts, place: Place) -> Judgement:
         rule = MODE.format(mode=self.mode)
@@ -200,7 +231,9 @@ async def _heard(voice: Voice, action: Action, facts: Facts) -> Judgement | None
         return await voice(action, facts)
     except Exception as error:  # the boundary to whatever else judges: its bug must not let anything through
         log.exception("a voice on an action failed")
-        return Judgement(Verdict.ASK, "a check that failed", (f"{type(error).__name__}: {error}",))
+        misset = isinstance(error, ConfigurationError)  # of the analyzers, which this mode does not hear
+        why = (f"{type(error).__name__}: {error}",)
+        return Judgement(Verdict.ASK, "a check that failed", why, in_every_mode=not misset)
 
 
 def _edits_the_work(action: Action, facts: Facts, place: Place) -> bool:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+TAINT, ANALYZERS = "taint", "analyzers"
+VOICES = (TAINT, ANALYZERS)
+"""The rules of those who judge an action by what was read or done before it."""
+
 
 class Verdict(StrEnum):
     """What becomes of an action."""
@@ -25,3 +29,5 @@ class Judgement:
     """Why, one short sentence each; may quote what the agent wrote, so it is foreign text."""
     stays: bool = False
     """Whether a permission does not change it: it asks each time."""
+    in_every_mode: bool = False
+    """Whether it asks where the mode would not, too."""

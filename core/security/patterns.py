@@ -31,13 +31,16 @@ from core.events import (
 )
 from core.security.facts import Facts
 
-TOOLS = ("bash", "read", "write", "net", "browser", "mcp", "cell", "agent")
+FOREIGN = "foreign"
+"""Covers no action: it names foreign content that the user knows to be fine, by its address, path or tool."""
+TOOLS = ("bash", "read", "write", "net", "browser", "mcp", "cell", "agent", FOREIGN)
 MAX_CHARS = 2_000
 """Of one pattern: longer ones are read by nobody."""
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _PATTERN = re.compile(rf"({'|'.join(TOOLS)})\((.*)\)", re.DOTALL)
 _NEXT = re.compile(rf"(?<=\))\s+(?=(?:{'|'.join(TOOLS)})\()")
 _PATHS = frozenset({"read", "write"})
+_SITE = re.compile(r"https?://[^/*]+/")
 
 
 class PatternError(ValueError):
@@ -58,6 +61,16 @@ class Pattern:
     def is_all(self) -> bool:
         """Whether it covers everything of its tool, whatever cannot be told of it included."""
         return not self.tool or self.glob in ("*", "**")
+
+    @property
+    def is_definite(self) -> bool:
+        """Whether it says what is done, and not only by which program: `git push *` and no `git *`."""
+        named, star, _rest = self.glob.partition("*")
+        if not star or self.is_all:
+            return not self.is_all
+        if self.tool in _PATHS:
+            return named.count("/") > 1
+        return len(named.split(" ")) > 2 if self.tool == "bash" else bool(_SITE.match(named))
 
 
 def parse(text: str) -> Pattern:

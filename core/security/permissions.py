@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from core.errors import ConfigurationError, UsageError
 from core.security.judgement import Verdict
@@ -51,6 +52,8 @@ class Permission:
     conversation: str = ""
     """The id of the conversation in which it was given."""
     id: str = ""
+    informed: bool = False
+    """Whether it answered a question of taint or of the analyzers; one that did not spares none of those."""
 
     def __str__(self) -> str:
         return f"permission {self.id} ({self.scope}) {self.verdict} {self.pattern}".replace("  ", " ")
@@ -60,11 +63,13 @@ class Permission:
         return self.scope is not Scope.PROJECT or self.folder == folder
 
 
-def given(verdict: Verdict, pattern: Pattern, scope: Scope, *, folder: str, conversation: str) -> Permission:
+def given(
+    verdict: Verdict, pattern: Pattern, scope: Scope, *, folder: str, conversation: str, informed: bool = False
+) -> Permission:
     """A permission that is given now."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     place = os.path.realpath(folder) if scope is Scope.PROJECT else ""
-    return Permission(verdict, pattern, scope, place, at, conversation, uuid.uuid4().hex[:8])
+    return Permission(verdict, pattern, scope, place, at, conversation, uuid.uuid4().hex[:8], informed)
 
 
 class PermissionFile:
@@ -91,8 +96,8 @@ class PermissionFile:
         """Keep these, too; those that are kept already are not kept twice. Raises ConfigurationError."""
         with self._lock():
             kept = list(self.read())
-            known = {(one.verdict, one.pattern, one.scope, one.folder) for one in kept}
-            kept += [one for one in permissions if (one.verdict, one.pattern, one.scope, one.folder) not in known]
+            known = {_meaning(one) for one in kept}
+            kept += [one for one in permissions if _meaning(one) not in known]
             self._write(kept)
 
     def revoke(self, ids: Iterable[str]) -> None:
@@ -132,13 +137,16 @@ class PermissionFile:
         return ConfigurationError(f"{self.path} cannot be written: {error.strerror or error}. Nothing was kept.")
 
 
-def _to_json(permission: Permission) -> dict[str, str]:
-    return {name: str(value) for name, value in asdict(permission).items() if value} | {
-        "pattern": str(permission.pattern)
-    }
+def _meaning(permission: Permission) -> tuple[object, ...]:
+    return (permission.verdict, permission.pattern, permission.scope, permission.folder, permission.informed)
 
 
-def _from_json(entry: dict[str, str]) -> Permission:
+def _to_json(permission: Permission) -> dict[str, str | bool]:
+    texts = {name: str(value) for name, value in asdict(permission).items() if value and name != "informed"}
+    return {**texts, "pattern": str(permission.pattern), **({"informed": True} if permission.informed else {})}
+
+
+def _from_json(entry: dict[str, Any]) -> Permission:
     """Raises ValueError, KeyError or TypeError."""
     try:
         pattern = parse(entry["pattern"])
@@ -148,4 +156,4 @@ def _from_json(entry: dict[str, str]) -> Permission:
     scope = Scope(entry["scope"])
     if scope is Scope.PROJECT and not texts["folder"]:
         raise ValueError("a permission of a project names no folder")
-    return Permission(Verdict(entry["verdict"]), pattern, scope, **texts)
+    return Permission(Verdict(entry["verdict"]), pattern, scope, **texts, informed=entry.get("informed") is True)

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 
 from core.events import Action
 from core.security.facts import Facts
+from core.security.judgement import TAINT
 from core.security.patterns import (
+    FOREIGN,
     Pattern,
     PatternError,
     Place,
@@ -103,9 +105,16 @@ def reach_of(text: str, action: Action, facts: Facts, place: Place) -> Reach:
         patterns = parse_all(text)
     except PatternError as error:
         return Reach(problem=str(error))
+    if patterns and all(pattern.tool == FOREIGN for pattern in patterns) and _is_tainted(action):
+        return Reach(patterns, broad=tuple(str(pattern) for pattern in patterns if pattern.is_all))
     missing = uncovered(patterns, parts_of(action, facts, place), place)
     told = tuple(f"{part.tool}: {part.text}" if part.text is not None else "what cannot be told" for part in missing)
     return Reach(patterns, "", told, tuple(str(pattern) for pattern in patterns if is_broad(pattern)))
+
+
+def _is_tainted(action: Action) -> bool:
+    """Whether it waits because of foreign content, which the user may call fine instead of the action."""
+    return action.judgement is not None and action.judgement.rule == TAINT
 
 
 def is_broad(pattern: Pattern) -> bool:

@@ -10,7 +10,7 @@ user named, and what a click in a page sends; the network's walls hold there.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
@@ -36,7 +36,8 @@ from core.security.places import Place, Places
 MAX_SEEN = 4_000
 """Addresses that stood in what was read; the oldest are asked about again."""
 MAX_WAITING = 100
-MAX_SOURCES = 50
+MAX_SOURCES = 200
+MORE = "more than can be listed"
 
 _BROUGHT = re.compile(r"/(?:node_modules|site-packages|dist-packages|vendor|third_party|\.cargo/registry|pkg/mod)/")
 """Where packages of others lie, in the workspace too."""
@@ -108,13 +109,16 @@ class Taint:
                 return self._observed(event, envelope)
         return self
 
-    def asks(self, facts: Facts, action: Action) -> str | None:
+    def asks(self, facts: Facts, action: Action, is_fine: Callable[[str], bool] = lambda source: False) -> str | None:
         """Why this action asks first, as one sentence for the user; None where it need not."""
         why = self._why(facts) if self.sources else ""
         if not why:
             return None
-        source = self.sources[-1]
-        more = f" and {len(self.sources) - 1} more" if len(self.sources) > 1 else ""
+        sources = [source for source in self.sources if not is_fine(source.what)]
+        if not sources:
+            return None
+        source = sources[-1]
+        more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
         return f"{why}, after reading {source.what} (event {source.event}{more})."
 
     def _why(self, facts: Facts) -> str:
@@ -183,7 +187,11 @@ class Taint:
     def _read(self, what: str, event: int) -> Taint:
         if any(source.what == what for source in self.sources):
             return self
-        return replace(self, sources=(*self.sources, Source(what, event))[-MAX_SOURCES:])
+        if len(self.sources) >= MAX_SOURCES:  # none is forgotten, so one that is fine does not push out one that is not
+            return (
+                self if self.sources[-1].what == MORE else replace(self, sources=(*self.sources, Source(MORE, event)))
+            )
+        return replace(self, sources=(*self.sources, Source(what, event)))
 
     def _acting(self, action: Action, number: int) -> Taint:
         facts = facts_of(action, workspace=self.workspace, read_only=self.read_only)
@@ -213,7 +221,8 @@ class Taint:
                 host = host_of(event.url)
                 if not host or is_local(host):
                     return rest
-                return rest._visited({host})._saw(event.content, [event.url])._read(event.url[:200], envelope.id)
+                agreed = set(facts.hosts) if facts is not None else {host}  # where a page leads to by itself is not
+                return rest._visited(agreed)._saw(event.content, [event.url])._read(event.url[:200], envelope.id)
             case MCPObservation():
                 return rest._saw(event.content)._read(f"an answer of the tool {event.name[:100]}", envelope.id)
             case FileDownloadObservation():

@@ -153,7 +153,7 @@ class AgentSession:
             mode=confirm,
             only_reads=only_reads,
             notice=lambda text: self.frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
-            voices=(Wariness(self.stream, lambda: runtime.working_dir, security).heard,),
+            voices=(Wariness(self.stream, lambda: runtime.working_dir, security, self._is_fine).heard,),
         )
         self.permitting = Permitting(
             stream=self.stream,
@@ -223,6 +223,9 @@ class AgentSession:
     def state(self) -> State:
         """The controller's state now; LOADING until `start` is through."""
         return self._controller.state if self._controller else State.initial(self._limits)
+
+    def _is_fine(self, source: str) -> bool:
+        return self.guard.has_read(source)
 
     @property
     def info(self) -> ConversationInfo:

@@ -14,7 +14,7 @@ from core.controller.state import Pending, State
 from core.errors import UsageError
 from core.events import AgentState, ConsentAction, Envelope, Event, PermissionAction
 from core.security.guard import Guard
-from core.security.judgement import Verdict
+from core.security.judgement import VOICES, Verdict
 from core.security.patterns import PatternError, parse, parse_all
 from core.security.permissions import Permission, Scope, given
 from core.store.listing import IMPORT, ConversationInfo
@@ -69,10 +69,12 @@ class Permitting:
             pattern = parse(event.pattern)
         except PatternError:  # of a newer version: it allows nothing here
             return
-        kept = [one for one in self.guard.conversation if (one.verdict, one.pattern) != (event.verdict, pattern)]
+        same = [one for one in self.guard.conversation if (one.verdict, one.pattern) == (event.verdict, pattern)]
+        kept = [one for one in self.guard.conversation if one not in same]
         if not event.revoked:
-            id = f"c{len(kept)}"
-            kept.append(Permission(Verdict(event.verdict), pattern, Scope.CONVERSATION, "", at, self._info.id, id))
+            id, informed = f"c{len(kept)}", event.informed or any(one.informed for one in same)
+            verdict, of = Verdict(event.verdict), self._info.id
+            kept.append(Permission(verdict, pattern, Scope.CONVERSATION, "", at, of, id, informed))
         self.guard.conversation[:] = kept
 
     # -- what the user says ----------------------------------------------------------------------------------------
@@ -80,8 +82,10 @@ class Permitting:
     async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
         """Allow or deny whatever these patterns cover from now on. Raises UsageError, ConfigurationError, StoreError.
 
-        ONCE keeps nothing.
+        Given while an action waits because of what was read or done before, it spares such questions, too. ONCE keeps
+        nothing.
         """
+        informed = self._asked_by_voice()
         try:
             patterns = parse_all(text)
         except PatternError as error:
@@ -91,13 +95,14 @@ class Permitting:
             while top.above is not None:
                 top = top.above
             for pattern in patterns:
-                await top._keep(PermissionAction(verdict=verdict.value, pattern=str(pattern)))
+                await top._keep(PermissionAction(verdict=verdict.value, pattern=str(pattern), informed=informed))
         elif scope is not Scope.ONCE:
             folder, id = self._info.workspace, self._info.id
 
             def add() -> None:
                 self.guard.file.add(
-                    [given(verdict, pattern, scope, folder=folder, conversation=id) for pattern in patterns]
+                    given(verdict, pattern, scope, folder=folder, conversation=id, informed=informed)
+                    for pattern in patterns
                 )
 
             await asyncio.to_thread(add)
@@ -142,6 +147,12 @@ class Permitting:
         """The actions behind this one that wait and are of its kind."""
         kind = next((type(p.action) for p in self._state().queue if p.id == action_id), None)
         return tuple(pending for pending in self._behind(action_id) if type(pending.action) is kind)
+
+    def _asked_by_voice(self) -> bool:
+        """Whether the action that is asked about waits because of what was read or done before it."""
+        state = self._state()
+        judged = next((one.action.judgement for one in state.queue if one.id == state.awaiting), None)
+        return judged is not None and judged.rule in VOICES
 
     def _behind(self, action_id: int) -> tuple[Pending, ...]:
         return tuple(pending for pending in self._state().queue if pending.held and pending.id != action_id)

@@ -13,7 +13,7 @@ from core.events import Action, ActionSecurityRisk, Envelope
 from core.security.analyzers import Analyzer, analyzers, assess
 from core.security.analyzers.history import History
 from core.security.facts import Facts
-from core.security.judgement import Judgement, Verdict
+from core.security.judgement import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.taint import Taint
 from core.settings.security_settings import SecuritySettings
 from core.stream import EventStream
@@ -23,12 +23,22 @@ PAGE = 500
 
 
 class Wariness:
-    """Of one conversation. `workspace` is its folder as the sandbox calls it."""
+    """Of one conversation. `workspace` is its folder as the sandbox calls it.
 
-    def __init__(self, stream: EventStream, workspace: Callable[[], str], settings: SecuritySettings) -> None:
+    `is_fine` tells of which foreign content the user says that it directs nobody.
+    """
+
+    def __init__(
+        self,
+        stream: EventStream,
+        workspace: Callable[[], str],
+        settings: SecuritySettings,
+        is_fine: Callable[[str], bool] = lambda source: False,
+    ) -> None:
         self._stream = stream
         self._workspace = workspace
         self._settings = settings
+        self._is_fine = is_fine
         self._analyzers: Sequence[Analyzer] | None = None
         self._taint: Taint | None = None
         self._history: History | None = None
@@ -41,11 +51,13 @@ class Wariness:
             taint, history = await self._caught_up()
             if self._analyzers is None:
                 self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers)
-        if self._settings.taint and (reason := taint.asks(facts, action)):
-            return Judgement(Verdict.ASK, "taint", (reason,))
+        if self._settings.taint and (
+            reason := await asyncio.to_thread(taint.asks, facts, action, self._is_fine)  # may look at the disk
+        ):
+            return Judgement(Verdict.ASK, TAINT, (reason,), in_every_mode=True)
         said = await assess(self._analyzers, action, facts, history.done)
         if said.risk is ActionSecurityRisk.HIGH:
-            return Judgement(Verdict.ASK, "analyzers", said.reasons)
+            return Judgement(Verdict.ASK, ANALYZERS, said.reasons)
         return None
 
     async def _caught_up(self) -> tuple[Taint, History]:

@@ -13,6 +13,6 @@ class SecuritySettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     taint: bool = True
-    """Whether what could carry data out asks first, once foreign content was read: pages, tools' answers, downloads."""
+    """Whether what could carry data out asks first in every mode, once foreign content was read: pages, downloads."""
     analyzers: Names = ("invariant",)
     """Which analyzers are asked, ours and those of other packages; where one calls the risk high, the action asks."""

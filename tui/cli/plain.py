@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from core.acp.choice import OTHER
@@ -33,6 +34,7 @@ from core.headless import ExitStatus, run_task
 from core.home import home_folder
 from core.knowledge.library import MAX_INSTRUCTIONS_CHARS
 from core.manager.conversation_manager import ConversationManager
+from core.security.judgement import TAINT
 from core.session.compacting import compact_wish
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
@@ -46,9 +48,17 @@ if TYPE_CHECKING:
     from core.settings.config import Settings
 
 NOBODY = (
-    "Nobody is here to confirm actions, so this one was not carried out (asked by: {rule}). Find another way, or end "
-    "with what is done."
+    "Nobody is here to confirm actions, so this one was not carried out (asked by: {rule}). {reasons}Find another way, "
+    "or end with what is done."
 )
+NOT_DONE = "Not carried out, because nobody is here to agree: {action}{asked_by}"
+HOW = {
+    TAINT: "What foreign content could have asked for asks first. It is allowed beforehand by naming the host in the "
+    'task, by a rule of policy.toml such as allow = ["bash(git push origin *)"], or, where that content is fine, '
+    'allow = ["foreign(https://docs.example/*)"]; --yes agrees to everything.',
+    "": "It is allowed beforehand by a rule of policy.toml; --yes agrees to everything.",
+}
+"""What would have allowed an action, by the rule that asked."""
 
 
 def notice(text: str) -> None:
@@ -207,10 +217,24 @@ def _asked_by(envelope: Envelope) -> str:
 async def ask(envelope: Envelope) -> str | None:
     """Ask on the terminal; where there is none, nobody agrees."""
     if not can_ask():
-        judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
-        return NOBODY.format(rule=judged.rule if judged is not None else "the settings")
+        return _without_answer(envelope)
     notice(f"The agent wants: {envelope.event.message}{_asked_by(envelope)}")
     return None if await answer_to("Carry it out? [y/N] ") in ("y", "yes") else ""
+
+
+def _without_answer(envelope: Envelope) -> str:
+    """Tell who started this what was not done, and how it would be; what the agent is told of it comes back."""
+    judged = envelope.event.judgement if isinstance(envelope.event, Action) else None
+    notice(NOT_DONE.format(action=envelope.event.message, asked_by=_asked_by(envelope)))
+    _tell_once(HOW.get(judged.rule if judged is not None else "", HOW[""]))
+    if judged is None:
+        return NOBODY.format(rule="the settings", reasons="")
+    return NOBODY.format(rule=judged.rule, reasons="".join(f"{reason} " for reason in judged.reasons))
+
+
+@cache
+def _tell_once(text: str) -> None:
+    notice(text)
 
 
 def can_ask() -> bool:
