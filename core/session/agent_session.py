@@ -60,7 +60,7 @@ from core.mcp.toolbox import Shared, Toolbox
 from core.memory.past import Past
 from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
 from core.secrets import Masker
-from core.secrets.detector import MASKED, Detector
+from core.secrets.detector import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE, Guard
@@ -146,7 +146,6 @@ class AgentSession:
         self.stream: EventStream = EventStream(store, lease, masker, clock, detector)
         self.consent = Consent(self.stream, info)
         self.frames: Frames = MaskedFrames(masker, self.stream.record)
-        self.stream.tell = lambda sentence: self.frames.publish(Status("info", MASKED, sentence))
         self._tasks = Tasks(info.id, self.frames)
         self.runtime = runtime
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
@@ -733,7 +732,7 @@ class AgentSession:
 
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
-        before = self.info.title
+        before, title = self.info.title, self.stream.masked(title)
         self.info = replace(self.info, title=title)
         try:
             await self._store.update_conversation(self._lease, title=title)
