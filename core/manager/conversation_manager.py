@@ -54,6 +54,7 @@ from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
 from core.secrets import Masker
+from core.secrets.beside import without_secrets
 from core.secrets.detector import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
@@ -120,7 +121,9 @@ class ConversationManager:
         self._around = around or nullcontext()
         self._make_checkpoints = make_checkpoints
         self._forget = forget
-        self._masker = Masker(values_of(settings, environ))
+        self._masker = self._llms.masker = Masker(values_of(settings, environ))
+        self.mask = partial(without_secrets, masker=self._masker)
+        """A text without secrets, for places beside the log."""
         self._detector = Detector(self._masker, lambda: self.settings.secrets.shown_kinds)
         self._clock = clock
         self._sessions: dict[str, AgentSession] = {}
@@ -249,7 +252,7 @@ class ConversationManager:
         llm = await self._make_llm(model, workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
-                id, title=title, workspace=workspace, model=model, repository=repository
+                id, title=self.mask(title), workspace=workspace, model=model, repository=repository
             )
             return await self._start(lease, llm, kind=kind)
 
@@ -509,7 +512,7 @@ class ConversationManager:
         if (session := self._sessions.get(conversation_id)) is not None:
             await session.set_title(title)
         else:
-            await self.store.rename(conversation_id, title)
+            await self.store.rename(conversation_id, self.mask(title))
 
     async def delete(self, conversation_id: str, *, later: bool = False) -> None:
         """Remove a conversation and its delegates for good, with all that is kept of them; open ones are closed first.
