@@ -1,7 +1,7 @@
 """The log of the workspace: one JSON object a line in `logs/handloom.log`, 0600, rotated.
 
 A screen has no standard error to write to. Line breaks and escape sequences of foreign text cannot forge lines,
-because JSON escapes them. A thread writes, so that no event loop waits for the disk.
+because JSON escapes them. A thread takes secrets out and writes, so that no event loop waits for either.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
@@ -32,6 +33,17 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return json.dumps(line)
+
+
+class _Masked(logging.Formatter):
+    """A finished line without secrets."""
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._mask(super().format(record))
 
 
 def _private(path: str, flags: int) -> int:
@@ -65,11 +77,15 @@ class _Handover(QueueHandler):
         super().close()
 
 
-def log_to(home: Path) -> None:
-    """Send the log of this process to the home's file. Raises OSError where it cannot be opened."""
+def log_to(home: Path, mask: Callable[[str], str] = str) -> None:
+    """Send the log of this process to the home's file. Raises OSError where it cannot be opened.
+
+    `mask` takes secrets out of each line; a thread calls it.
+    """
     folder = home / "logs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = _PrivateFile(folder / "handloom.log", maxBytes=MAX_BYTES, backupCount=3, encoding="utf-8")
+    file.setFormatter(_Masked(mask))
     handover = _Handover(file)
     handover.setFormatter(JsonLines())
     root = logging.getLogger()

@@ -3,7 +3,8 @@
 Durable, then visible: `append` returns after the commit, and subscribers see an event only then. Every subscriber has
 a queue and a task of its own, sees each event once and in order, and may name the kinds that it wants. One that raises
 is isolated: the failure becomes an ErrorObservation on the stream, and the others go on. Secrets are masked in every
-string before anything is stored, so that subscribers see what is stored. Follows `openhands/events/stream.py`.
+string before anything is stored, so that subscribers see what is stored; of one that was known by its looks alone, a
+SecretMaskedObservation tells behind the event. Follows `openhands/events/stream.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from core.errors import StoreError, UsageError
 from core.events import (
@@ -22,13 +24,14 @@ from core.events import (
     Event,
     EventSource,
     Frame,
+    SecretMaskedObservation,
     TerminalOutput,
     event_from_dict,
     event_to_dict,
     is_field,
 )
 from core.secrets import Masker
-from core.secrets.detector import Detector, Tell
+from core.secrets.detector import Detector, Told, sentence
 from core.store.blobs import Blob, BlobRef, take_out
 from core.store.event_store import EventStore
 from core.store.reader import EventFilter
@@ -84,8 +87,7 @@ class EventStream:
         self._lease = lease
         self._masker = Masker() if masker is None else masker
         self._detector = detector
-        self.tell: Tell = lambda sentence: None
-        """Called when something that looks like a secret was masked."""
+        self._told = Told()
         self._recorder = Recorder(self._masker)
         self._subscriptions: dict[tuple[EventStreamSubscriber, str], _Subscription] = {}
         self._latest_id = lease.next_id - 1
@@ -114,11 +116,12 @@ class EventStream:
 
         Raises StoreError or LeaseLostError; then none of them exists. Cancelling stops the waiting, not the writing.
         """
+        asked = len(drafts)
         if self._detector is not None:
-            drafts = [await self._looked_through(draft, self._detector) for draft in drafts]
+            drafts = await self._looked_through(drafts, self._detector)
         prepared = [self._prepared(draft) for draft in drafts]
         try:
-            return await self._store.append(self._lease, prepared, self._deliver)
+            return (await self._store.append(self._lease, prepared, self._deliver))[:asked]
         except StoreError:
             self._recorder.give_back(row for draft in prepared for row in draft.recorded)
             raise
@@ -137,16 +140,29 @@ class EventStream:
             event = self._masked(event)
         return draft if event is draft.event else replace(draft, event=event, blobs=blobs)
 
-    async def _looked_through(self, draft: Draft, detector: Detector) -> Draft:
-        """Without what looks like a secret; long events are looked through in a thread."""
-        data, told = event_to_dict(draft.event, derived=False), list[str]()
-        if len(repr(data)) > AT_ONCE_CHARS:
-            masked = await asyncio.to_thread(detector.mask, data, told.append, is_field)
-        else:
-            masked = detector.mask(data, told.append, is_field)
-        for sentence in told:
-            self.tell(sentence)
+    async def _looked_through(self, drafts: Sequence[Draft], detector: Detector) -> Sequence[Draft]:
+        """Without what looks like a secret, and behind them what tells of it."""
+        found: dict[str, str] = {}
+        clean = [await self._without(draft, detector, found) for draft in drafts]
+        if not (kinds := self._told.fresh(found)):
+            return clean
+        told = "\n".join(sentence(kind, count) for kind, count in kinds.items())
+        notice = SecretMaskedObservation(content=told, masked=dict(kinds))
+        return [*clean, Draft(notice, EventSource.ENVIRONMENT)]
+
+    async def _without(self, draft: Draft, detector: Detector, found: dict[str, str]) -> Draft:
+        """One draft without them; `found` gets the values by their kinds. Long ones are looked through in a thread."""
+        data = event_to_dict(draft.event, derived=False)
+        is_long = len(repr(data)) > AT_ONCE_CHARS
+        mask = detector.mask
+        masked, values = await asyncio.to_thread(mask, data, is_field) if is_long else mask(data, is_field)
+        found.update(values)
         return draft if masked is data else replace(draft, event=event_from_dict(masked)[0])
+
+    def masked(self, value: Any) -> Any:
+        """A JSON value for somebody beside the log, without secrets known or by their looks. For a thread, if long."""
+        clean = value if self._detector is None else self._detector.mask(value)[0]
+        return self._masker.mask(clean)
 
     def _masked(self, event: Event) -> Event:
         data = event_to_dict(event, derived=False)

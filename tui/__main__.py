@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui import i18n
+from tui.cli import failing
 from tui.cli.command_line import KEEPS_AGENT, parser
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the answer is the exit status. The terminal is left as it was found."""
+    sys.excepthook = failing.tell
     options = parser().parse_args(arguments)
     if options.version:
         from importlib.metadata import version
@@ -269,11 +271,12 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     from core.logs import log_to
     from core.manager.conversation_manager import ConversationManager
     from core.settings.config import load
+    from tui.cli.failing import mask_here
     from tui.runtimes import Runtimes
 
-    home = home_folder(os.environ)
+    home, mask = home_folder(os.environ), mask_here
     with suppress(OSError):  # the store says what is wrong with the folder, and what to do
-        await asyncio.to_thread(log_to, home)
+        await asyncio.to_thread(log_to, home, lambda line: mask(line))  # noqa: PLW0108 -- the one of the manager, once there is one
     given = {"model": options.model, "runtime": options.runtime, "agent__name": options.agent}
     if options.trusts:
         given["trust__projects"] = "always"
@@ -289,6 +292,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
         environ=os.environ,
         options=given,
     )
+    mask = manager.mask
     await manager.__aenter__()
     if ahead and not options.demo:
         await runtimes.warm(options.workspace)

@@ -28,6 +28,7 @@ from tui.display import incoming, strips, vanishing
 from tui.display.pace import Pace
 from tui.display.text import sanitize, sanitize_line
 from tui.handlers.delegates import place_behind
+from tui.handlers.failing import Failing
 from tui.handlers.handlers import Handlers
 from tui.handlers.outside import SURROUNDINGS_CSS
 from tui.handlers.planning import waits_for_approval
@@ -63,7 +64,7 @@ ALWAYS_POSSIBLE = frozenset({"app.redraw"})
 """Commands that also answer while a dialog is up."""
 
 
-class HandloomApp(Handlers, App[None]):
+class HandloomApp(Failing, Handlers, App[None]):
     """The workspace as a program."""
 
     TITLE = "Handloom"

@@ -393,6 +393,19 @@ class UndoObservation(Observation):
         return f"Undone; {_files(self.changed)} changed" if self.before else "Undone"
 
 
+class SecretMaskedObservation(Observation):
+    """Something in the event before looked like a secret, and stands in no log. Handloom's own."""
+
+    kind: ClassVar[str] = "secret_masked"
+
+    masked: dict[str, int] = {}
+    """How many different values of which kind, as `handloom secrets allow` takes it."""
+
+    @property
+    def message(self) -> str:
+        return self.content
+
+
 class LoopDetectionObservation(Observation):
     """The agent runs in a circle; `content` offers the ways out."""
 

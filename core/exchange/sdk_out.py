@@ -41,6 +41,7 @@ from core.events import (
     MessageAction,
     Observation,
     RecallObservation,
+    SecretMaskedObservation,
     SystemMessageAction,
     TaskTrackingAction,
     TaskTrackingObservation,
@@ -77,6 +78,7 @@ _NO_ANSWERS = (
     CheckpointObservation,
     LoopDetectionObservation,
     RecallObservation,
+    SecretMaskedObservation,
     UndoObservation,
     UnknownObservation,
 )

@@ -28,6 +28,7 @@ from core.errors import ConfigurationError, ModelErrorKind
 from core.llm.thoughts import BLOCKS
 from core.ports import LLMRequest
 from core.secrets import Masker, from_environment
+from core.secrets.beside import without_secrets
 
 VERSION = 1
 MAX_CASSETTE_BYTES = 64 * 1024 * 1024
@@ -147,8 +148,9 @@ class Scrubber:
     and of the user, where Python is, and today's date.
     """
 
-    def __init__(self, workspace: str, environ: Mapping[str, str]) -> None:
-        self._masker = Masker(from_environment(environ))
+    def __init__(self, workspace: str, environ: Mapping[str, str], masker: Masker | None = None) -> None:
+        """`masker` knows more secrets than those of the environment, and may learn some."""
+        self._masker = Masker(from_environment(environ)) if masker is None else masker
         home = environ.get("HOME", "").rstrip("/")
         self._places = [(place, mark) for place, mark in ((workspace, WORKSPACE), (home, HOME)) if len(place) > 1]
 
@@ -157,7 +159,8 @@ class Scrubber:
         text = _PICTURES.sub(_digest, self._masker.mask_text(text))
         for place, mark in self._places:
             text = re.sub(re.escape(place) + r"(?![\w-]|\.\w)", mark, text)
-        return _PYTHON.sub(PYTHON, _DATES.sub(DATE, _KEYS.sub(KEY, text)))
+        text = without_secrets(_KEYS.sub(KEY, text), self._masker)
+        return _PYTHON.sub(PYTHON, _DATES.sub(DATE, text))
 
     def put_back(self, text: str) -> str:
         """A recorded text of the model's with the folders that are meant here."""

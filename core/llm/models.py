@@ -25,6 +25,7 @@ from core.llm.registry import DEMO, create_llm
 from core.llm.router import RouterLLM, with_helpers
 from core.llm.settings import LLMSettings, NamedModel
 from core.ports import LLM
+from core.secrets import Masker
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ class LLMRegistry:
         """`environ` says which keys and addresses there are; the host runs with Handloom's own."""
         self.host = ModelHost()
         self._environ = environ
+        self.masker: Masker | None = None
+        """What no record may hold; None is what the environment holds."""
         self._facts: Sequence[Sequence[Any]] = ()
         self._recorder: tuple[Path, Recorder] | None = None
 
@@ -60,7 +63,7 @@ class LLMRegistry:
         llm = with_helpers(name, named.over(settings) if named is not None else settings, make)
         if not settings.record:
             return llm
-        return self._recorder_for(settings.record, name).recording(llm, Scrubber(workspace, self._environ))
+        return self._recorder_for(settings.record, name).recording(llm, Scrubber(workspace, self._environ, self.masker))
 
     async def warm(self, llm: LLM) -> None:
         """Start the model host where a model needs it: it loads for seconds, while the user still writes."""

@@ -80,7 +80,7 @@ class Assembly:
         """The MCP servers that all conversations share."""
         self.own = Own.of(home, self.environ)
         self.gate = Gate(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
-        self.masker = Masker(values_of(settings(), self.environ))
+        self.masker = self.llms.masker = Masker(values_of(settings(), self.environ))
         self._detector = Detector(self.masker, lambda: settings().secrets.shown_kinds)
         self.plugins: Sequence[PluginRequirement] = ()
         """What the sandboxes can do beyond shell and files."""

@@ -45,6 +45,7 @@ from core.manager.viewers import Viewers
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
+from core.secrets.beside import without_secrets
 from core.session.agent_session import AgentSession
 from core.session.delegation import MAX_LEVEL
 from core.session.places import Places
@@ -96,6 +97,8 @@ class ConversationManager:
             places=self._places,
             clock=clock,
         )
+        self.mask = partial(without_secrets, masker=self._assembly.masker)
+        """A text without secrets, for places beside the log."""
         self.vault, self.mcp = self._assembly.vault, self._assembly.mcp
         """The secrets that commands may have, and the MCP servers that all conversations share."""
         self.trust = Trusting(home, self._assembly.own, self._assembly.gate, self.mcp)
@@ -220,7 +223,7 @@ class ConversationManager:
         llm = await self._assembly.model(model, workspace)
         async with self._place(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
-                id, title=title, workspace=workspace, model=model, repository=repository
+                id, title=self.mask(title), workspace=workspace, model=model, repository=repository
             )
             return await self._start(lease, llm, kind=kind)
 
@@ -428,7 +431,7 @@ class ConversationManager:
         if (session := self._sessions.get(conversation_id)) is not None:
             await session.set_title(title)
         else:
-            await self.store.rename(conversation_id, title)
+            await self.store.rename(conversation_id, self.mask(title))
 
     async def delete(self, conversation_id: str, *, later: bool = False) -> None:
         """Remove a conversation and its delegates for good, with all that is kept of them; open ones are closed first.

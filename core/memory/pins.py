@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, UsageError
+from core.secrets import Masker, from_environment
+from core.secrets.beside import without_secrets
 
 FILE = "memory.json"
 MAX_FACTS = 200
@@ -25,6 +27,7 @@ MAX_CHARS = 1_000
 MAX_BYTES = 1024 * 1024
 SHOWN_CHARS = 8_000
 """Of all that the agent is shown; the newest ones count."""
+KEEP_IT = "Keep it with handloom secrets set NAME, and remember the name."
 INTRODUCTION = "What the user wants remembered:"
 
 
@@ -42,8 +45,9 @@ class Fact:
 class Pins:
     """The facts of one home."""
 
-    def __init__(self, home: Path) -> None:
-        self._file = home / FILE
+    def __init__(self, home: Path, environ: Mapping[str, str] = os.environ) -> None:
+        """`environ` holds values that nothing may be remembered with."""
+        self._file, self._environ = home / FILE, environ
 
     def all(self) -> list[Fact]:
         """All of them, the oldest first. Raises ConfigurationError where the file cannot be read."""
@@ -70,6 +74,8 @@ class Pins:
             raise UsageError("There is nothing to remember. Write it behind the command.")
         if len(text) > MAX_CHARS:
             raise UsageError(f"That is too long to be remembered: {MAX_CHARS} characters at most.")
+        if without_secrets(text, Masker(from_environment(self._environ))) != text:
+            raise UsageError("There is a secret in it, and agents read all that is remembered. " + KEEP_IT)
         facts = self.all()
         for fact in facts:
             if (fact.text, fact.workspace) == (text, workspace):

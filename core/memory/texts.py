@@ -21,6 +21,7 @@ from core.events import (
     Observation,
     RecallObservation,
     RecallType,
+    SecretMaskedObservation,
     UndoObservation,
     UserRejectObservation,
     truncate_middle,
@@ -30,7 +31,8 @@ from core.store.blobs import pictures_of
 MAX_OBSERVATION_CHARS = MAX_CMD_OUTPUT_CHARS
 """What the model sees of one observation at most."""
 _UNSEEN = (
-    AgentStateChangedObservation, CheckpointObservation, NullObservation, RecallObservation, UndoObservation,
+    AgentStateChangedObservation, CheckpointObservation, NullObservation, RecallObservation, SecretMaskedObservation,
+    UndoObservation,
 )  # fmt: skip
 ERROR_NOTE = "[Error occurred in processing last action]"
 REJECTION_NOTE = "[Last action has been rejected by the user]"

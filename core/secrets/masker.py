@@ -10,7 +10,9 @@ from core.secrets.finder import Finder
 
 PLACEHOLDER = "<secret_hidden>"
 PROTECTED = frozenset({"action", "observation", "agent_state", "confirmation_state", "recall_type", "impl_source"})
-"""Fields whose values come from our own lists, never from outside."""
+"""Fields of events whose values come from our own lists, never from outside. Objects of others may have such names."""
+_OUR_DEPTH = 1
+"""How deep in an event they are: beside its kind, or in its `args` or `extras`."""
 _ERRORS = "surrogatepass"
 """Half a character of a broken text is text, too."""
 
@@ -70,21 +72,27 @@ class Masker:
         return mask_leaves(value, self.mask_text, is_field)
 
 
-def mask_leaves(value: Any, mask: Callable[[str], str], is_field: Callable[[str], bool]) -> Any:
+def mask_leaves(value: Any, mask: Callable[[str], str], is_field: Callable[[str], bool], depth: int = 0) -> Any:
     """A JSON value with every text in it masked, but for PROTECTED fields; the same object where nothing changes."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
         masked = {
-            key if is_field(key) else mask(key): (item if key in PROTECTED else mask_leaves(item, mask, is_field))
+            key if is_field(key) else mask(key): (
+                item if _is_ours(key, item, depth) else mask_leaves(item, mask, is_field, depth + 1)
+            )
             for key, item in value.items()
         }
         same = all(masked.get(key, masked) is item for key, item in value.items())
         return value if same else masked
     if isinstance(value, list | tuple):
-        items = [mask_leaves(item, mask, is_field) for item in value]
+        items = [mask_leaves(item, mask, is_field, depth + 1) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
+
+
+def _is_ours(key: str, item: Any, depth: int) -> bool:
+    return depth <= _OUR_DEPTH and key in PROTECTED and isinstance(item, str)
 
 
 def starred(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:

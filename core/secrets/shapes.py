@@ -74,6 +74,8 @@ _BESIDE = re.compile(
     r"|(?<=[a-z])(?:Key|Token|Secret|Credentials?|Auth))"
     r"[\"']?\s{0,3}(?:[:=]{1,2}|\bis\b)\s{0,3}[\"']?(?P<value>[A-Za-z0-9+/_.~=-]{20,})"
 )
+_LOGIN = re.compile(r"\bmachine\s{1,20}\S{1,255}\s{1,20}(?:login\s{1,20}\S{1,128}\s{1,20})?password\s{1,20}(\S{4,400})")
+"""As .netrc has them."""
 _BEFORE = re.compile(r"[\w.-]*\Z")
 PICTURE = re.compile(r"data:[a-z0-9.+/-]{1,80}(?:;[a-z0-9=.-]{1,40}){0,4};base64,[A-Za-z0-9+/=_-]+", re.IGNORECASE)
 _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
@@ -151,6 +153,9 @@ def _beside_words(text: str, lower: str) -> Iterator[Span]:
             group = found.lastindex or 3
             if not _STANDS_FOR.match(found[group]) and (group < 3 or _no_word(found[group])):
                 yield Span("a password", *found.span(group))
+    if "machine" in lower and "password" in lower:
+        for found in _LOGIN.finditer(text):
+            yield Span("a password", *found.span(1))
     if any(word in lower for word in _WORDS):
         for found in _BESIDE.finditer(text):
             name = _whole_name(text, *found.span("word"))

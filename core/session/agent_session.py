@@ -50,7 +50,7 @@ from core.mcp.toolbox import Shared, Toolbox
 from core.memory.past import Past
 from core.ports import LLM, Agent, Checkpoints, Executor, Runtime
 from core.secrets import Masker
-from core.secrets.detector import MASKED, Detector
+from core.secrets.detector import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE, Guard
@@ -139,10 +139,15 @@ class AgentSession:
         self.stream: EventStream = EventStream(store, lease, masker, clock, detector)
         self.consent = Consent(self.stream, info)
         self.frames: Frames = MaskedFrames(masker, self.stream.record)
-        self.stream.tell = lambda sentence: self.frames.publish(Status("info", MASKED, sentence))
         self._tasks = Tasks(info.id, self.frames)
         self.record = Record(
-            info=info, store=store, lease=lease, frames=self.frames, spawn=self._spawn, suggest_title=suggest_title
+            info=info,
+            store=store,
+            lease=lease,
+            frames=self.frames,
+            masked=self.stream.masked,
+            spawn=self._spawn,
+            suggest_title=suggest_title,
         )
         self.runtime = runtime
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""

@@ -154,11 +154,11 @@ class Hooks:
     # -- how -----------------------------------------------------------------------------------------------------------
 
     async def _on_host(self, hook: Hook, told: dict[str, Any]) -> str:
-        home = self._recollection.home
-        return self._taken(hook, await run_on_host(hook, self._line(told), home))
+        home, line = self._recollection.home, await asyncio.to_thread(self._line, told)
+        return self._taken(hook, await run_on_host(hook, line, home))
 
     async def _in_sandbox(self, hook: Hook, told: dict[str, Any]) -> str:
-        line = base64.b64encode(self._line(told)).decode("ascii")
+        line = base64.b64encode(await asyncio.to_thread(self._line, told)).decode("ascii")
         command = f"printf %s {line} | base64 -d | {{ sh -c {quote(hook.command)}; }} 2>&1 >/dev/null"
         action: CmdRunAction = apart(command, self._recollection.sandbox_folder)
         try:
@@ -182,14 +182,14 @@ class Hooks:
         return ""
 
     def _line(self, told: dict[str, Any]) -> bytes:
-        """The JSON object of a hook, and a line's end."""
+        """The JSON object of a hook, without secrets, and a line's end: hooks are told what the log is told."""
         common = {
             "conversation": self._stream.conversation_id,
             "workspace": self._recollection.folder,
             "sandbox_workspace": self._recollection.sandbox_folder,
         }
         cuts: list[bool] = []
-        whole = {**common, **_bounded(told, cuts)}
+        whole = {**common, **_bounded(self._stream.masked(told), cuts)}
         if cuts:
             whole["cut"] = True
         line = to_json(whole)
@@ -200,7 +200,8 @@ class Hooks:
         return line.encode() + b"\n"
 
     def _tell(self, status: str, text: str) -> None:
-        """Say it, once in this conversation."""
+        """Say it, once in this conversation. A command or what it said may hold what nobody may read."""
+        text = self._stream.masked(text)
         if text not in self._told:
             self._told.add(text)
             log.warning("conversation %s: %s", self._stream.conversation_id, text)

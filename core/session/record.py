@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from core.errors import StoreError
@@ -32,6 +33,7 @@ class Record:
         store: EventStore,
         lease: Lease,
         frames: Frames,
+        masked: Callable[[str], str],
         spawn: Spawn,
         suggest_title: SuggestTitle | None,
     ) -> None:
@@ -40,6 +42,7 @@ class Record:
         self._store = store
         self._lease = lease
         self._frames = frames
+        self._masked = masked
         self._spawn = spawn
         self._suggest_title = suggest_title
         self.titling: asyncio.Task[None] | None = None
@@ -47,7 +50,7 @@ class Record:
 
     async def set_title(self, title: str) -> None:
         """What the lists call this conversation. Raises StoreError, and then it keeps its name."""
-        before = self.info.title
+        before, title = self.info.title, self._masked(title)
         self.info = replace(self.info, title=title)
         try:
             await self._store.update_conversation(self._lease, title=title)

@@ -77,6 +77,7 @@ EXTRAS: dict[str, dict[str, Any]] = {
     },
     "download": {"file_path": "/workspace/f"},
     "checkpoint": {"checkpoint": "c" * 40, "after": 2, "files": 3, "changed": 1, "skipped": ["a: no regular file"]},
+    "secret_masked": {"masked": {"a GitHub token": 2}},
     "undo": {"before": "b" * 40, "after": "c" * 40, "changed": 2, "kept": ["a"]},
 }
 

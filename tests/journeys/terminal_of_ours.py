@@ -23,6 +23,9 @@ WAIT_S = 40.0
 class OurTerminal:
     """A program on a PTY of its own. Close it."""
 
+    command = HANDLOOM
+    """What is started, before its arguments."""
+
     def __init__(self, program: Handloom, *arguments: str, **environ: str) -> None:
         self.fd, theirs = pty.openpty()
         self.before = termios.tcgetattr(theirs)
@@ -38,7 +41,7 @@ class OurTerminal:
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start the program here, once more where the one before has ended."""
         self.process = subprocess.Popen(
-            [*HANDLOOM, *arguments],
+            [*self.command, *arguments],
             stdin=self._theirs,
             stdout=self._theirs,
             stderr=self._theirs,

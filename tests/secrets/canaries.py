@@ -1,4 +1,4 @@
-"""Thirty secrets that occur nowhere else, one in each place where a user has them, and the search for them everywhere.
+"""Sixty secrets that occur nowhere else, one in each place where a user has them, and the search for them everywhere.
 
 The encodings are made here anew, by other means than the product's, so that both would have to be wrong together.
 """
@@ -56,8 +56,19 @@ ENVIRONMENT: Mapping[str, str] = {
     "SHOP_CREDENTIALS": made("credentials"),
     "SERVER_KEY": made("mcp header"),
     "NOTION_TOKEN": made("mcp environment"),
+    "PROJECT_KEY": made("mcp of the project"),
+    "OTHER_AGENT_KEY": made("another agent"),
+    "CHEAP_KEY": "sk-" + made("cheap model", 40),
+    "SESSION_API_KEY": made("session"),
+    "HF_TOKEN": "hf_" + made("hugging face"),
+    "GPG_PASSPHRASE": made("gpg", 20),
 }
-ADDRESSES: Mapping[str, str] = {"DATABASE_URL": made("database", 20), "MIRROR_URL": made("mirror", 20)}
+ADDRESSES: Mapping[str, str] = {
+    "DATABASE_URL": made("database", 20),
+    "MIRROR_URL": made("mirror", 20),
+    "HTTPS_PROXY": made("proxy", 20),
+    "PIP_INDEX_URL": made("index", 20),
+}
 """Passwords that stand in the address which the variable holds."""
 KEPT: Mapping[tuple[str, str], str] = {
     ("EVERYWHERE_ONE", "everywhere"): made("everywhere"),
@@ -75,15 +86,54 @@ FOUND: Mapping[str, str] = {
     "remote": "gho_" + made("git remote"),
     "ssh": _pem("ssh"),
     "key file": made("key file"),
+    "git credentials": made("git credentials", 30),
+    "netrc": made("netrc", 30),
+    "gh": "gho_" + made("gh"),
+    "aws": made("aws credentials", 40),
+    "npmrc": "npm_" + made("npmrc"),
+    "pypirc": "pypi-AgE" + made("pypirc", 60),
+    "docker login": "dckr_pat_" + made("docker login", 27),
+    "kube": _jwt("kube"),
+    "gnupg": _pem("gnupg"),
 }
 """What nobody told Handloom of, but for the key file: in files that commands print."""
+CONFIGURED: Mapping[str, str] = {
+    "docker.environment": made("docker environment"),
+    "api_base": made("api base", 24),
+    ".mcp.json env": made("literal environment"),
+    ".mcp.json header": made("literal header"),
+    "hook": made("hook", 24),
+}
+"""What stands as it is in settings, and in files of the project."""
+MET: Mapping[str, str] = {
+    "page": "ghp_" + made("page"),
+    "form": "glpat-" + made("form", 20),
+    "cookie": _jwt("page's cookie"),
+    "download": "sk_live_" + made("download", 24),
+    "mcp answer": "xoxb-" + made("mcp answer", 30),
+    "mcp log": "AIza" + made("mcp log", 35),
+    "delegate": "hf_" + made("delegate", 34),
+}
+"""What nobody told Handloom of, out of pages, servers and delegates."""
+TYPED: Mapping[str, str] = {
+    "prompt": "ghp_" + made("prompt"),
+    "editor": "ghp_" + made("editor"),
+    "title": "ghp_" + made("title"),
+    "memory": "ghp_" + made("memory"),
+    "shell": "ghp_" + made("shell"),
+    "kept on the screen": made("kept on the screen"),
+}
+"""What the user types or says, to the prompt, an editor, a list, a shell and a dialog."""
 ALL: Mapping[str, str] = {
     **{f"environment {name}": value for name, value in ENVIRONMENT.items()},
     **{f"address {name}": value for name, value in ADDRESSES.items()},
     **{f"kept {name}": value for (name, _), value in KEPT.items()},
     **{f"file {name}": value for name, value in FOUND.items()},
+    **{f"configured {name}": value for name, value in CONFIGURED.items()},
+    **{f"met {name}": value for name, value in MET.items()},
+    **{f"typed {name}": value for name, value in TYPED.items()},
 }
-assert len(ALL) == 30
+assert len(ALL) == len(set(ALL.values())) == 65
 
 
 def _encodings(value: str) -> Iterator[tuple[str, bytes]]:
@@ -101,15 +151,15 @@ def _encodings(value: str) -> Iterator[tuple[str, bytes]]:
         yield f"urlsafe base64 at {offset}", inner.replace(b"+", b"-").replace(b"/", b"_")
 
 
-def _needles() -> Iterator[tuple[str, str, bytes]]:
-    for slot, value in ALL.items():
+def _needles(values: Mapping[str, str]) -> Iterator[tuple[str, str, bytes]]:
+    for slot, value in values.items():
         parts = [line for line in value.split("\n") if len(line) > 40 and "---" not in line] or [value]
         for part in parts:
             for encoding, needle in _encodings(part):
                 yield slot, encoding, needle
 
 
-NEEDLES = tuple(_needles())
+NEEDLES = tuple(_needles(ALL))
 
 
 @dataclass
@@ -118,12 +168,14 @@ class Search:
 
     hits: set[tuple[str, str, str]] = field(default_factory=set)
     searched_bytes: int = 0
+    also: dict[str, str] = field(default_factory=dict)
+    """Secrets that came to be on the way, by their slots."""
 
     def look(self, where: str, data: bytes, without: Iterable[str] = ()) -> None:
         """Look through bytes and what is packed in them; slots of `without` may stand there."""
         for inner in _unpacked(data):
             self.searched_bytes += len(inner)
-            for slot, encoding, needle in NEEDLES:
+            for slot, encoding, needle in (*NEEDLES, *_needles(self.also)):
                 if needle in inner and slot not in without:
                     self.hits.add((where, slot, encoding))
 

@@ -17,9 +17,10 @@ def leak(handloom: Handloom) -> None:
     (handloom.home / "leak.log").write_bytes(b"x" + base64.b64encode(b"ab" + ENVIRONMENT["NPM_TOKEN"].encode()))
 
 
-@pytest.mark.timeout(180)
-async def test_no_canary_is_found_and_a_planted_one_is(tmp_path: Path) -> None:
-    search = await sweep(tmp_path / "user", plant=leak)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("names", [("commands",), ("tools",), ("editor",), ("screen", "crash")], ids="+".join)
+async def test_no_canary_is_found_and_a_planted_one_is(tmp_path: Path, names: tuple[str, ...]) -> None:
+    search = await sweep(tmp_path / "user", names, plant=leak)
     planted = {hit for hit in search.hits if hit[0] == "home/leak.log"}
     assert {slot for _, slot, _ in planted} == {"environment NPM_TOKEN"}
     assert sorted(search.hits - planted) == []

@@ -11,16 +11,28 @@ from pathlib import Path
 
 import pytest
 
-from core.events import CmdOutputObservation, EventSource, Frame, MessageAction, Status, TerminalOutput, TokenDelta
+from core.events import (
+    CmdOutputObservation,
+    EventSource,
+    Frame,
+    MessageAction,
+    SecretMaskedObservation,
+    Status,
+    TerminalOutput,
+    TokenDelta,
+)
+from core.memory.seen import is_seen
 from core.secrets import PLACEHOLDER, Masker
 from core.secrets.detector import Detector
 from core.secrets.shapes import certain
 from core.session.masked_frames import MaskedFrames
 from core.store.event_store import EventStore
+from core.store.writer import Draft
 from core.stream import EventStream
 from tests.program import ROOT
 from tests.secrets.canaries import ENVIRONMENT, FOUND, made
 
+TELLS = SecretMaskedObservation
 LOOK_LIKE_ONE = {
     "a GitHub token": FOUND[".env"],
     "a JSON web token": FOUND["jwt"],
@@ -75,23 +87,25 @@ def test_neither_this_repository_nor_the_standard_library_holds_any() -> None:
     assert _found_in(sorted(library.glob("*.py")) + sorted(library.glob("[a-h]*/*.py"))) == []
 
 
-@pytest.fixture
-def told() -> list[str]:
-    return []
+async def _opened(store: EventStore, allowed: Sequence[str] = (), known: Sequence[str] = ()) -> EventStream:
+    masker = Masker(known)
+    return await _with(store, "c", masker, Detector(masker, lambda: allowed))
 
 
-async def _opened(store: EventStore, told: list[str], allowed: Sequence[str] = ()) -> EventStream:
-    masker = Masker()
-    lease = await store.create_conversation("c", title="", workspace="/w", model="demo")
-    stream = EventStream(store, lease, masker, detector=Detector(masker, lambda: allowed))
-    stream.tell = told.append
-    return stream
+async def _with(store: EventStore, id: str, masker: Masker, detector: Detector) -> EventStream:
+    lease = await store.create_conversation(id, title="", workspace="/w", model="demo")
+    return EventStream(store, lease, masker, detector=detector)
 
 
-async def test_it_is_masked_before_it_is_stored_and_told_of_once(tmp_path: Path, told: list[str]) -> None:
+async def _told(stream: EventStream) -> list[dict[str, int]]:
+    log = await stream.read()
+    return [envelope.event.masked for envelope in log if isinstance(envelope.event, SecretMaskedObservation)]
+
+
+async def test_it_is_masked_before_it_is_stored_and_told_of_once(tmp_path: Path) -> None:
     token = FOUND[".env"]
     async with EventStore(tmp_path) as store:
-        stream = await _opened(store, told)
+        stream = await _opened(store)
         for _ in range(2):
             await stream.append(
                 CmdOutputObservation(command="cat x", content=f"TOKEN={token}"), EventSource.ENVIRONMENT
@@ -100,26 +114,56 @@ async def test_it_is_masked_before_it_is_stored_and_told_of_once(tmp_path: Path,
         long = "x" * 100_000 + f"\n{FOUND['jwt']}"
         await stream.append(MessageAction(content=long), EventSource.USER)
         stored = [envelope.event for envelope in await stream.read()]
-        assert [getattr(event, "content", "")[-24:] for event in stored] == [
+        assert [getattr(event, "content", "")[-24:] for event in stored if not isinstance(event, TELLS)] == [
             f"TOKEN={PLACEHOLDER}"[-24:],
             f"TOKEN={PLACEHOLDER}"[-24:],
             f"in hex: {PLACEHOLDER}"[-24:],
             f"{'x' * 100}\n{PLACEHOLDER}"[-24:],
         ]
-        assert [sentence.partition(":")[0] for sentence in told] == [
-            "This looks like a GitHub token",
-            "This looks like a JSON web token",
-        ]
+        assert [stored.index(event) for event in stored if isinstance(event, TELLS)] == [1, 5]
+        assert await _told(stream) == [{"a GitHub token": 1}, {"a JSON web token": 1}]
         await stream.aclose()
 
 
-async def test_a_kind_that_the_user_allows_is_shown(tmp_path: Path, told: list[str]) -> None:
+async def test_the_log_tells_of_each_value_once_behind_what_was_appended_and_holds_none(tmp_path: Path) -> None:
+    two, key = [f"ghp_{made(name)}" for name in "ab"], FOUND["ssh"]
     async with EventStore(tmp_path) as store:
-        stream = await _opened(store, told, ["a GitHub token"])
+        stream = await _opened(store, known=[ENVIRONMENT["GITHUB_TOKEN"]])
+        said = MessageAction(content=f"{two[0]} {two[1]} {two[0]}\n{key}{ENVIRONMENT['GITHUB_TOKEN']}")
+        drafts = [Draft(said, EventSource.USER), Draft(MessageAction(content="and"), EventSource.USER)]
+        assert [envelope.id for envelope in await stream.append_all(drafts)] == [0, 1]
+        assert stream.latest_id == 2
+        for line in key.split("\n"):
+            await stream.append(MessageAction(content=line), EventSource.USER)
+        assert await _told(stream) == [{"a GitHub token": 2, "a private key": 1}]
+        told = (await stream.read())[2].event
+        assert isinstance(told, SecretMaskedObservation)
+        assert "handloom secrets allow 'a private key'" in told.content
+        assert "(2 of them)" in told.content
+        assert not is_seen(told)
+        await stream.aclose()
+    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert not [value for value in (*two, *key.split("\n")[1:-2]) if value.encode() in everything]
+
+
+async def test_another_conversation_is_told_of_the_same_value_too(tmp_path: Path) -> None:
+    masker = Masker()
+    detector = Detector(masker, lambda: ())
+    async with EventStore(tmp_path) as store:
+        for id in ("one", "other"):
+            stream = await _with(store, id, masker, detector)
+            await stream.append(MessageAction(content=FOUND[".env"]), EventSource.USER)
+            assert await _told(stream) == [{"a GitHub token": 1}]
+            await stream.aclose()
+
+
+async def test_a_kind_that_the_user_allows_is_shown(tmp_path: Path) -> None:
+    async with EventStore(tmp_path) as store:
+        stream = await _opened(store, ["a GitHub token"])
         envelope = await stream.append(MessageAction(content=FOUND[".env"]), EventSource.USER)
         assert isinstance(envelope.event, MessageAction)
         assert envelope.event.content == FOUND[".env"]
-        assert told == []
+        assert await _told(stream) == []
         await stream.aclose()
 
 

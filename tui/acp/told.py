@@ -42,6 +42,7 @@ from core.events import (
     EventSource,
     MessageAction,
     Observation,
+    SecretMaskedObservation,
     Status,
     TaskTrackingAction,
     TerminalOutput,
@@ -169,6 +170,8 @@ class Teller:
                 return []  # the change of state that follows says the same
             case ErrorObservation(content=text):
                 return self._said(text, envelope)
+            case SecretMaskedObservation(content=text):
+                return [thought(f"{sanitize(text)}\n\n", envelope.id)]
             case UndoObservation():
                 return self._said(observation.message, envelope)
         return []

@@ -26,6 +26,7 @@ from core.events import (
     ErrorObservation,
     EventSource,
     MessageAction,
+    SecretMaskedObservation,
     SystemMessageAction,
     envelope_to_dict,
     to_json,
@@ -198,7 +199,7 @@ def _print_text(envelope: Envelope) -> None:
             say(sanitize(f"> {action.message}"))
         case CmdOutputObservation(content=text, metadata=metadata):
             say(sanitize(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}"))
-        case ErrorObservation(content=text):
+        case ErrorObservation(content=text) | SecretMaskedObservation(content=text):
             notice(text)
 
 

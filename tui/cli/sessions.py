@@ -20,6 +20,8 @@ from rich.cells import cell_len, set_cell_size
 from core.errors import HandloomError, UsageError
 from core.headless import ExitStatus
 from core.home import home_folder
+from core.secrets import Masker, from_environment
+from core.secrets.beside import without_secrets
 from core.settings.config import load
 from core.store.event_store import EventStore
 from core.store.index import Hit
@@ -159,6 +161,7 @@ async def rename(options: argparse.Namespace) -> int:
     title = " ".join(options.title.split())[:TITLE_CHARS]
     if not title:
         raise UsageError("A conversation needs a name. Give a few words.")
+    title = without_secrets(title, Masker(from_environment(os.environ)))
     async with EventStore(home_folder(os.environ)) as store:
         await store.rename(await store.shelf.resolve(options.id), title)
     return ExitStatus.FINISHED

@@ -31,6 +31,7 @@ from core.events import (
     Observation,
     PlanAction,
     RecallObservation,
+    SecretMaskedObservation,
     SystemMessageAction,
     TaskTrackingAction,
 )
@@ -83,6 +84,8 @@ def spoken(envelope: Envelope) -> list[str]:
             return [_("You want another plan; nothing more is changed until you approve it")]
         case TaskTrackingAction():
             return [*thought, *_labelled(_("Plan"), event.message)]
+        case SecretMaskedObservation(content=text):
+            return _labelled(_("Status"), text)
         case ErrorObservation(content=text):
             return _labelled(_("Error"), text)
         case AgentThinkObservation() | RecallObservation() | NullObservation():

@@ -39,6 +39,7 @@ from core.events import (
     Observation,
     PlanAction,
     RecallObservation,
+    SecretMaskedObservation,
     Status,
     TaskTrackingAction,
     TokenDelta,
@@ -54,7 +55,7 @@ from tui.i18n import _, counted
 from tui.panes.chat.blocks import Block, Kind, Mark
 from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
 from tui.panes.chat.knowledge import knowledge_block
-from tui.panes.chat.notes import HIDDEN, STATE_NOTES
+from tui.panes.chat.notes import HIDDEN, MASKED, STATE_NOTES
 from tui.panes.chat.pieces import MarkdownSplitter, PieceKind
 from tui.panes.chat.undone import UndoneTurns
 from tui.panes.pane import PaneModel
@@ -359,6 +360,9 @@ class ChatModel(PaneModel):
                 self._add(Block(Kind.ERROR, title, output(event.content), Mark.INTERRUPTED))
             case UndoObservation():
                 self._undo_note(event)
+            case SecretMaskedObservation(masked=kinds):
+                for kind in kinds:
+                    self._add(Block(Kind.NOTE, MASKED.format(kind=clean(kind)), mark=Mark.INTERRUPTED))
             case CheckpointObservation():
                 pass  # the conversation is not about it; the event log has it
             case FileDownloadObservation():

@@ -29,6 +29,8 @@ HIDDEN = (
     AgentThinkObservation,
     AgentCondensationObservation,
 )
+MASKED = _("What looks like {kind} was masked. If it is none: handloom secrets allow '{kind}'")
+"""Said once of a kind, where the first such value came up."""
 STATE_NOTES = {
     AgentState.STOPPED: _("Interrupted"),
     AgentState.PAUSED: _("Paused"),

@@ -1,0 +1,41 @@
+"""The end of a workspace that failed: Textual's own words would show the values of variables. A mixin of the app."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from tui.cli.failing import mask_here, trace_of
+from tui.display.text import sanitize
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from core.manager.conversation_manager import ConversationManager
+
+    _App = App[None]
+else:
+    _App = object
+
+log = logging.getLogger(__name__)
+
+
+class Failing(_App):
+    """What is left on the terminal, and in the log."""
+
+    if TYPE_CHECKING:
+        manager: ConversationManager | None
+
+    def _fatal_error(self) -> None:
+        """End, and then say where it failed, without secrets; called while the exception is being handled."""
+        from rich.text import Text
+
+        log.exception("the workspace failed")
+        error = sys.exception()
+        assert error is not None
+        told = mask_here(trace_of(error))
+        told = self.manager.mask(told) if self.manager is not None else told
+        self.bell()
+        self._exit_renderables.append(Text(sanitize(told)))
+        self._close_messages_no_wait()
