@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.tui.terminal.emulators import both
-from tui.vt import Emulator, Terminal
+from tui.vt import Emulator, Terminal, load_faster
 from tui.vt.controls import Controls
 from tui.vt.emulator import MAX_BACKLOG_BYTES, SCROLLBACK_LINES
 
@@ -27,6 +30,15 @@ def work_off(emulator: Terminal) -> None:
 
 def text(emulator: Terminal) -> list[str]:
     return ["".join(run.text for run in emulator.line(y)) for y in range(emulator.height)]
+
+
+def test_libghostty_is_here_and_works_wherever_it_has_wheels() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    (wanted,) = [Requirement(line) for line in project["dependencies"] if line.startswith("pyghostty")]
+    assert wanted.marker is not None
+    if not wanted.marker.evaluate():
+        pytest.skip("libghostty has no wheel for this machine")
+    assert load_faster() is not None, "make setup installs it; until then only pyte's emulator is tested"
 
 
 @pytest.mark.parametrize(
