@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -97,22 +98,42 @@ def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom)
     assert "answer:yes" in told(handloom)
 
 
+def wait_for_lines(terminal: Terminal, top_differs: int = 0, bottom_differs: int = 0) -> tuple[int, int]:
+    """Wait until less, with `LINES`, says which lines it shows, other than these; the answer is first and last."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        if found := re.search(r"lines (\d+)-(\d+)\b", terminal.screen):
+            top, bottom = int(found[1]), int(found[2])
+            if top != top_differs and bottom != bottom_differs:
+                return top, bottom
+        time.sleep(0.05)
+    raise AssertionError(f"less shows no other lines than {top_differs} to {bottom_differs}:\n{terminal.screen}")
+
+
+LINES = "less '-Pslines %lt-%lb.'"
+
+
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
 def test_less_pages_and_a_resize_reaches_it(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.press("F12")
         terminal.wait_for(YOURS, "gives it back")
-        terminal.type("seq 1 500 | less")
+        terminal.type(f"seq 1 500 | {LINES}")
         terminal.press("Enter")
-        terminal.wait_for("\n 20\n")
+        first, rows = wait_for_lines(terminal)
+        assert first == 1
         terminal.press("G")
-        terminal.wait_for("(END)", "\n 500")
+        assert wait_for_lines(terminal, top_differs=1) == (501 - rows, 500)
         terminal.resize(80, 24)
-        terminal.wait_for("(END)", "\n 500")
+        # less keeps its first line, so that only the smaller one has another last line.
+        assert wait_for_lines(terminal, bottom_differs=500)[0] == 501 - rows
+        terminal.press("G")
+        top, bottom = wait_for_lines(terminal, top_differs=501 - rows)
+        assert (bottom, 501 - top < rows) == (500, True)
         terminal.type("q")
         terminal.type("stty size")
         terminal.press("Enter")
-        terminal.wait_for(" 78")
+        terminal.wait_for(f"\n {502 - top} 78")
         terminal.press("C-]")
         terminal.wait_for(YOURS, gone=True)
         terminal.press("C-q")
