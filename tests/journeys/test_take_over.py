@@ -81,6 +81,24 @@ def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: 
     assert log.index("The user has given the terminal back") < log.index("cat note.txt")
 
 
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+def test_escape_and_what_follows_in_one_burst_reach_vim_as_they_came(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        terminal.press("F12")
+        terminal.wait_for(YOURS, "gives it back")
+        terminal.type("vim -u NONE -N note.txt")
+        terminal.press("Enter")
+        terminal.wait_for("[New]")
+        terminal.press("i", "one three", "Escape", "b", "i", "two ", "Escape", "A", " four", "Escape", ":w", "Enter")
+        wait_until_written(handloom, "note.txt", "one two three four\n")
+        terminal.press("Escape", ":%s/one.*four/longer than what a parser waits for a sequence to be/", "Enter")
+        terminal.press("o", "last", "Escape", ":wq", "Enter")
+        wait_until_written(handloom, "note.txt", "longer than what a parser waits for a sequence to be\nlast\n")
+        terminal.press("F12")
+        terminal.wait_for(YOURS, gone=True)
+        terminal.press("C-q")
+
+
 def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom) -> None:
     with workspace(handloom, {"tool_calls": [bash("read -p 'go on? ' x; echo answer:$x")]}) as terminal:
         terminal.type("go")

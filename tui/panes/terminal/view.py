@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.commands import BY_ID
+from tui.display.bursts import typed
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.growing import set_lines
@@ -100,7 +101,8 @@ class TerminalView(RowFinder, can_focus=True):
         """Send a key to the program where the user has the terminal and it the focus. Answers whether it was."""
         if not self.taken or not self.has_focus or self._model is None:
             return False
-        data = encoded(event.key, event.character, application=self._model.emulator.application_keys)
+        application = self._model.emulator.application_keys
+        data = typed(event) or encoded(event.key, event.character, application=application)
         if data:
             self.action_end()
             self.post_message(self.Typed(data))
