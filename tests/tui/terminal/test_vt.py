@@ -190,6 +190,25 @@ def test_questions_of_programs_are_answered_once(kind: type[Terminal]) -> None:
 
 
 @both
+@pytest.mark.parametrize(
+    "asks",
+    [
+        b"\x05",
+        b"\x1b]2;rm -rf ~\r\x07\x1b[21t\x1b[20t\x1b[18t",
+        b"\x1b]52;c;cm0=\x07\x1b]52;c;?\x07\x1b]5522;type=read:id=rm;Lg==\x1b\\",
+        b"\x1b]4;1;?\x07\x1b]10;?\x07\x1b]11;?\x1b\\\x1b]21;foreground=?\x07",
+        b"\x1bP$qm\x1b\\\x1bP$qrm\r\x1b\\\x1bP+q544e;726d\x1b\\",
+        b"\x1b[?u\x1b[>1u\x1b[?u\x1b[?2048$p\x1b[?2048h\x1b[?996n",
+        b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[1;1;1;1;5;5*y\x1b[2$w",
+    ],
+)
+def test_what_would_give_a_programs_words_to_the_shell_or_promise_too_much_is_not_answered(
+    kind: type[Terminal], asks: bytes
+) -> None:
+    assert emulate(asks, kind=kind).take_replies() == b""
+
+
+@both
 def test_a_flood_of_questions_is_answered_within_bounds(kind: type[Terminal]) -> None:
     assert len(emulate(b"\x1b[6n" * 20_000, kind=kind).take_replies()) <= 4096
 
