@@ -24,7 +24,7 @@ from textual.timer import Timer
 
 from tui.cli.options import StartOptions
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader
-from tui.display import incoming, strips, vanishing
+from tui.display import bursts, incoming, strips, vanishing
 from tui.display.pace import Pace
 from tui.display.text import sanitize, sanitize_line
 from tui.handlers.delegates import place_behind
@@ -84,6 +84,7 @@ class HandloomApp(Failing, Handlers, App[None]):
     ) -> None:
         strips.install()  # before anything can be drawn
         incoming.install()
+        bursts.install()
         vanishing.install()
         super().__init__()
         self.options = options

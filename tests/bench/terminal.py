@@ -1,7 +1,8 @@
-"""The terminal: a flood through each emulator, frames and keys under it in the whole program, and the echo of a key.
+"""The terminal: a flood through the whole program, with frames and keys under it, and the echo of a key.
 
-The limit of a flood is the copy of the same bytes out of a raw PTY; that of an echo, the echo of a raw PTY. What
-libghostty does is measured where its package is installed, and not mentioned where it is not.
+The flood goes all the way: a command of the agent in the sandbox's server, its socket, the emulator, the screen. Its
+limit is the copy of the same bytes out of a raw PTY; that of an echo, the echo of a raw PTY; that of a key, a key at
+rest. libghostty is measured where its package is installed, and not mentioned where it is not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import random
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -18,16 +21,25 @@ from core.events import CmdRunAction, Frame, Status, TerminalOutput
 from runtime.local import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
-from tui.vt import Emulator, Terminal, load_faster
+from tests.bench.program import WORKSPACE, WORKSPACE_DRAWN, Program
+from tests.doubles import FINISH, bash, write_script
+from tui.vt import load_faster
 
-ROUNDS, ECHOES = 5, 60
+ECHOES, KEYS_AT_REST = 60, 40
 FLOOD_BYTES = 100_000_000
 """What `cat` floods with."""
 LINE = b"\x1b[32m%07d\x1b[0m the quick brown fox jumps over the lazy dog, and the dog sleeps on in the sun\r\n"
-FRAME_S, BUDGET_S = 1 / 30, 0.010
-ROWS, COLUMNS = 40, 120
 PIECE_BYTES = 64 * 1024
 TAKEN = "STATUS$TERMINAL_TAKEN"
+QUIET_S = 1.0
+GAPS_S = (0.02, 0.05)
+"""Between two keys of a fast typist."""
+FIRST_GLYPH, SEED = 0x1401, 3
+"""Canadian syllabics: on no screen of ours, where Braille turns while the agent works."""
+BEGINS_FRAME = b"\x1b[?2026h"
+FRAME_BYTES = 1000
+"""A frame with another screenful of the flood is larger; what a key draws is smaller."""
+WITHOUT_LIBGHOSTTY = {"PYGHOSTTY_LIB": "/nowhere"}
 
 
 def measure() -> list[Figure]:
@@ -35,16 +47,96 @@ def measure() -> list[Figure]:
         path = place / "flood"
         lines = b"".join(LINE % n for n in range(100_000))
         path.write_bytes((lines * (FLOOD_BYTES // len(lines) + 1))[:FLOOD_BYTES])
-        limit = Limit("cat on a raw PTY", [_raw(path) for _ in range(2)])
-        kinds: list[tuple[str, type[Terminal], float]] = [("pyte", Emulator, 0.2)]
-        if (faster := load_faster()) is not None:
-            kinds.append(("libghostty", faster, 20))
         figures = []
-        for name, kind, target in kinds:
-            rates, frames = _flood(kind, path)
+        kinds = {"pyte": (WITHOUT_LIBGHOSTTY, 0.2)}
+        if load_faster() is not None:
+            kinds["libghostty"] = ({}, 20)
+        for name, (environ, target) in kinds.items():
+            raw = [_raw(path)]
+            rates, costs, frames, keys, at_rest = [], [], [], [], []
+            for typing in (False, True):
+                flood = _Flood(path, place / f"{name}-{typing}", environ)
+                flood.run(typing=typing)
+                rates.append(flood.rate)
+                costs.append(flood.processor_s)
+                frames += flood.frames_each_second if not typing else []
+                keys += flood.keys_ms
+                at_rest += flood.at_rest_ms
+            limit = Limit("cat on a raw PTY", [*raw, _raw(path)])
+            at_rest_limit = Limit("the same at rest", at_rest)
             figures.append(Figure(f"cat of 100 MB, {name}: taken in", "MB/s", rates, limit, [Target(target)]))
+            figures.append(Figure(f"cat of 100 MB, {name}: processor time", "s", costs))
             figures.append(Figure(f"cat of 100 MB, {name}: frames", "1/s", frames, None, [Target(25)]))
+            figures.append(
+                Figure(f"cat of 100 MB, {name}: key to paint", "ms", keys, at_rest_limit, [Target(50, "p95")])
+            )
         return [*figures, asyncio.run(_echo(place))]
+
+
+class _Flood:
+    """One flood of the whole program, on a home of its own."""
+
+    def __init__(self, path: Path, place: Path, environ: Mapping[str, str]) -> None:
+        place.mkdir()
+        model = write_script(place, [{"tool_calls": [bash(f"cat {path}; echo flood''ed")]}, FINISH])
+        self._environ = {"HANDLOOM_HOME": str(place / "home"), "HANDLOOM__AGENT__CONFIRM": "never", **environ}
+        self._arguments = [*WORKSPACE, "--workspace", str(place), "--model", model]
+        self.rate = 0.0
+        """Megabytes a second, from the first line on the screen to what is printed behind the last."""
+        self.frames_each_second: list[float] = []
+        self.processor_s = 0.0
+        """Of the screen, the sandbox's server and `cat` together: what a flood costs however busy the machine is."""
+        self.keys_ms: list[float] = []
+        self.at_rest_ms: list[float] = []
+
+    def run(self, *, typing: bool) -> None:
+        """Flood it. Each key is a glyph that stands nowhere, since what was sent is shown."""
+        with Program(self._arguments, self._environ) as program:
+            program.drawn(WORKSPACE_DRAWN)
+            program.quiet(QUIET_S)
+            if typing:
+                self.at_rest_ms = [program.press(chr(FIRST_GLYPH + number)) for number in range(KEYS_AT_REST)]
+            program.write("go\r")
+            program.drawn(b"brown fox")
+            before_s = _processor_s(program.pid)
+            self._watch(program, chr(FIRST_GLYPH + KEYS_AT_REST) if typing else "")
+            self.processor_s = _processor_s(program.pid) - before_s
+
+    def _watch(self, program: Program, glyph: str) -> None:
+        chance, started_at = random.Random(SEED), perf_counter()
+        seen, frames, second, sent_at, next_at = b"", 0, started_at, 0.0, started_at
+        while b"flooded" not in seen:
+            now = perf_counter()
+            if glyph and not sent_at and now >= next_at:
+                program.write(glyph)
+                sent_at = perf_counter()
+            new = program.read(0.005)
+            seen = seen[-20_000:] + new
+            if sent_at and glyph.encode() in seen:
+                self.keys_ms.append(milliseconds_since(sent_at))
+                glyph, sent_at, next_at = chr(ord(glyph) + 1), 0.0, perf_counter() + chance.uniform(*GAPS_S)
+            pieces = seen.split(BEGINS_FRAME)
+            frames += sum(len(piece) > FRAME_BYTES for piece in pieces[:-1])
+            seen = BEGINS_FRAME * (len(pieces) > 1) + pieces[-1]
+            if now - second >= 1:
+                self.frames_each_second.append(frames / (now - second))
+                frames, second = 0, now
+        self.rate = FLOOD_BYTES / 1e6 / (perf_counter() - started_at)
+
+
+def _processor_s(pid: int) -> float:
+    """Processor time of a process and its living and finished descendants. Linux only; 0 elsewhere."""
+    total, parents = 0.0, {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
+        with suppress(OSError, ValueError):
+            fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+            parents[int(name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    family = {pid}
+    while more := {one for one, (parent, _) in parents.items() if parent in family} - family:
+        family |= more
+    for one in family & parents.keys():
+        total += parents[one][1]
+    return total
 
 
 def _cat(path: Path) -> tuple[subprocess.Popen[bytes], int]:
@@ -65,43 +157,6 @@ def _raw(path: Path) -> float:
     os.close(master)
     child.wait()
     return size / 1e6 / (perf_counter() - started_at)
-
-
-def _flood(kind: type[Terminal], path: Path) -> tuple[list[float], list[float]]:
-    """What is taken in and drawn of one flood, per second: megabytes and frames. The last line has to be there."""
-    emulator = kind(COLUMNS, ROWS)
-    child, master = _cat(path)
-    os.set_blocking(master, False)
-    rates, frames = [], []
-    second, taken, drawn, is_over = perf_counter(), 0, 0, False
-    while not is_over or emulator.pending:
-        frame_at = perf_counter()
-        while not is_over and perf_counter() - frame_at < FRAME_S - BUDGET_S - 0.008:
-            try:
-                data = os.read(master, PIECE_BYTES)
-            except BlockingIOError:
-                continue
-            except OSError:
-                data = b""
-            is_over = not data
-            taken += len(data)
-            emulator.write(data)
-        emulator.work(BUDGET_S)
-        top = max(0, emulator.height - ROWS)
-        assert [emulator.line(y) for y in range(top, top + ROWS)]
-        drawn += 1
-        if (now := perf_counter()) - second >= 1 and not is_over:
-            rates.append(taken / 1e6 / (now - second))
-            frames.append(drawn / (now - second))
-            second, taken, drawn = now, 0, 0
-    os.close(master)
-    child.wait()
-    last = "".join(run.text for run in emulator.line(emulator.height - 2))
-    assert "the quick brown fox" in last or "sleeps" in last, last
-    if not rates:
-        now = perf_counter()
-        rates, frames = [taken / 1e6 / (now - second)], [drawn / (now - second)]
-    return rates, frames
 
 
 async def _echo(place: Path) -> Figure:

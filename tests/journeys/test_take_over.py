@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -80,6 +81,24 @@ def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: 
     assert log.index("The user has given the terminal back") < log.index("cat note.txt")
 
 
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+def test_escape_and_what_follows_in_one_burst_reach_vim_as_they_came(handloom: Handloom) -> None:
+    with workspace(handloom) as terminal:
+        terminal.press("F12")
+        terminal.wait_for(YOURS, "gives it back")
+        terminal.type("vim -u NONE -N note.txt")
+        terminal.press("Enter")
+        terminal.wait_for("[New]")
+        terminal.press("i", "one three", "Escape", "b", "i", "two ", "Escape", "A", " four", "Escape", ":w", "Enter")
+        wait_until_written(handloom, "note.txt", "one two three four\n")
+        terminal.press("Escape", ":%s/one.*four/longer than what a parser waits for a sequence to be/", "Enter")
+        terminal.press("o", "last", "Escape", ":wq", "Enter")
+        wait_until_written(handloom, "note.txt", "longer than what a parser waits for a sequence to be\nlast\n")
+        terminal.press("F12")
+        terminal.wait_for(YOURS, gone=True)
+        terminal.press("C-q")
+
+
 def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom) -> None:
     with workspace(handloom, {"tool_calls": [bash("read -p 'go on? ' x; echo answer:$x")]}) as terminal:
         terminal.type("go")
@@ -97,22 +116,42 @@ def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom)
     assert "answer:yes" in told(handloom)
 
 
+def wait_for_lines(terminal: Terminal, top_differs: int = 0, bottom_differs: int = 0) -> tuple[int, int]:
+    """Wait until less, with `LINES`, says which lines it shows, other than these; the answer is first and last."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        if found := re.search(r"lines (\d+)-(\d+)\b", terminal.screen):
+            top, bottom = int(found[1]), int(found[2])
+            if top != top_differs and bottom != bottom_differs:
+                return top, bottom
+        time.sleep(0.05)
+    raise AssertionError(f"less shows no other lines than {top_differs} to {bottom_differs}:\n{terminal.screen}")
+
+
+LINES = "less '-Pslines %lt-%lb.'"
+
+
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
 def test_less_pages_and_a_resize_reaches_it(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.press("F12")
         terminal.wait_for(YOURS, "gives it back")
-        terminal.type("seq 1 500 | less")
+        terminal.type(f"seq 1 500 | {LINES}")
         terminal.press("Enter")
-        terminal.wait_for("\n 20\n")
+        first, rows = wait_for_lines(terminal)
+        assert first == 1
         terminal.press("G")
-        terminal.wait_for("(END)", "\n 500")
+        assert wait_for_lines(terminal, top_differs=1) == (501 - rows, 500)
         terminal.resize(80, 24)
-        terminal.wait_for("(END)", "\n 500")
+        # less keeps its first line, so that only the smaller one has another last line.
+        assert wait_for_lines(terminal, bottom_differs=500)[0] == 501 - rows
+        terminal.press("G")
+        top, bottom = wait_for_lines(terminal, top_differs=501 - rows)
+        assert (bottom, 501 - top < rows) == (500, True)
         terminal.type("q")
         terminal.type("stty size")
         terminal.press("Enter")
-        terminal.wait_for(" 78")
+        terminal.wait_for(f"\n {502 - top} 78")
         terminal.press("C-]")
         terminal.wait_for(YOURS, gone=True)
         terminal.press("C-q")

@@ -3,7 +3,7 @@
 Textual takes what it does not understand for keys, so a broken report of the mouse (VS Code sends `<32;NaN;NaNM`) or an
 answer to a question that nobody asked would stand in the prompt. `install` puts a filter where bytes become events. It
 drops whole sequences that no key sends, also where they come in pieces, and holds nothing back that a key could be.
-What is pasted passes untouched; the prompt sees to it.
+What is pasted passes without its Esc, of which Textual would make keys; for the rest the prompt sees to it.
 """
 
 from __future__ import annotations
@@ -62,13 +62,20 @@ class IncomingFilter:
         if not end:
             begun = _END_BEGUN.search(pasted)
             self._held = begun[0] if begun else ""
-            return pasted.removesuffix(self._held)
+            return pasted.removesuffix(self._held).replace("\x1b", "")
         self._is_pasting = False
-        return pasted + end + (self.passed(rest) if rest else "")
+        return pasted.replace("\x1b", "") + end + (self.passed(rest) if rest else "")
 
 
 def _cleaned(data: str) -> str:
-    return _WHOLE.sub(lambda match: match["kept"] or "", data)
+    return _WHOLE.sub(_kept, data)
+
+
+def _kept(match: re.Match[str]) -> str:
+    kept = match["kept"] or ""
+    if not kept.startswith(_PASTE_START):
+        return kept
+    return _PASTE_START + kept.removeprefix(_PASTE_START).removesuffix(_PASTE_END).replace("\x1b", "") + _PASTE_END
 
 
 def install() -> None:

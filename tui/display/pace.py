@@ -2,7 +2,7 @@
 
 A screen that is flooded could draw without an end, and a key would wait behind each frame. So frames come at most
 `FRAMES_PER_S` times a second, fewer while they keep the processor busy for more than half of the time, and fewer still
-while the user types: what is typed is drawn at once, what streams by can wait for a blink. Pure.
+while the user types, where they cost much: what is typed is drawn at once, what streams by can wait for a blink. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ SLOWEST_S = 0.25
 BUSY = 0.5
 """The share of the time that drawing may take."""
 TYPING_S = 0.2
-"""Between two frames while the user types."""
+"""Between two frames while the user types, at most."""
+TYPING_BUSY = 0.25
+"""The share of the time that drawing may take while the user types."""
 TYPED_WITHIN_S = 0.4
 """After a key the user counts as typing."""
 
@@ -23,6 +25,8 @@ class Pace:
 
     def __init__(self) -> None:
         self._period_s = PERIOD_S
+        self._frame_s = 0.0
+        """Processor time of the last frame, and of what came with it."""
         self._drawn_at = float("-inf")
         self._used_s = 0.0
 
@@ -32,6 +36,7 @@ class Pace:
         self._drawn_at, self._used_s = now, processor_s
         if passed <= 0:
             return
+        self._frame_s = used
         if used / passed > BUSY:
             self._period_s = min(SLOWEST_S, self._period_s * 1.5)
         else:
@@ -39,7 +44,9 @@ class Pace:
 
     def period_s(self, now: float, typed_at: float) -> float:
         """The time between two frames, at `now`; the last key came at `typed_at`."""
-        return max(self._period_s, TYPING_S) if now - typed_at < TYPED_WITHIN_S else self._period_s
+        if now - typed_at >= TYPED_WITHIN_S:
+            return self._period_s
+        return max(self._period_s, min(TYPING_S, self._frame_s / TYPING_BUSY))
 
     def wait_s(self, now: float, typed_at: float) -> float:
         """How long to wait for the next frame."""

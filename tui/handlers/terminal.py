@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from textual import events
 
 from tui.commands import BY_ID, all_keys
+from tui.display.bursts import typed
 from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.panes.terminal.hint import WaitsHint
@@ -104,6 +105,8 @@ class Terminals(Frame):
         if self.screen is not self.workspace or not view.taken or not view.has_focus:
             return False
         if event.key in GIVES_BACK:
+            if typed(event):  # Esc came with it, and is the program's
+                view.key(events.Key("escape", "\x1b"))
             self.do_terminal_take()
             return True
         return view.key(event)

@@ -2,7 +2,8 @@
 
 Behaves as `tui.vt.emulator.Emulator` does, held by the same tests. Rows are taken from the library as text with SGR,
 all of the screen in one call, and only once per change. What could reach out of the terminal is off: pictures, and so
-the files that programs would have them read from.
+the files that programs would have them read from; and answers that promise what `tui.panes.terminal.keys` does not do,
+such as kitty's keys, or that give a program's own words back to the shell, such as those about clipboards and colours.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ SLICE_BYTES = 32 * 1024
 ROWS_KEPT = 4096
 """Rows of the scrollback that are kept as runs; a row of it changes only with the size."""
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
+_ANSWERS = re.compile(
+    rb"\x1b\[[?>]?[\d;]*c|\x1b\[\d{1,5}n|\x1b\[\d{1,5};\d{1,5}R|\x1b\[\?(?:1|25|1049|2004|2026);\d\$y"
+    rb"|\x1bP>\|[\w .()-]{1,64}\x1b\\|\x1bP!\|[0-9A-F]{0,8}\x1b\\"
+)
+"""What programs are answered: who the terminal is, how it fares, where the cursor stands, and a few of its modes."""
 _MARK = r"[\u0300-\u036f\u1ab0-\u1aff\u20d0-\u20ff]"
 _MARKS = re.compile(f"({_MARK}{{{MAX_COMBINING}}}){_MARK}+")
 _NAMES = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")
@@ -53,7 +59,8 @@ class GhosttyEmulator:
         )
 
     def _on_reply(self, data: bytes) -> None:
-        self._replies = (self._replies + data)[-MAX_REPLIES_BYTES:]
+        if _ANSWERS.fullmatch(data):
+            self._replies = (self._replies + data)[-MAX_REPLIES_BYTES:]
 
     @property
     def pending(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.display.pace import PERIOD_S, SLOWEST_S, TYPED_WITHIN_S, TYPING_S, Pace
+from tui.display.pace import PERIOD_S, SLOWEST_S, TYPED_WITHIN_S, TYPING_BUSY, TYPING_S, Pace
 
 LONG_AGO = float("-inf")
 
@@ -42,10 +42,17 @@ def test_once_there_is_less_to_draw_they_come_faster_again() -> None:
     assert wait == pytest.approx(PERIOD_S)
 
 
-def test_under_typing_they_wait_and_soon_after_it_they_do_not() -> None:
-    pace, now, _ = after(5, 0.1)
-    assert pace.wait_s(now, typed_at=now) == pytest.approx(TYPING_S)
+def test_under_typing_frames_that_cost_much_wait_and_soon_after_it_they_do_not() -> None:
+    pace, now, _ = after(5, 0.45)
+    assert pace.wait_s(now, typed_at=now) == pytest.approx(PERIOD_S * 0.45 / TYPING_BUSY)
     assert pace.wait_s(now, typed_at=now - TYPED_WITHIN_S) == pytest.approx(PERIOD_S)
+    pace.drawn(now + 1, 100.0)
+    assert pace.wait_s(now + 1, typed_at=now + 1) == pytest.approx(TYPING_S)
+
+
+def test_under_typing_frames_that_cost_little_go_on() -> None:
+    pace, now, _ = after(5, 0.1)
+    assert pace.wait_s(now, typed_at=now) == pytest.approx(PERIOD_S)
 
 
 def test_a_frame_that_is_overdue_does_not_wait() -> None:

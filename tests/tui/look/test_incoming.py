@@ -38,7 +38,7 @@ OURS = (
     "\x1b[?2026;2$y",
     "\x1b[24;80R",
     "\x1b[97;5u",
-    "\x1b[200~pasted \x1b]52;c;eA==\x07 \x1b[<x;M\x1b[201~",
+    "\x1b[200~pasted ]52;c;eA==\x07 [<x;M\x1b[201~",
     "\r",
 )
 
@@ -63,6 +63,14 @@ def test_pieces_come_to_the_same_as_the_whole(parts: list[str], data: st.DataObj
         return
     pieces = IncomingFilter()
     assert pieces.passed(whole[:cut]) + pieces.passed(whole[cut:]) == IncomingFilter().passed(whole)
+
+
+@pytest.mark.parametrize("cut", [8, 14, 15, 16, 21, 26])
+def test_what_is_pasted_has_no_escape_of_which_keys_are_made(cut: int) -> None:
+    pasted, incoming = "\x1b[200~an \x1b:esc\x1b[201~\r", IncomingFilter()
+    assert incoming.passed(pasted) == "\x1b[200~an :esc\x1b[201~\r"
+    pieces = IncomingFilter()
+    assert pieces.passed(pasted[:cut]) + pieces.passed(pasted[cut:]) == "\x1b[200~an :esc\x1b[201~\r"
 
 
 def test_a_report_without_an_end_is_not_held_back_for_ever() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.tui.terminal.emulators import both
-from tui.vt import Emulator, Terminal
+from tui.vt import Emulator, Terminal, load_faster
 from tui.vt.controls import Controls
 from tui.vt.emulator import MAX_BACKLOG_BYTES, SCROLLBACK_LINES
 
@@ -27,6 +30,15 @@ def work_off(emulator: Terminal) -> None:
 
 def text(emulator: Terminal) -> list[str]:
     return ["".join(run.text for run in emulator.line(y)) for y in range(emulator.height)]
+
+
+def test_libghostty_is_here_and_works_wherever_it_has_wheels() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    (wanted,) = [Requirement(line) for line in project["dependencies"] if line.startswith("pyghostty")]
+    assert wanted.marker is not None
+    if not wanted.marker.evaluate():
+        pytest.skip("libghostty has no wheel for this machine")
+    assert load_faster() is not None, "make setup installs it; until then only pyte's emulator is tested"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +187,25 @@ def test_questions_of_programs_are_answered_once(kind: type[Terminal]) -> None:
     emulator.resize(20, 5)
     work_off(emulator)
     assert emulator.take_replies() == b""
+
+
+@both
+@pytest.mark.parametrize(
+    "asks",
+    [
+        b"\x05",
+        b"\x1b]2;rm -rf ~\r\x07\x1b[21t\x1b[20t\x1b[18t",
+        b"\x1b]52;c;cm0=\x07\x1b]52;c;?\x07\x1b]5522;type=read:id=rm;Lg==\x1b\\",
+        b"\x1b]4;1;?\x07\x1b]10;?\x07\x1b]11;?\x1b\\\x1b]21;foreground=?\x07",
+        b"\x1bP$qm\x1b\\\x1bP$qrm\r\x1b\\\x1bP+q544e;726d\x1b\\",
+        b"\x1b[?u\x1b[>1u\x1b[?u\x1b[?2048$p\x1b[?2048h\x1b[?996n",
+        b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[1;1;1;1;5;5*y\x1b[2$w",
+    ],
+)
+def test_what_would_give_a_programs_words_to_the_shell_or_promise_too_much_is_not_answered(
+    kind: type[Terminal], asks: bytes
+) -> None:
+    assert emulate(asks, kind=kind).take_replies() == b""
 
 
 @both

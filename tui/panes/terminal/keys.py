@@ -25,8 +25,9 @@ def encoded(key: str, character: str | None, *, application: bool = False) -> by
     """The bytes of a key; empty for one that has none. `application` says that the program asked for that form."""
     *names, base = key.split("+") if key != "+" else ["plus"]
     modifiers = sum(_MODIFIERS.get(name, 0) for name in names)
-    if not modifiers & 6 and character and character.isprintable():
-        return character.encode()
+    escape = b"\x1b" if modifiers & 2 else b""
+    if not modifiers & 4 and character and character.isprintable():
+        return escape + character.encode()
     if (found := _PLAIN.get(key)) is not None:
         return found.encode()
     if base in _LETTERS or base in _FUNCTION:
@@ -36,8 +37,9 @@ def encoded(key: str, character: str | None, *, application: bool = False) -> by
         return f"\x1b{'O' if application or base in _FUNCTION else '['}{letter}".encode()
     if base in _NUMBERS:
         return f"\x1b[{_NUMBERS[base]}{f';{modifiers + 1}' if modifiers else ''}~".encode()
+    base = base.upper() if modifiers & 1 and len(base) == 1 else base
     sent = _with_control(base) if modifiers & 4 else _PLAIN.get(base, base if len(base) == 1 else character or "")
-    return (b"\x1b" if modifiers & 2 and sent else b"") + sent.encode()
+    return (escape if sent else b"") + sent.encode()
 
 
 def _with_control(base: str) -> str:

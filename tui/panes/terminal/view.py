@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.commands import BY_ID
+from tui.display.bursts import typed
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.growing import set_lines
@@ -25,6 +26,8 @@ from tui.panes.terminal.keys import encoded, pasted
 from tui.widgets.find_rows import RowFinder
 
 if TYPE_CHECKING:
+    from textual.geometry import Region
+
     from tui.panes.terminal.model import TerminalModel
     from tui.vt import Run, RunStyle
 
@@ -78,6 +81,8 @@ class TerminalView(RowFinder, can_focus=True):
         self._left_at: WeakKeyDictionary[TerminalModel, int | None] = WeakKeyDictionary()
         """The line on top in each model that was shown; None follows the end."""
         self._styles: dict[RunStyle, Style] = {}
+        self._base: Style | None = None
+        """The style of the pane itself, while lines are drawn: Textual works it out anew each time it is asked."""
         self.following = True
         self.taken = False
         """Whether the user has the terminal; `give` and `take_away` change it."""
@@ -100,7 +105,8 @@ class TerminalView(RowFinder, can_focus=True):
         """Send a key to the program where the user has the terminal and it the focus. Answers whether it was."""
         if not self.taken or not self.has_focus or self._model is None:
             return False
-        data = encoded(event.key, event.character, application=self._model.emulator.application_keys)
+        application = self._model.emulator.application_keys
+        data = typed(event) or encoded(event.key, event.character, application=application)
         if data:
             self.action_end()
             self.post_message(self.Typed(data))
@@ -185,9 +191,17 @@ class TerminalView(RowFinder, can_focus=True):
         self.following = True
         self.scroll_end(animate=False, immediate=True, force=True)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw lines, all in one style of the pane."""
+        self._base = self.rich_style
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._base = None
+
     def render_line(self, y: int) -> Strip:
         """Turn one visible row's runs into segments."""
-        width, base = self.width, self.rich_style
+        width, base = self.width, self._base or self.rich_style
         model = self._model
         if model is None or not model.used:
             text = " " + sanitize_line(self.EMPTY, max(0, width - 2)) if y == 0 else ""
