@@ -522,7 +522,7 @@ async def _follow_page(tab: ConversationTab) -> None:
             try:
                 async for page in pages:
                     try:
-                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data)
+                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data, tab.browser.side)
                     except PictureError as error:
                         pixels = str(error)
                     tab.browser.show_live(page, pixels)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tui.display.pictures import KEPT_SIDE
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.browser.look import NOTHING, Look
@@ -75,6 +76,8 @@ class BrowserModel(PaneModel):
         self.pages: list[PageSeen] = []
         self.pictures: Pictures | None = None
         """Where the pictures are; set by whoever has the log."""
+        self.side = KEPT_SIDE
+        """Pixels of the longer side that the living page is kept with; whoever draws it knows how many are seen."""
         self.taken = False
         """Whether the user has the browser."""
         self.told = ""

@@ -82,6 +82,15 @@ def paint(pixels: Pixels, look: Look, view: View, tags: Mapping[str, str], tag_s
     return [_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)]
 
 
+def paint_on(
+    drawn: Iterable[Iterable[str]], look: Look, view: View, tags: Mapping[str, str], tag_style: Style
+) -> list[list[Segment]]:
+    """Tags over cells that the terminal fills with the picture by itself; words are to be read in it."""
+    canvas = _Canvas([[(cell, BLACK + BLACK) for cell in line] for line in drawn], look, view)
+    canvas.tag(tags, tag_style)
+    return [_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)]
+
+
 def _part(pixels: Pixels, look: Look, view: View) -> Pixels:
     width, height = look.width or view.part.width, look.height or view.part.height
     if view.part.width >= width and view.part.height >= height:
