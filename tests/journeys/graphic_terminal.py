@@ -269,9 +269,9 @@ def decoded_sixels(string: str) -> Image.Image:
             x, y = 0, y + 6 * (move == "-")
         else:
             bits = ord(many or one) - 63
-            for _ in range(int(count or 1)):
+            for at in range(x, x + int(count or 1)):
                 for row in range(6):
                     if bits >> row & 1:
-                        pixels[x, y + row] = colour
-                x += 1
+                        pixels[at, y + row] = colour
+            x += int(count or 1)
     return image

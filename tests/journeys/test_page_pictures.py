@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from PIL import Image, ImageChops, ImageStat
 
-from tests.doubles import FINISH, bash, write_script
+from tests.doubles import FINISH, write_script
 from tests.journeys.graphic_terminal import KITTY, SIXEL, GraphicTerminal
 from tests.program import Handloom
 
