@@ -95,8 +95,8 @@ class GraphicTerminal(OurTerminal):
         self.drawn = 0
         """How many sixels came."""
         self.asked = 0
-        self.silent = False
-        self.wants_update = False
+        self.answers: dict[bytes, str] = {}
+        """What is answered to a question in the place of what is true; nothing where it is empty."""
         self._arriving: Arriving | None = None
         self._pending = b""
         super().__init__(program, *arguments, **environ)
@@ -139,16 +139,13 @@ class GraphicTerminal(OurTerminal):
     def _answer(self, asked: bytes) -> None:
         self.asked += 1
         told = {
+            b"\x1b_G": "\x1b_Gi=31;OK\x1b\\",
             b"\x1b[>q": "\x1bP>|kitty(0.42.0)\x1b\\" if self.kind == KITTY else "\x1bP>|XTerm(390)\x1b\\",
             b"\x1b[16t": f"\x1b[6;{CELL[1]};{CELL[0]}t",
             b"\x1b[c": "\x1b[?62;4;22c" if self.kind == SIXEL else "\x1b[?62;22c",
         }
-        self.answer(told[asked])
-
-    def answer(self, text: str) -> None:
-        """Say something by itself."""
-        if not self.silent:
-            self.write(text)
+        if answer := self.answers.get(asked, told[asked]):
+            self.write(answer)
 
     # -- kitty ---------------------------------------------------------------------------------------------------------
 
@@ -158,7 +155,8 @@ class GraphicTerminal(OurTerminal):
         if self.kind != KITTY:
             return
         if told.get("a") == "q":
-            self.answer(f"\x1b_Gi={told['i']};OK\x1b\\")
+            assert told["i"] == "31"
+            self._answer(b"\x1b_G")
         elif told.get("a") == "d":
             assert told["d"] == "I"
             self.pictures.pop(int(told["i"]), None)

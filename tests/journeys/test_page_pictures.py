@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageChops, ImageStat
 
 from tests.doubles import FINISH, write_script
-from tests.journeys.graphic_terminal import KITTY, SIXEL, GraphicTerminal
+from tests.journeys.graphic_terminal import CELL, KITTY, SIXEL, GraphicTerminal
 from tests.program import Handloom
 
 pytestmark = [pytest.mark.browser, pytest.mark.alone, pytest.mark.timeout(240)]
@@ -72,13 +72,14 @@ def site() -> Iterator[Site]:
 
 @contextmanager
 def browsing(
-    handloom: Handloom, site: Site, kind: str, *, more: tuple[dict[str, object], ...] = (), **environ: str
+    handloom: Handloom, site: Site, kind: str, answers: dict[bytes, str] | None = None, **environ: str
 ) -> Iterator[GraphicTerminal]:
     """The workspace, in whose browser pane the page is open."""
     opened = {"name": "browser", "arguments": {"code": f"goto('{site.url}')", "security_risk": "LOW"}}
-    model = write_script(handloom.workspace.parent, [{"tool_calls": [opened]}, *more, FINISH])
+    model = write_script(handloom.workspace.parent, [{"tool_calls": [opened]}, FINISH])
     environ = {"HANDLOOM__AGENT__CONFIRM": "never", **environ}
     terminal = GraphicTerminal(handloom, "--model", model, kind=kind, **environ)
+    terminal.answers = answers or {}
     try:
         terminal.wait_for("waits for you")
         terminal.write("go\r")
@@ -99,22 +100,34 @@ def until(terminal: GraphicTerminal, is_so: Callable[[], bool], what: str) -> No
         terminal.read(0.1)
 
 
-def shows(terminal: GraphicTerminal, quarters: tuple[tuple[int, int, int], ...]) -> bool:
-    """Whether what is seen is the page: its quarters in their places, and nothing else."""
+def shows(terminal: GraphicTerminal, quarters: tuple[tuple[int, int, int], ...], *, enlarged: bool = False) -> bool:
+    """Whether what is seen is the page, or its upper left part: its quarters in their places, and nothing else."""
     seen = terminal.picture()
     if seen is None:
         return False
-    width, height = seen.size
-    page = Image.new("RGB", (2, 2))
-    page.putdata(quarters)
-    difference = ImageChops.difference(seen, page.resize((width, height), Image.Resampling.NEAREST))
-    return max(ImageStat.Stat(difference).mean) < 6 and not terminal.holes
+    small = Image.new("RGB", (2, 2))
+    small.putdata(quarters)
+    page = small.resize((1280, 720), Image.Resampling.NEAREST)
+    if enlarged:  # eight pixels of the page in a column, and sixteen in a row
+        page = page.crop((0, 0, seen.width // CELL[0] * 8, seen.height // CELL[1] * 16))
+    return same(seen, page.resize(seen.size)) and not terminal.holes
 
 
 def same(seen: Image.Image | None, other: Image.Image | None) -> bool:
     if seen is None or other is None or seen.size != other.size:
         return False
-    return max(ImageStat.Stat(ImageChops.difference(seen, other)).mean) < 3
+    return max(ImageStat.Stat(ImageChops.difference(seen, other)).mean) < 6
+
+
+def cells_of(terminal: GraphicTerminal, colour: str) -> int:
+    """How many cells have a ground of about a colour."""
+    wanted = bytes.fromhex(colour)
+
+    def is_near(told: str) -> bool:
+        return len(told) == 6 and all(abs(a - b) < 12 for a, b in zip(bytes.fromhex(told), wanted, strict=True))
+
+    rows = (terminal._screen.buffer[y] for y in range(terminal._screen.lines))
+    return sum(is_near(cell.bg) for row in rows for cell in row.values())
 
 
 def covered(terminal: GraphicTerminal) -> bool:
@@ -151,7 +164,7 @@ def test_what_moves_and_covers_it_leaves_no_rest(handloom: Handloom, site: Site,
         until(terminal, lambda: shows(terminal, QUARTERS), "after the dialog")
         assert same(terminal.picture(), small)
         terminal.write("z")  # its upper left part, as large as its pixels are
-        until(terminal, lambda: shows(terminal, (QUARTERS[0],) * 4), "enlarged")
+        until(terminal, lambda: shows(terminal, QUARTERS, enlarged=True), "enlarged")
         terminal.write("zf\x1b")
         until(terminal, lambda: shows(terminal, QUARTERS), "after the letters")
         terminal.write("\x1bOQ\x1bOQ")  # F2: the chat, all of the screen
@@ -165,4 +178,68 @@ def test_what_moves_and_covers_it_leaves_no_rest(handloom: Handloom, site: Site,
         assert terminal.sent_bytes == before, "nothing is sent for a pane that nobody sees"
         terminal.write("\x1b[15~")
         until(terminal, lambda: shows(terminal, OTHER), "the pane is back")
+        assert ends_whole(terminal)
+
+
+NONSENSE = {
+    b"\x1b_G": "\x1b_Gi=31;ENOTSUPPORTED: \x07\x1b\\\x1b_Gi=99;OK\x1b\\",
+    b"\x1b[>q": "\x1bP>|kitty" + "x" * 3000 + "\x1b\\",
+    b"\x1b[16t": "\x1b[6;0;99999t\x1b[6;999;1t",
+    b"\x1b[c": "\x1b[?4;4;4;;;999999999c\x1b[?62;22c",
+}
+
+
+@pytest.mark.parametrize("answers", [dict.fromkeys(NONSENSE, ""), NONSENSE], ids=["never", "nonsense"])
+def test_without_an_answer_that_is_one_the_page_is_cells_and_nothing_is_typed(
+    handloom: Handloom, site: Site, answers: dict[bytes, str]
+) -> None:
+    with browsing(handloom, site, KITTY, answers) as terminal:
+        until(terminal, lambda: terminal.asked >= 3, "nothing was asked")
+        site.may_change.set()
+        until(terminal, lambda: cells_of(terminal, "000000") > 100, "the page is not drawn in cells")
+        assert not terminal.sent
+        terminal.write("\x1bOQ")  # F2: the prompt has nothing in it
+        terminal.wait_for("Say what you want done")
+        assert ends_whole(terminal)
+
+
+def test_an_answer_that_comes_late_and_torn_is_an_answer_and_no_key(handloom: Handloom, site: Site) -> None:
+    with browsing(handloom, site, KITTY, dict.fromkeys(NONSENSE, "")) as terminal:
+        until(terminal, lambda: cells_of(terminal, "c02020") > 100, "the page is not drawn in cells")
+        terminal.answers = {}
+        for piece in ("\x1bP>|kit", "ty(0.42.0)\x1b", "\\\x1b_", "Gi=31;", "OK\x1b\\\x1b[6;2", "0;10t\x1b[?62", ";22c"):
+            terminal.write(piece)
+            terminal.read(0.03)
+        until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
+        terminal.write("\x1bOQ")
+        terminal.wait_for("Say what you want done")
+        assert ends_whole(terminal)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"), [(KITTY, "blocks"), (KITTY, "sixel"), (SIXEL, "kitty"), (KITTY, "off")], ids=lambda each: each
+)
+def test_the_setting_is_kept_to(handloom: Handloom, site: Site, kind: str, wanted: str) -> None:
+    with browsing(handloom, site, kind, HANDLOOM__SCREEN__PICTURES=wanted) as terminal:
+        if wanted == "off":
+            terminal.wait_for("A picture of")
+        else:
+            until(terminal, lambda: cells_of(terminal, "c02020") > 100, "the page is not drawn in cells")
+        assert terminal.picture() is None
+        assert bool(terminal.asked) is (wanted in ("sixel", "kitty"))
+        assert ends_whole(terminal)
+
+
+def test_another_program_on_the_terminal_finds_no_picture_there(handloom: Handloom, site: Site) -> None:
+    """The editor has it, and then the page is seen again."""
+    editor = handloom.workspace / "editor"
+    editor.write_text("#!/bin/sh\necho EDITING > /dev/tty; read line < /dev/tty\n")
+    editor.chmod(0o755)
+    with browsing(handloom, site, KITTY, EDITOR=str(editor), VISUAL=str(editor)) as terminal:
+        until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
+        terminal.write("\x07")
+        terminal.wait_for("EDITING", raw=True)
+        assert not terminal.pictures
+        terminal.write("\r")
+        until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen again")
         assert ends_whole(terminal)

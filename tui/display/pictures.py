@@ -151,7 +151,9 @@ def segments(line: Sequence[Cell]) -> list[Segment]:
     return found
 
 
-_ROUNDED = [min(255, (value + 4) // 8 * 8) for value in range(256)] * 3
+ROUNDED = bytes(min(255, (value + 4) // 8 * 8) for value in range(256))
+"""The shades that cells have, by those of pixels."""
+_ROUNDED = [*ROUNDED] * 3
 
 
 @lru_cache(16384)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from tui.display.pictures import Pixels
+from tui.display.pictures import ROUNDED, Pixels
 
 USUAL_CELL = (8, 16)
 """Pixels of a cell whose terminal has not said."""
 MOST_PIXELS = 1280 * 800
 """Of what is sent; a terminal scales by itself where its cells have more."""
-_ROUNDED = [min(255, (value + 4) // 8 * 8) for value in range(256)] * 3
+_ROUNDED = [*ROUNDED] * 3
 """Without the noise of what was compressed, a page needs two thirds of the bytes, and looks the same."""
 
 

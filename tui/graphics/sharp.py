@@ -98,12 +98,12 @@ class KittyPicture(Sharp):
         return transmission(pixels, INK.number(self._high), wanted.columns, wanted.rows)
 
     async def _put(self, wanted: Wanted, made: str) -> None:
+        while len(self._alive) > 1:
+            self._terminal.remove(INK.number(self._alive.pop(0)))
         self._alive.append(self._high)
         taken = self._terminal.send(made, INK.number(self._high))
         self._shown = wanted
         self._ready()
-        while len(self._alive) > 2:
-            self._terminal.remove(INK.number(self._alive.pop(0)))
         await taken
 
 

@@ -99,6 +99,11 @@ class BrowserModel(PaneModel):
         return self.pages[self.index] if self.pages else None
 
     @property
+    def looks_back(self) -> bool:
+        """Whether a page is looked at that is not how things are by now."""
+        return self._at is not None
+
+    @property
     def live(self) -> LivePage | None:
         """The living page, where it is watched and looked at."""
         return self._living if self._at is None else None

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from tui.display.pictures import Cell, Pixels, cells, style_of
+from tui.display.pictures import ROUNDED, Cell, Pixels, cells, style_of
 from tui.display.text import sanitize_line
 from tui.panes.browser.look import Box, Look, Words
 
@@ -212,7 +212,7 @@ class _Canvas:
     def _colours(self, words: Words, row: int) -> tuple[bytes, bytes]:
         """Ground and ink."""
         left, right = max(0, self._view.cell(words.box.left, 0)[0]), self._end(words)
-        ground = words.ground.to_bytes(3) if words.ground >= 0 else _most(self.cells[row][left : right + 1])
+        ground = _ground(words) if words.ground >= 0 else _most(self.cells[row][left : right + 1])
         ink = words.ink.to_bytes(3) if words.ink >= 0 else ground
         if abs(_light(ink) - _light(ground)) < CONTRAST:
             ink = BLACK if _light(ground) > 127 else WHITE
@@ -222,7 +222,7 @@ class _Canvas:
         """Take away what the picture has of words."""
         if words.ground < 0:
             return
-        ground = words.ground.to_bytes(3)
+        ground = _ground(words)
         left, top = self._view.cell(words.box.left, words.box.top + words.box.height * MARGIN)
         right, bottom = self._view.cell(
             words.box.left + words.box.width - 1, words.box.top + words.box.height * (1 - MARGIN)
@@ -231,6 +231,11 @@ class _Canvas:
             for column in range(max(0, left), min(right, self._view.columns - 1) + 1):
                 if (row, column) not in self._taken:
                     self.cells[row][column] = (" ", ground + ground)
+
+
+def _ground(words: Words) -> bytes:
+    """The ground of words in one of the colours that cells have, so that it does not stand out from theirs."""
+    return words.ground.to_bytes(3).translate(ROUNDED)
 
 
 def _follows(words: Words, other: Words) -> bool:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 EMPTY = _("Pages that the agent opens will stand here as pictures.")
 LIVE = _("live")
 YOURS = _("you have the browser")
+PAST = _("you look back")
 KEYS = _("F12 gives the browser back · f letters to click · i type · o address")
 TITLE_MARK = "  "
 TITLE_FROM = 8
@@ -191,7 +192,9 @@ class BrowserView(Widget, can_focus=True):
 
     def _head(self, url: str, title: str, place: str, width: int) -> Strip:
         """Address and title on the left as far as they fit, the place among the steps on the right."""
-        taken = f"{YOURS}  " if self._model is not None and self._model.taken else ""
+        model = self._model
+        said = [YOURS] * bool(model and model.taken) + [PAST] * bool(model and model.looks_back)
+        taken = f"{' · '.join(said)}  " if said else ""
         room = max(4, width - cell_len(place) - cell_len(taken) - 3)
         address = sanitize_line(url, room)
         left = room - cell_len(address) - len(TITLE_MARK)
