@@ -29,7 +29,7 @@ _BEGUN = re.compile(
     r"|\x1b_G(?:i[^\x1b]*\x1b?)?\Z|\x1b\[\?[\d;]*\$?\Z|\x1b\[[468];\d{0,5};?\d{0,5}\Z"
 )
 """A foreign sequence whose end has yet to come, or the beginning of a paste's. None of these is a key."""
-_TORN = re.compile(r"\x1b(?:[P_]?|\[|\])\Z")
+_TORN = re.compile(r"\x1b(?:[P_]?|\[[468]?|\])\Z")
 """What may be a key, and the beginning of a foreign sequence, too."""
 _GOES_ON = re.compile(r"\x1b(?:_Gi=|P[>$+|!\d]|\[[?>=]\d|\[[468];\d|\]\d+;)")
 """What shows, with what stands before, that it is no key."""

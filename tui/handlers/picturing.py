@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tui.display.glyphs import GLYPHS
 from tui.display.incoming import EAR
+from tui.display.pictures import KEPT_SIDE, SHARP_SIDE
+from tui.panes.browser.model import BrowserModel
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -66,11 +68,16 @@ class Picturing(_App):
             few = self.console.color_system != "truecolor"
             own = int.from_bytes(os.urandom(3))
             INK.take(16 + own % 240 if few else max(1, own), of_256=few)
+        side = KEPT_SIDE if self._terminal is None or self._terminal.way == "blocks" else SHARP_SIDE
+        if side != BrowserModel.side:
+            BrowserModel.side = side
+            self.workspace.watch_anew()
         self.workspace.browser.redraw()
 
     def end_pictures(self) -> None:
         """Take back what the terminal has. Called while it still listens to us."""
         EAR.listener = None
+        BrowserModel.side = KEPT_SIDE
         if self._terminal is not None:
             for number in list(self._terminal.kept):
                 self._terminal.remove(number)

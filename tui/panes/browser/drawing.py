@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.geometry import Region
 from textual.widget import Widget
 
-from tui.display.pictures import KEPT_SIDE, SHARP_SIDE, Pictures, Pixels
+from tui.display.pictures import Pictures, Pixels
 from tui.panes.browser.look import Look
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ class Drawing:
         if way != self._way:
             self.clear()
             self._way, self._sharp = way, None
-        model.side = KEPT_SIDE if way == "blocks" else SHARP_SIDE
         if terminal is None or way == "blocks" or model.pictures is None:
             return model.pictures
         if self._sharp is None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tui.display.pictures import KEPT_SIDE
 from tui.display.text import sanitize_line
@@ -72,12 +72,13 @@ class LivePage:
 class BrowserModel(PaneModel):
     """The pages of one conversation."""
 
+    side: ClassVar[int] = KEPT_SIDE
+    """Pixels of the longer side that living pages are kept with: more where the terminal draws them itself."""
+
     def __init__(self) -> None:
         self.pages: list[PageSeen] = []
         self.pictures: Pictures | None = None
         """Where the pictures are; set by whoever has the log."""
-        self.side = KEPT_SIDE
-        """Pixels of the longer side that the living page is kept with; whoever draws it knows how many are seen."""
         self.taken = False
         """Whether the user has the browser."""
         self.told = ""
