@@ -26,6 +26,8 @@ LEAST_CELLS = 2
 """Of a word that is cut; what has less room is left to the picture."""
 LARGE_PX = 27
 """What is as high is a heading."""
+LINE_PX = 40
+"""What is higher has its tag beside its first line."""
 CONTRAST = 60
 """Of 255, between a ground and the ink that the page has on it; with less nobody reads."""
 NEXT_PX = 2
@@ -127,7 +129,7 @@ class _Canvas:
         view = self._view
         for mark in self._look.marks:
             tag = tags.get(mark.bid, "")[: view.columns]
-            column, row = view.cell(mark.box.left, mark.box.top + mark.box.height / 2)
+            column, row = view.cell(mark.box.left, mark.box.top + min(mark.box.height, LINE_PX) / 2)
             if not tag or not 0 <= row < view.rows or not 0 <= column < view.columns:
                 continue
             column = min(max(0, column - len(tag)), view.columns - len(tag))
