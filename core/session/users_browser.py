@@ -46,6 +46,10 @@ class UsersBrowser:
         self._steps: set[asyncio.Task[None]] = set()
         self._hidden: list[str] = []
         self._has_acted = self._is_going = False
+        self.acted_until = -1
+        """The id of the action with which the user gave the browser back last after acting in it; -1 before."""
+        self.agent_is_done: Callable[[], Awaitable[None]] = _at_once
+        """Returns when no step of the agent's is under way; whoever carries those out sets it."""
 
     @property
     def is_on(self) -> bool:
@@ -91,7 +95,10 @@ class UsersBrowser:
         try:
             # who did nothing leaves nothing to read
             thought, by_user = BrowseInteractiveAction.GIVEN_BACK, not self._has_acted
-            await self._begin_step(BrowseInteractiveAction(browser_actions=LOOK, thought=thought, by_user=by_user))
+            step = await self._begin_step(
+                BrowseInteractiveAction(browser_actions=LOOK, thought=thought, by_user=by_user)
+            )
+            self.acted_until = step.id if self._has_acted else self.acted_until
             await self.settled()
         finally:
             self._let_go()
@@ -120,6 +127,7 @@ class UsersBrowser:
 
         async def carry_out(action_id: int) -> Observation:
             async with self._turn:
+                await self.agent_is_done()
                 await self._place.ready()
                 observation = await self._runtime.execute(whole, action_id, self._place.frames.publish)
             return _masked(observation, masker)
@@ -132,6 +140,10 @@ class UsersBrowser:
 
 def _cut_short() -> Observation:
     return ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")
+
+
+async def _at_once() -> None:
+    """Nobody else acts."""
 
 
 def _masker(hidden: list[str]) -> Masker:
