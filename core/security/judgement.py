@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.events import ActionSecurityRisk
+
 
 class Verdict(StrEnum):
     """What becomes of an action."""
@@ -25,3 +27,5 @@ class Judgement:
     """Why, one short sentence each; may quote what the agent wrote, so it is foreign text."""
     stays: bool = False
     """Whether a permission does not change it: it asks each time."""
+    risk: ActionSecurityRisk = ActionSecurityRisk.LOW
+    """How much harm it could do, as far as whoever judged can tell."""

@@ -18,6 +18,9 @@ from core.security.taint import Taint
 from core.settings.security_settings import SecuritySettings
 from core.stream import EventStream
 
+TAINT = "taint"
+"""What a judgement names as its rule where foreign content was read before."""
+ANALYZERS = "analyzers"
 PAGE = 500
 """Events that are read at a time."""
 
@@ -35,18 +38,18 @@ class Wariness:
         self._seen_id = -1
         self._turn = asyncio.Lock()
 
-    async def heard(self, action: Action, facts: Facts) -> Judgement | None:
-        """ASK with the reasons, or nothing. Raises StoreError, ConfigurationError; then the guard asks."""
+    async def heard(self, action: Action, facts: Facts) -> Judgement:
+        """ASK with the reasons, or only the risk. Raises StoreError, ConfigurationError; then the guard asks."""
         async with self._turn:
             taint, history = await self._caught_up()
             if self._analyzers is None:
                 self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers)
-        if self._settings.taint and (reason := taint.asks(facts, action)):
-            return Judgement(Verdict.ASK, "taint", (reason,))
         said = await assess(self._analyzers, action, facts, history.done)
-        if said.risk is ActionSecurityRisk.HIGH:
-            return Judgement(Verdict.ASK, "analyzers", said.reasons)
-        return None
+        risky = said.reasons if said.risk is ActionSecurityRisk.HIGH else ()
+        if self._settings.taint and (reason := taint.asks(facts, action)):
+            return Judgement(Verdict.ASK, TAINT, (reason, *risky), risk=said.risk)
+        verdict = Verdict.ASK if said.risk is ActionSecurityRisk.HIGH else Verdict.ALLOW
+        return Judgement(verdict, ANALYZERS, risky, risk=said.risk)
 
     async def _caught_up(self) -> tuple[Taint, History]:
         """Both folds, with every event that is stored."""

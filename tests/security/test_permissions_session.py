@@ -87,6 +87,7 @@ async def test_the_rule_is_in_the_log_and_not_in_the_form_of_what_nobody_asked_a
             "rule": "policy.toml:1 ask bash(touch *)",
             "reasons": [],
             "stays": True,
+            "risk": "low",
         }
         assert "judgement" not in data["args"]
         assert envelope_from_dict(data) == held
