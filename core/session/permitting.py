@@ -135,8 +135,20 @@ class Permitting:
         await self._wish(AgentState.USER_CONFIRMED, first, "")
 
     async def reject(self, reason: str = "", action_id: int | None = None) -> None:
-        """Do not let the action that waits be carried out; with a reason the agent goes on. Raises as `confirm`."""
+        """Do not let the action that waits be carried out. Raises as `confirm`.
+
+        With a reason the agent goes on: each action behind it asks, unless it only reads. Without one none of them is
+        carried out, and the agent rests.
+        """
         await self._wish(AgentState.USER_REJECTED, self._asked(action_id), reason)
+
+    async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
+        """As `reject`, and with it every other action that waits and is denied as the permissions are now."""
+        first = self._asked(action_id)
+        for pending in self._behind(first):
+            if (await self.guard.judge(pending.action)).verdict is Verdict.DENY:
+                await self._wish(AgentState.USER_REJECTED, pending.id, reason)
+        await self._wish(AgentState.USER_REJECTED, first, reason)
 
     def alike(self, action_id: int) -> tuple[Pending, ...]:
         """The actions behind this one that wait and are of its kind."""

@@ -32,6 +32,7 @@ from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.core.test_session import conversation, of, said_and_settled
 from tests.doubles import FINISH, bash, call
+from tui.panes.chat.model import ChatModel
 
 ASKS = Settings()
 
@@ -197,3 +198,60 @@ async def test_a_delegate_obeys_what_was_answered_above(tmp_path: Path) -> None:
 
 def test_the_form_of_the_vocabulary_stays_that_of_v0() -> None:
     assert set(event_to_dict(CmdRunAction(command="x"))) == {"message", "action", "args"}
+
+
+async def test_each_of_several_actions_is_asked_about_and_each_gets_its_own_result(tmp_path: Path) -> None:
+    policy(tmp_path, 'allow = ["bash(touch d)"]')
+    turns = [commands("touch a", "touch b", "touch c", "touch d"), FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        asked = session.state.awaiting
+        await session.reject("not that one")
+        await settled(session)
+        assert session.state.awaiting != asked
+        await session.confirm()
+        await settled(session)
+        await session.reject("nor that one")
+        await settled(session)
+        assert session.state.awaiting is not None, "what is allowed asks, too, behind one that was denied"
+        await session.confirm()
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert [made(tmp_path, name) for name in "abcd"] == [False, True, False, True]
+        events = await session.stream.read()
+        calls = [e.id for e in events if isinstance(e.event, CmdRunAction)]
+        results = [[r.event for r in events if r.cause == id and isinstance(r.event, Observation)] for id in calls]
+        assert [type(one).__name__ for (one,) in results] == [
+            "UserRejectObservation",
+            "CmdOutputObservation",
+            "UserRejectObservation",
+            "CmdOutputObservation",
+        ]
+        assert "not that one" in results[0][0].content
+
+
+async def test_a_no_without_a_reason_drops_what_stands_behind_and_says_so(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.reject()
+        await settled(session)
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        (dropped,) = of(await session.stream.read(), ErrorObservation)
+        assert "the user denied an action of the same answer" in dropped.content
+        chat = ChatModel()
+        for envelope in await session.stream.read():
+            chat.apply(envelope)
+        assert "you denied another one" in " ".join(block.meta for block in chat.blocks)
+
+
+async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Path) -> None:
+    turns = [commands("touch a", "echo x", "touch b"), FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION, Verdict.DENY)
+        await session.permitting.reject_denied(NOT_WANTED)
+        await settled(session)
+        await session.confirm()
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert not made(tmp_path, "b")

@@ -200,6 +200,9 @@ class PermittingDouble:
     async def confirm_allowed(self, action_id: int | None = None) -> None:
         await self.confirm(action_id)
 
+    async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
+        await self._session.reject(reason, action_id)
+
     async def take_back(self, permission: Permission) -> None:
         self._session._wish("take_back", str(permission.pattern))
         self._session.guard.conversation.remove(permission)

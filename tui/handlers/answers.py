@@ -35,12 +35,13 @@ async def _take(session: AgentSession, way: str, model: str = "") -> None:
 
 
 async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, never: bool) -> None:
+    from core.security.confirmation import NOT_WANTED
     from core.security.judgement import Verdict
     from core.security.permissions import Scope
 
     await session.permitting.permit(pattern, Scope(scope), Verdict.DENY if never else Verdict.ALLOW)
     if never:
-        await _deny(session, action_id)
+        await session.permitting.reject_denied(NOT_WANTED, action_id)
     else:
         await session.permitting.confirm_allowed(action_id)
 

@@ -5,7 +5,7 @@ Pure, from the event alone; what reading an action tells of its risk comes from 
 
 from __future__ import annotations
 
-from core.events import Action, ActionSecurityRisk
+from core.events import Action, ActionConfirmationStatus, ActionSecurityRisk
 from tui.display.text import sanitize_line
 from tui.i18n import _
 
@@ -23,9 +23,18 @@ VOICES = {
     "analyzers": _("the analyzers of risk"),
     "a broken file": _("a file of rules that cannot be read"),
     "a check that failed": _("a check that failed"),
+    "behind": _("you denied an action in front of it"),
 }
 """What else may ask than a rule or a mode, as a judgement names it and as people read it."""
 REASON_CELLS = 300
+
+
+def asker(action: Action) -> str:
+    """The rule, mode or voice that asks about an action that waits; empty where that was not kept."""
+    if action.judgement is not None:
+        return action.judgement.rule
+    held = getattr(action, "confirmation_state", None) is not ActionConfirmationStatus.CONFIRMED
+    return "" if held else "behind"
 
 
 def rule_words(rule: str) -> str:

@@ -31,7 +31,7 @@ from core.security.patterns import Place
 from core.security.proposals import Reach, proposal, reach_of
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
-from tui.model.asked import REASON_CELLS, risk_words, rule_words
+from tui.model.asked import REASON_CELLS, asker, risk_words, rule_words
 
 MAX_REASONS = 5
 MIXED_CHARS = 20_000
@@ -62,6 +62,8 @@ class Question:
     of: int = 1
     alike: int = 0
     """How many of those behind it are of its kind."""
+    behind: int = 0
+    """How many actions stand behind it, whether they ask or not."""
 
 
 def ask_about(envelope: Envelope, place: Place | None = None) -> Question:
@@ -107,8 +109,7 @@ def ask_about(envelope: Envelope, place: Place | None = None) -> Question:
     question = replace(question, risk=risk_words(event, read))
     reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
     question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
-    if judged is not None:
-        question = replace(question, rule=rule_words(judged.rule), stays=judged.stays)
+    question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
     return question if place is None else _with_proposal(question, event, place)
 
 
@@ -156,4 +157,5 @@ def placed(question: Question, queue: Sequence[Pending]) -> Question:
     if own is None:
         return question
     alike = sum(type(pending.action) is type(own.action) for pending in waiting) - 1
-    return replace(question, number=waiting.index(own) + 1, of=len(waiting), alike=alike)
+    behind = len(queue) - 1 - queue.index(own)
+    return replace(question, number=waiting.index(own) + 1, of=len(waiting), alike=alike, behind=behind)

@@ -151,6 +151,7 @@ async def test_several_that_wait_are_counted_and_those_of_a_kind_answered_at_onc
         await it.settle()
         assert "1 of 3" in it.screen_text()
         assert "all 2 alike" in it.screen_text()
+        assert "deny, drop the 2 behind it, and stop" in it.screen_text()
         it.clock.now += GUARD_S + 0.1
         await it.press("l")
         assert it.session.wishes == [("alike",)]
