@@ -73,6 +73,8 @@ DENIED_TEXT = (
     "This was not carried out, because a rule of the user's forbids it: {rule}. Do not try to get round the rule."
 )
 NOT_EXECUTED_DENIED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_DENIED"
+RESTARTED = "Interrupted by a restart."
+"""Why an agent is stopped that was at work when its process ended."""
 REJECTED_TEXT = "Action has been rejected by the user!"
 CONTEXT_WINDOW = MODEL_PREFIX + ModelErrorKind.CONTEXT_WINDOW.upper()
 
@@ -502,7 +504,7 @@ def resume(state: State) -> tuple[Effect, ...]:
     effects: list[Effect] = []
     in_flight = state.asked is not None or state.releasing is not None or state.answer_left > 0
     if state.agent_state is AgentState.RUNNING or in_flight:
-        stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Interrupted by a restart.")
+        stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=RESTARTED)
         effects.append(Emit(stop, EventSource.ENVIRONMENT, None))
     elif state.condensing:
         effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))

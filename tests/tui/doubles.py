@@ -81,6 +81,7 @@ class StateDouble:
     queue: tuple[Pending, ...] = ()
     planning: bool = False
     is_busy: bool = False
+    first_said: int | None = None
     metrics: LLMMetrics = METRICS
 
 
@@ -280,6 +281,8 @@ class SessionDouble:
 
     async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
         self._wish("send", text, *image_urls, *([context] if context else []))
+        if self.state.first_said is None:
+            self.state = replace(self.state, first_said=self.stream.latest_id + 1)
         await self.stream.append(MessageAction(content=text), EventSource.USER)
 
     async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:

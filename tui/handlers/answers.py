@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tui.i18n import _
-from tui.model.marks import Mark
 from tui.widgets.approval import ApprovalCard
 from tui.widgets.cards import Card, HaltCard
 
@@ -152,7 +151,7 @@ class Answers:
         tabs, current = self.living_tabs, self.current
         at = next((n for n, tab in enumerate(tabs) if tab is current), -1)
         for tab in (*tabs[at + 1 :], *tabs[: at + 1]):
-            if tab.mark in (Mark.ASKING, Mark.ERROR):
+            if tab.waits_for is not None:
                 if tab is not current:
                     self.show_tab(tab)
                 self._focus_when_asked(tab)

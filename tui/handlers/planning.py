@@ -11,22 +11,12 @@ from tui.widgets.cards import PlanCard
 if TYPE_CHECKING:
     from textual.app import App
 
-    from core.controller.state import State
     from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
     from tui.screens.workspace import Workspace
 
     _App = App[None]
 else:
     _App = object
-
-_ASKS = frozenset({"awaiting_user_input", "finished"})
-"""Where the agent rests and a plan that it made is complete."""
-
-
-def waits_for_approval(state: State, tab: Tab) -> bool:
-    """Whether a plan is made that the user has not approved yet."""
-    return state.planning and state.agent_state in _ASKS and not state.is_busy and bool(tab.plan.tasks)
 
 
 class Planning(_App):

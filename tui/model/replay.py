@@ -17,7 +17,7 @@ from core.replay.film import Item, Scene, Signs
 from core.replay.player import SPEEDS, Player
 from tui.display.text import sanitize_line
 from tui.i18n import _
-from tui.model.marks import Mark, mark_of
+from tui.model.marks import Mark, mark_of_stored
 from tui.model.tab import Tab, short_title
 from tui.widgets.footer import Facts
 from tui.widgets.transport import Reel
@@ -96,7 +96,7 @@ class ReplayTab(Tab):
         state = self._state.event if self._state is not None else None
         mark, words = Mark.IDLE, _("starting")
         if isinstance(state, AgentStateChangedObservation):
-            mark, words = mark_of(str(state.agent_state), None)
+            mark, words = mark_of_stored(str(state.agent_state))
         spent = self._spent or LLMMetrics()
         usage = spent.accumulated_token_usage
         return Facts(

@@ -82,7 +82,7 @@ async def test_the_footer_tells_state_and_cost_as_they_were(tmp_path: Path) -> N
         assert (replay(it).facts.state, replay(it).facts.cost) == ("waits for you", 0.25)
         assert "$0.25" in it.screen_text()
         await go(it, 10)
-        assert (replay(it).facts.mark, replay(it).facts.cost) == (Mark.ERROR, 0.5)
+        assert (replay(it).facts.mark, replay(it).facts.cost) == (Mark.WAITING, 0.5)
         await go(it, 0)
         assert replay(it).facts.cost == 0.0
 
