@@ -1,4 +1,4 @@
-"""A process that has one conversation, and is killed in the middle of it: `python -m tests.killed`, a task on its input.
+"""A process that has one conversation and is killed in the middle of it: `python -m tests.killed`, a task as input.
 
 It says `{"id": ...}` on its output once the conversation rests, or once a command in it waits for input, and then
 does nothing until it is killed. `killed` has one such process live and die.

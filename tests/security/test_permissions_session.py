@@ -29,6 +29,7 @@ from core.security.judgement import Verdict
 from core.security.permissions import Scope
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
+from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
 from tests.core.test_session import conversation, of, said_and_settled
 from tests.doubles import FINISH, bash, call
@@ -255,3 +256,57 @@ async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Pat
         await settled(session)
         assert session.state.agent_state is AgentState.FINISHED
         assert not made(tmp_path, "b")
+
+
+async def test_the_mode_is_kept_over_a_restart_and_a_fork_and_the_one_of_the_settings_is_not(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"text": "so far"}], settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.keep_mode(ConfirmMode.AUTO_EDIT)
+        id, last = session.id, (await session.stream.page(limit=1))[0].id
+    home, careful = tmp_path / "home", Settings.model_validate({"agent": {"confirm": "risky"}})
+    async with ConversationManager(home, careful, make_runtime=LocalRuntime, environ={}) as manager:
+        again = await manager.open(id)
+        fork = await manager.fork(id, last, copy_files=False)
+        assert (again.confirm_mode, fork.confirm_mode) == (ConfirmMode.AUTO_EDIT, ConfirmMode.AUTO_EDIT)
+        await again.permitting.keep_mode(ConfirmMode.RISKY, own=True)
+    async with ConversationManager(home, ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+        assert (await manager.open(id)).confirm_mode is ConfirmMode.ALWAYS
+
+
+async def test_an_undo_takes_back_what_was_allowed_in_its_turns_and_a_redo_does_not_give_it_again(
+    tmp_path: Path,
+) -> None:
+    turns = [{"text": "one"}, {"text": "two"}]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await said_and_settled(session, "and then")
+        await session.permitting.permit("bash(rm *)", Scope.CONVERSATION)
+        await session.permitting.permit("bash(git push *)", Scope.CONVERSATION, Verdict.DENY)
+        await session.undoing.undo(files=False)
+        assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
+        told = [e.message for e in of(await session.stream.read(), PermissionAction)]
+        assert told[-1] == "Taken back: allow bash(rm *) in this conversation"
+        await session.undoing.redo()
+        assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
+        id = session.id
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+        assert patterns(await manager.open(id)) == ["bash(touch *)", "bash(git push *)"]
+
+
+async def test_what_an_undo_took_back_is_not_allowed_where_the_process_ended_before_it_was_told(
+    tmp_path: Path,
+) -> None:
+    async with conversation(tmp_path, [{"text": "one"}], settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(rm *)", Scope.CONVERSATION)
+        session.stream.unsubscribe(EventStreamSubscriber.RUNTIME, "permitting")
+        await session.undoing.undo(files=False)
+        assert patterns(session) == ["bash(rm *)"]
+        id = session.id
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+        assert patterns(await manager.open(id)) == []
+
+
+def patterns(session: AgentSession) -> list[str]:
+    return [str(permission.pattern) for permission in session.guard.conversation]

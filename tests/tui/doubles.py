@@ -190,6 +190,8 @@ class PermittingDouble:
 
     def __init__(self, session: SessionDouble) -> None:
         self._session = session
+        self.kept = ("", True)
+        """The mode that was kept last, and whether it is that of the settings."""
 
     async def permit(self, text: str, scope: str, verdict: str = "allow") -> None:
         self._session._wish("permit", text, str(scope), str(verdict))
@@ -200,6 +202,9 @@ class PermittingDouble:
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:
         await self.confirm(action_id)
+
+    async def keep_mode(self, mode: str, *, own: bool = False) -> None:
+        self.kept = (mode, own)
 
     async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
         await self._session.reject(reason, action_id)

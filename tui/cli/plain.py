@@ -122,6 +122,7 @@ async def run(options: argparse.Namespace) -> int:
                 title=options.title,
                 repository=options.repo or "",
             )
+        session.set_confirm_mode(settings.agent.confirm)  # an option says it here, and counts for this task alone
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""

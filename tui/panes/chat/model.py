@@ -36,7 +36,9 @@ from core.events import (
     Frame,
     LoopDetectionObservation,
     MessageAction,
+    ModeAction,
     Observation,
+    PermissionAction,
     PlanAction,
     RecallObservation,
     Status,
@@ -280,6 +282,8 @@ class ChatModel(PaneModel):
                 self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
             case PlanAction():
                 self._detail(_("You want another plan; nothing more is changed until you approve it"))
+            case PermissionAction() | ModeAction():
+                self._detail(event.message)
             case UnknownAction():
                 self._detail(f"{kind_of(event)} {event.message}")
             case _ if event.runnable or isinstance(event, AgentDelegateAction):
