@@ -15,7 +15,7 @@ from datetime import datetime
 from statistics import median
 from typing import Self
 
-from core.controller.decide import NOT_EXECUTED_STOPPED
+from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED
 from core.events import (
     Action,
     ActionConfirmationStatus,
@@ -288,9 +288,12 @@ def _seconds(begin: datetime, end: datetime) -> float:
     return max(0.0, (end - begin).total_seconds())
 
 
+_NOT_WANTED = (NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED)
+
+
 def _refused(observation: Observation) -> bool:
     """Whether an action was not carried out because somebody did not want it."""
-    stopped = isinstance(observation, ErrorObservation) and observation.error_id == NOT_EXECUTED_STOPPED
+    stopped = isinstance(observation, ErrorObservation) and observation.error_id in _NOT_WANTED
     return stopped or isinstance(observation, UserRejectObservation)
 
 

@@ -31,10 +31,10 @@ from tui.handlers.delegates import place_behind
 from tui.handlers.failing import Failing
 from tui.handlers.handlers import Handlers
 from tui.handlers.outside import SURROUNDINGS_CSS
-from tui.handlers.planning import waits_for_approval
 from tui.i18n import _
 from tui.model.arrangement import PANES
 from tui.model.held import LastKey
+from tui.model.plans import waits_for_approval
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
 from tui.panes.tasks.text import plan_text
@@ -279,7 +279,7 @@ class HandloomApp(Failing, Handlers, App[None]):
         if self.living is not None:
             self._ask(self.living)
         self.workspace.queue.tell([sanitize_line(text, 200) for text in tab.queued])
-        self.title = sanitize_line(f"{tab.mark.glyph} {tab.title}", 60)
+        self.title = self.title_for(tab)
         self.tell_who_is_away()
         if self._elapsed_timer is not None:
             (self._elapsed_timer.resume if tab.running else self._elapsed_timer.pause)()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from core.again.comparing import Comparison, Line, Outcome, compare, lines_of
 from core.again.recipe import Step, is_given, result_of
 from core.again.rules import Place
-from core.controller.decide import NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
+from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
 from core.events import (
     CmdOutputObservation,
     CmdRunAction,
@@ -25,7 +25,7 @@ from core.events import (
     UserRejectObservation,
 )
 
-_NOT_EXECUTED = frozenset({NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED})
+_NOT_EXECUTED = frozenset({NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.controller.controller import INTERRUPTED_EXIT
-from core.controller.decide import NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
+from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
 from core.events import (
     Action,
     ActionConfirmationStatus,
@@ -43,7 +43,7 @@ from core.events.actions import FileEditSource
 
 V0_WORKSPACE = "/workspace"
 """Where OpenHands V0 works, whatever the folder is called outside of its sandbox."""
-_STOPPED = frozenset({NOT_EXECUTED_STOPPED, NOT_EXECUTED_ERROR})
+_STOPPED = frozenset({NOT_EXECUTED_BEHIND, NOT_EXECUTED_STOPPED, NOT_EXECUTED_ERROR})
 _INTERRUPTED = "AGENT_ERROR$INTERRUPTED"
 _TALK = (MessageAction, AgentFinishAction, AgentRejectAction, CondensationAction, CondensationRequestAction)
 _PLUGINS: dict[type[Action], str] = {

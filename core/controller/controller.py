@@ -26,6 +26,7 @@ from core.errors import LeaseLostError, ModelError, StoreError
 from core.events import (
     Action,
     ActionConfirmationStatus,
+    ActionSecurityRisk,
     AgentDelegateAction,
     CmdOutputMetadata,
     CmdOutputObservation,
@@ -56,6 +57,12 @@ STORE_STATUS = "STATUS$ERROR_STORE"
 _STATES = {
     Verdict.ASK: ActionConfirmationStatus.AWAITING_CONFIRMATION,
     Verdict.DENY: ActionConfirmationStatus.REJECTED,
+}
+_RISKS: dict[ActionSecurityRisk, Literal["unknown", "low", "medium", "high"]] = {
+    ActionSecurityRisk.UNKNOWN: "unknown",
+    ActionSecurityRisk.LOW: "low",
+    ActionSecurityRisk.MEDIUM: "medium",
+    ActionSecurityRisk.HIGH: "high",
 }
 STORE_RETRY_S = 1.0
 """How often a full or broken disk is tried again: soon enough that work goes on by itself once there is room."""
@@ -170,7 +177,8 @@ class AgentController:
         if (state := _STATES.get(found.verdict)) is None:
             return event
         verdict: Literal["ask", "deny"] = "deny" if found.verdict is Verdict.DENY else "ask"
-        judged = Judged(verdict=verdict, rule=found.rule, reasons=list(found.reasons), stays=found.stays)
+        risk = _RISKS[found.risk]
+        judged = Judged(verdict=verdict, rule=found.rule, reasons=list(found.reasons), stays=found.stays, risk=risk)
         return event.model_copy(update={"confirmation_state": state, "judgement": judged})
 
     # -- carrying out actions --------------------------------------------------------------------------------------

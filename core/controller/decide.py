@@ -58,6 +58,8 @@ from core.llm.metrics import add_metrics
 NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
 NOT_EXECUTED_ERROR = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_ERROR"
 STOPPED_TEXT = "Stop button pressed. The action has not been executed."
+NOT_EXECUTED_BEHIND = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_BEHIND"
+BEHIND_TEXT = "The action has not been executed: the user denied an action of the same answer, and stopped."
 RESTART_TEXT = (
     "The action has not been executed due to a runtime error. The runtime system may have crashed and restarted due to "
     "resource constraints. Any previously established system state, dependencies, or environment variables may have "
@@ -71,6 +73,8 @@ DENIED_TEXT = (
     "This was not carried out, because a rule of the user's forbids it: {rule}. Do not try to get round the rule."
 )
 NOT_EXECUTED_DENIED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_DENIED"
+RESTARTED = "Interrupted by a restart."
+"""Why an agent is stopped that was at work when its process ended."""
 REJECTED_TEXT = "Action has been rejected by the user!"
 CONTEXT_WINDOW = MODEL_PREFIX + ModelErrorKind.CONTEXT_WINDOW.upper()
 
@@ -337,18 +341,30 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
             agreed = s.awaiting if env.cause is None else env.cause
             queue = tuple(replace(p, held=False) if p.id == agreed else p for p in s.queue)
             return replace(s, agent_state=AgentState.RUNNING if agreed == s.awaiting else s.agent_state, queue=queue)
-        case AgentState.USER_REJECTED if s.awaiting is not None and env.cause in (None, s.awaiting):
-            rejected = Owed(s.awaiting, "rejected", action.thought)
-            s = replace(s, queue=tuple(p for p in s.queue if p.id != s.awaiting), owed=(*s.owed, rejected))
-            goes_on = bool(action.thought) or s.unread or bool(s.running)
-            after = AgentState.RUNNING if goes_on else AgentState.AWAITING_USER_INPUT
-            return _drop(replace(s, agent_state=after, ending=None))
+        case AgentState.USER_REJECTED if s.awaiting is not None:
+            rejected = s.awaiting if env.cause is None else env.cause
+            return _reject(s, rejected, action.thought) if any(p.held and p.id == rejected for p in s.queue) else s
     return s
 
 
-def _drop(s: State) -> State:
+def _reject(s: State, rejected: int, reason: str) -> State:
+    """The user does not want an action. With a reason, what stands behind it asks, each for itself, because it may
+    build on it; what only reads need not ask. Without one, nothing behind it is carried out, and the agent rests.
+    """
+    asked, at = s.awaiting, next(n for n, pending in enumerate(s.queue) if pending.id == rejected)
+    before, behind = s.queue[:at], s.queue[at + 1 :]
+    s = replace(s, owed=(*s.owed, Owed(rejected, "rejected", reason)), ending=None)
+    if reason:
+        asks = tuple(p if p.id in s.running or only_reads(p.action) else replace(p, held=True) for p in behind)
+        s = replace(s, queue=(*before, *asks))
+        return replace(s, agent_state=AgentState.RUNNING) if rejected == asked else s
+    after = AgentState.RUNNING if s.unread or s.running else AgentState.AWAITING_USER_INPUT
+    return _drop(replace(s, queue=(*before, *behind), agent_state=after), "behind")
+
+
+def _drop(s: State, why: Literal["stopped", "behind"] = "stopped") -> State:
     """What is not being carried out yet will not be."""
-    dropped = tuple(Owed(pending.id, "stopped") for pending in s.queue if pending.id not in s.running)
+    dropped = tuple(Owed(pending.id, why) for pending in s.queue if pending.id not in s.running)
     kept = tuple(replace(pending, held=False) for pending in s.queue if pending.id in s.running)
     return replace(s, queue=kept, owed=s.owed + dropped)
 
@@ -462,6 +478,9 @@ def _settlement(owed: Owed) -> Emit:
     if owed.why == "planned":
         planning = ErrorObservation(content=PLANNING_TEXT, error_id=NOT_EXECUTED_PLANNING)
         return Emit(planning, EventSource.AGENT, owed.action_id)
+    if owed.why == "behind":
+        behind = ErrorObservation(content=BEHIND_TEXT, error_id=NOT_EXECUTED_BEHIND)
+        return Emit(behind, EventSource.AGENT, owed.action_id)
     refused = ErrorObservation(content=STOPPED_TEXT, error_id=NOT_EXECUTED_STOPPED)
     return Emit(refused, EventSource.AGENT, owed.action_id)
 
@@ -485,7 +504,7 @@ def resume(state: State) -> tuple[Effect, ...]:
     effects: list[Effect] = []
     in_flight = state.asked is not None or state.releasing is not None or state.answer_left > 0
     if state.agent_state is AgentState.RUNNING or in_flight:
-        stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought="Interrupted by a restart.")
+        stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=RESTARTED)
         effects.append(Emit(stop, EventSource.ENVIRONMENT, None))
     elif state.condensing:
         effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))

@@ -45,7 +45,7 @@ class Owed:
     """An action that will not be carried out, and whose observation the controller still has to write."""
 
     action_id: int
-    why: Literal["stopped", "rejected", "planned", "denied"]
+    why: Literal["stopped", "behind", "rejected", "planned", "denied"]
     note: str = ""
 
 

@@ -61,6 +61,7 @@ from core.events.codec import (
     to_json,
 )
 from core.events.frames import CONVERSATION_TITLE, Frame, PageShown, Status, TerminalOutput, TokenDelta
+from core.events.mode import ModeAction
 from core.events.observations import (
     MAX_CMD_OUTPUT_CHARS,
     AgentCondensationObservation,
@@ -144,6 +145,7 @@ __all__ = [
     "MCPObservation",
     "MessageAction",
     "MicroagentKnowledge",
+    "ModeAction",
     "NullAction",
     "NullObservation",
     "Observation",

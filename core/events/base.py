@@ -81,6 +81,8 @@ class Judged(BaseModel):
     reasons: list[str] = []
     stays: bool = False
     """Whether the rule asks each time, whatever is permitted."""
+    risk: Literal["", "unknown", "low", "medium", "high"] = ""
+    """The strictest that the rules, the analyzers and the model say of it; empty where it was not kept."""
 
 
 class Event(BaseModel):

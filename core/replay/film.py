@@ -35,6 +35,7 @@ MOST_SIGNS = 1000
 STATES = frozenset({"observation:agent_state_changed"})
 PAGES_SEEN = frozenset({"observation:browse"})
 PLANS = frozenset({"observation:task_tracking"})
+MODES = frozenset({"action:mode"})
 UNDOS = frozenset({"action:undo", "observation:undo"})
 PLANS_BACK = 20
 """Plans before the target that are told: since when a task stands as it does is told by the ones before."""
@@ -73,6 +74,8 @@ class Scene:
     """The last change of the agent's state."""
     spent: LLMMetrics | None
     """What the conversation had cost; None where nobody knows."""
+    mode: Envelope | None = None
+    """The mode that the user chose last; None where the settings said it."""
 
 
 class Onward(NamedTuple):
@@ -146,6 +149,7 @@ class Film:
             page=[item for _at, item in items],
             state=_last(page, STATES) or await self.reader.latest(self.conversation_id, STATES, end),
             spent=await self._spent(page),
+            mode=_last(page, MODES) or await self.reader.latest(self.conversation_id, MODES, end),
         )
 
     async def _earlier(self, before: int, page: Sequence[Envelope]) -> list[Envelope]:
@@ -259,8 +263,10 @@ def offsets(times: Sequence[float]) -> array[float]:
 
 def _last(page: Sequence[Envelope], kinds: frozenset[str]) -> Envelope | None:
     """The last event of one of these kinds in a page."""
-    found = (each for each in reversed(page) if not _is_action(each) and f"observation:{each.event.kind}" in kinds)
-    return next(found, None)
+    for each in reversed(page):
+        if f"{'action' if _is_action(each) else 'observation'}:{each.event.kind}" in kinds:
+            return each
+    return None
 
 
 def _is_action(envelope: Envelope) -> bool:

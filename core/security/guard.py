@@ -104,18 +104,22 @@ class Guard:
         if only_thinks(action):
             return Judgement(Verdict.ALLOW, MODE.format(mode=self.mode))
         facts, found = await asyncio.to_thread(self._by_rules, action)
+        found = replace(found, risk=(risk := _risk(action, facts)))
+        if found.verdict is Verdict.ASK and risk is not facts.risk:
+            found = replace(found, reasons=tuple(dict.fromkeys((*found.reasons, RATED))))
         self._tell()
         if found.verdict is Verdict.DENY:
             return found
         for voice in self.voices:
-            said = await _heard(voice, action, facts)
-            if said is not None and said.verdict is Verdict.DENY:
-                return said
-            if said is None or said.verdict is not Verdict.ASK or found.stays:
+            if (said := await _heard(voice, action, facts)) is None:
                 continue
+            if said.verdict is Verdict.DENY:
+                return said
+            found = replace(found, risk=strictest(found.risk, said.risk))
             counts = said.in_every_mode or self.mode is not ConfirmMode.NEVER
-            if counts and not await asyncio.to_thread(self._is_spared, action, facts):
-                found = replace(said, stays=said.rule not in VOICES)
+            asks = said.verdict is Verdict.ASK and counts
+            if asks and not await asyncio.to_thread(self._is_spared, action, facts):
+                found = _joined(found, said)
         return found
 
     # -- the rules, in a thread ------------------------------------------------------------------------------------
@@ -170,8 +174,7 @@ class Guard:
                 return Judgement(Verdict.ALLOW, rule)  # what changes something was denied before
             case ConfirmMode.AUTO_EDIT if _edits_the_work(action, facts, place):
                 return Judgement(Verdict.ALLOW, rule)
-        rated = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
-        risk = facts.risk if rated is ActionSecurityRisk.UNKNOWN else strictest(facts.risk, rated)  # it only raises
+        risk = _risk(action, facts)
         if not needs_confirmation(action, self.mode, risk):
             return Judgement(Verdict.ALLOW, rule)
         reasons = facts.reasons if risk is facts.risk else (RATED, *facts.reasons)
@@ -224,6 +227,20 @@ class Guard:
             self._kept, self._permissions_broken = self.file.read(), ""
         except ConfigurationError as error:
             self._kept, self._permissions_broken = (), str(error)
+
+
+def _risk(action: Action, facts: Facts) -> ActionSecurityRisk:
+    """The strictest of what reading it has told and of the model's own rating, which only raises it."""
+    rated = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
+    return facts.risk if rated is ActionSecurityRisk.UNKNOWN else strictest(facts.risk, rated)
+
+
+def _joined(found: Judgement, said: Judgement) -> Judgement:
+    """Both ask, or one of them: a rule that asks each time stays the one that asks, and every reason is kept."""
+    if found.stays:
+        return replace(found, reasons=tuple(dict.fromkeys((*found.reasons, *said.reasons))))
+    reasons = tuple(dict.fromkeys((*said.reasons, *found.reasons)))
+    return Judgement(Verdict.ASK, said.rule, reasons, stays=said.rule not in VOICES, risk=found.risk)
 
 
 async def _heard(voice: Voice, action: Action, facts: Facts) -> Judgement | None:

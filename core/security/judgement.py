@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.events import ActionSecurityRisk
+
 TAINT, ANALYZERS = "taint", "analyzers"
 VOICES = (TAINT, ANALYZERS)
 """The rules of those who judge an action by what was read or done before it."""
@@ -31,3 +33,5 @@ class Judgement:
     """Whether a permission does not change it: it asks each time."""
     in_every_mode: bool = False
     """Whether it asks where the mode would not, too."""
+    risk: ActionSecurityRisk = ActionSecurityRisk.LOW
+    """How much harm it could do, as far as whoever judged can tell."""

@@ -290,6 +290,7 @@ class AgentSession:
         await self.consent.load()
         self._spawn(self.hooks.begin())
         await self.permitting.load()
+        self.permitting.watch()
 
     async def _ready(self, action: Envelope) -> None:
         """Return when an action may begin. Raises RuntimeUnavailableError."""

@@ -1,8 +1,9 @@
 """Permitting: the user's answers to held actions, and how far they reach.
 
 An answer names the action that was shown, so that of two screens that show it only the first one counts, and none is
-ever taken for the action behind it. What holds for the conversation is an event of its log, and so survives a restart
-and a fork; of a conversation that came from elsewhere only what was answered here counts. Used by AgentSession.
+ever taken for the action behind it. What holds for the conversation, its mode among it, is an event of its log, and so
+survives a restart and a fork; of a conversation that came from elsewhere only what was answered here counts. What was
+allowed in turns that are undone is taken back. Used by AgentSession.
 """
 
 from __future__ import annotations
@@ -12,17 +13,30 @@ from collections.abc import Awaitable, Callable
 
 from core.controller.state import Pending, State
 from core.errors import UsageError
-from core.events import AgentState, ConsentAction, Envelope, Event, PermissionAction
+from core.events import (
+    AgentState,
+    ConsentAction,
+    Envelope,
+    Event,
+    EventSource,
+    ModeAction,
+    PermissionAction,
+    UndoAction,
+    UndoObservation,
+)
+from core.security.confirmation import ConfirmMode
 from core.security.guard import Guard
 from core.security.judgement import VOICES, Verdict
 from core.security.patterns import PatternError, parse, parse_all
 from core.security.permissions import Permission, Scope, given
 from core.store.listing import IMPORT, ConversationInfo
 from core.store.reader import EventFilter
-from core.stream import EventStream
+from core.stream import EventStream, EventStreamSubscriber
 
 Wish = Callable[[AgentState, int | None, str], Awaitable[None]]
-_KEPT = EventFilter(kinds=frozenset({"action:permission", "action:consent"}))
+_KEPT = EventFilter(
+    kinds=frozenset({"action:permission", "action:consent", "action:mode", "action:undo", "observation:undo"})
+)
 
 
 class Permitting:
@@ -41,6 +55,10 @@ class Permitting:
         self.guard = guard
         self.above: Permitting | None = None
         """Of the conversation whose delegate this is: what holds for the conversation is kept there."""
+        self._own_mode = guard.mode
+        """That of the settings."""
+        self._undos: dict[int | None, UndoAction] = {}
+        """Those that have no observation yet."""
         self._stream = stream
         self._info = info
         self._state = state
@@ -59,12 +77,46 @@ class Permitting:
             for envelope in page:
                 if isinstance(envelope.event, ConsentAction):  # what stands before it, others may have written
                     self.guard.conversation.clear()
+                    self.guard.mode = self._own_mode
                     counts = envelope.event.given
+                elif isinstance(envelope.event, ModeAction) and counts:
+                    self.guard.mode = self._own_mode if envelope.event.own else ConfirmMode(envelope.event.mode)
                 elif isinstance(envelope.event, PermissionAction) and counts:
-                    self._take(envelope.event, envelope.timestamp.isoformat(timespec="seconds"))
+                    self._take(envelope)
+                else:
+                    self._taken_back(envelope)
             after = page[-1].id
 
-    def _take(self, event: PermissionAction, at: str) -> None:
+    def watch(self) -> None:
+        """Take back what is undone from here on. Called once, behind `load`."""
+        types: list[type[Event]] = [UndoAction, UndoObservation]
+        self._stream.subscribe(EventStreamSubscriber.RUNTIME, self._on_undo, "permitting", types=types)
+
+    def _taken_back(self, envelope: Envelope) -> list[Permission]:
+        """What was allowed in turns that are undone is not allowed any more, not even where they are had again."""
+        event, undone = envelope.event, self._undos.pop(envelope.cause, None)
+        if isinstance(event, UndoAction):
+            self._undos[envelope.id] = event
+        if undone is None or not (isinstance(event, UndoObservation) and event.done):
+            return []
+        if not undone.chat or undone.redoes is not None:
+            return []
+        back = [p for p in self.guard.conversation if p.verdict is Verdict.ALLOW and _given_in(p) >= undone.first]
+        self.guard.conversation[:] = [p for p in self.guard.conversation if p not in back]
+        return back
+
+    async def _on_undo(self, envelope: Envelope) -> None:
+        for permission in self._taken_back(envelope):
+            back = PermissionAction(verdict="allow", pattern=str(permission.pattern), revoked=True)
+            await self._stream.append(back, EventSource.ENVIRONMENT)
+
+    async def keep_mode(self, mode: ConfirmMode | str, *, own: bool = False) -> None:
+        """Have the mode be there again after a restart; `own` is that of the settings. Raises StoreError."""
+        await self._stream.append(ModeAction(mode=ConfirmMode(mode).value, own=own), EventSource.USER)
+
+    def _take(self, envelope: Envelope) -> None:
+        event = envelope.event
+        assert isinstance(event, PermissionAction)
         try:
             pattern = parse(event.pattern)
         except PatternError:  # of a newer version: it allows nothing here
@@ -72,9 +124,10 @@ class Permitting:
         same = [one for one in self.guard.conversation if (one.verdict, one.pattern) == (event.verdict, pattern)]
         kept = [one for one in self.guard.conversation if one not in same]
         if not event.revoked:
-            id, informed = f"c{len(kept)}", event.informed or any(one.informed for one in same)
-            verdict, of = Verdict(event.verdict), self._info.id
-            kept.append(Permission(verdict, pattern, Scope.CONVERSATION, "", at, of, id, informed))
+            at = envelope.timestamp.isoformat(timespec="seconds")
+            informed = event.informed or any(one.informed for one in same)
+            given = (Scope.CONVERSATION, "", at, self._info.id, f"c{envelope.id}", informed)
+            kept.append(Permission(Verdict(event.verdict), pattern, *given))
         self.guard.conversation[:] = kept
 
     # -- what the user says ----------------------------------------------------------------------------------------
@@ -116,8 +169,7 @@ class Permitting:
             await asyncio.to_thread(self.guard.file.revoke, [permission.id])
 
     async def _keep(self, event: PermissionAction) -> None:
-        envelope = await self._add(event)
-        self._take(event, envelope.timestamp.isoformat(timespec="seconds"))
+        self._take(await self._add(event))
 
     async def confirm(self, action_id: int | None = None, *, alike: bool = False) -> None:
         """Let an action that waits be carried out, by default the one that is asked about.
@@ -140,8 +192,20 @@ class Permitting:
         await self._wish(AgentState.USER_CONFIRMED, first, "")
 
     async def reject(self, reason: str = "", action_id: int | None = None) -> None:
-        """Do not let the action that waits be carried out; with a reason the agent goes on. Raises as `confirm`."""
+        """Do not let the action that waits be carried out. Raises as `confirm`.
+
+        With a reason the agent goes on: each action behind it asks, unless it only reads. Without one none of them is
+        carried out, and the agent rests.
+        """
         await self._wish(AgentState.USER_REJECTED, self._asked(action_id), reason)
+
+    async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
+        """As `reject`, and with it every other action that waits and is denied as the permissions are now."""
+        first = self._asked(action_id)
+        for pending in self._behind(first):
+            if (await self.guard.judge(pending.action)).verdict is Verdict.DENY:
+                await self._wish(AgentState.USER_REJECTED, pending.id, reason)
+        await self._wish(AgentState.USER_REJECTED, first, reason)
 
     def alike(self, action_id: int) -> tuple[Pending, ...]:
         """The actions behind this one that wait and are of its kind."""
@@ -162,3 +226,8 @@ class Permitting:
         if awaiting is None or action_id not in (None, awaiting):
             raise UsageError("It was answered already, here or elsewhere. Nothing was done.")
         return awaiting
+
+
+def _given_in(permission: Permission) -> int:
+    """The id of the event with which it was given for the conversation."""
+    return int(permission.id.removeprefix("c"))

@@ -10,6 +10,7 @@ so that the agent reads the page as the user leaves it. Used by AgentSession.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from urllib.parse import quote, quote_plus
 
 from core.errors import UsageError

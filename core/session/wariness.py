@@ -45,20 +45,20 @@ class Wariness:
         self._seen_id = -1
         self._turn = asyncio.Lock()
 
-    async def heard(self, action: Action, facts: Facts) -> Judgement | None:
-        """ASK with the reasons, or nothing. Raises StoreError, ConfigurationError; then the guard asks."""
+    async def heard(self, action: Action, facts: Facts) -> Judgement:
+        """ASK with the reasons, or only the risk. Raises StoreError, ConfigurationError; then the guard asks."""
         async with self._turn:
             taint, history = await self._caught_up()
             if self._analyzers is None:
                 self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers)
+        said = await assess(self._analyzers, action, facts, history.done)
+        risky = said.reasons if said.risk is ActionSecurityRisk.HIGH else ()
         if self._settings.taint and (
             reason := await asyncio.to_thread(taint.asks, facts, action, self._is_fine)  # may look at the disk
         ):
-            return Judgement(Verdict.ASK, TAINT, (reason,), in_every_mode=True)
-        said = await assess(self._analyzers, action, facts, history.done)
-        if said.risk is ActionSecurityRisk.HIGH:
-            return Judgement(Verdict.ASK, ANALYZERS, said.reasons)
-        return None
+            return Judgement(Verdict.ASK, TAINT, (reason, *risky), in_every_mode=True, risk=said.risk)
+        verdict = Verdict.ASK if said.risk is ActionSecurityRisk.HIGH else Verdict.ALLOW
+        return Judgement(verdict, ANALYZERS, risky, risk=said.risk)
 
     async def _caught_up(self) -> tuple[Taint, History]:
         """Both folds, with every event that is stored."""

@@ -40,6 +40,7 @@ REQUIRED: dict[str, Any] = {
     "browser_actions": "noop()", "agent": "A", "agent_state": "running", "recall_type": "knowledge", "option": 1,
     "checkpoint": "c", "verdict": "deny", "pattern": "bash(ls)", "after": 2, "first": 0, "origin": "x.json",
     "file_path": "/f", "trigger_by_action": "browse", "old_content": "", "new_content": "", "prev_exist": True,
+    "mode": "plan",
 }  # fmt: skip
 """Values for fields that have no default, by name."""
 

@@ -46,6 +46,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "undo": {"first": 0},
     "consent": {"origin": "x.json"},
     "permission": {"verdict": "allow", "pattern": "bash(x)"},
+    "mode": {"mode": "plan"},
 }
 """What an action of a kind cannot be made without."""
 

@@ -134,6 +134,8 @@ class World:
         self.executed: list[int] = []
         self.agreed: set[int | None] = set()
         """The actions to which the user said yes."""
+        self.behind: set[int] = set()
+        """The actions that stood behind one that the user denied, and had not begun."""
         self.reading: set[int] = set()
         """The actions that only read."""
         self.found: dict[int, State] = {}
@@ -181,6 +183,8 @@ class World:
                 denied = getattr(self.log[action_id].event, "confirmation_state", None)
                 check(denied is not ActionConfirmationStatus.REJECTED, "what a rule forbids is carried out")
                 check(denied is not HELD or action_id in self.agreed, "carried out by the yes to another action")
+                behind = action_id in self.behind and action_id not in self.agreed
+                check(not behind, "what stands behind a denied action is carried out unasked")
                 self.executed.append(action_id)
                 self.acting[action_id] = False
             case decide.Cancel(id=id):
@@ -280,12 +284,21 @@ class World:
         self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER, cause)
 
     def note_yes(self, before: State, envelope: Envelope) -> None:
-        """Remember to which action the user said yes."""
+        """Remember to which action the user said yes, and what stood behind those to which he said no."""
         event = envelope.event
         if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
             if before.awaiting is not None and envelope.cause not in (None, before.awaiting):
                 self.reached.add("agreed to ahead")
             self.agreed.add(before.awaiting if envelope.cause is None else envelope.cause)
+        if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_REJECTED:
+            denied = before.awaiting if envelope.cause is None else envelope.cause
+            ids = [pending.id for pending in before.queue]
+            waits = before.awaiting is not None and any(p.held and p.id == denied for p in before.queue)
+            if waits and denied is not None:
+                behind = set(ids[ids.index(denied) + 1 :]) - {*before.running} - self.reading
+                self.behind |= behind
+                self.agreed -= behind
+                self.reached |= {"denied one of several"} if behind and event.thought else set()
 
     def user_does_something_else(self) -> None:
         """A queued message, one that is dropped, a way out of a loop, a wish to condense, an errand."""

@@ -248,6 +248,7 @@ def test_a_rejected_action_is_answered_and_the_user_is_asked() -> None:
     assert isinstance(answers[first], UserRejectObservation)
     assert isinstance(answers[second], ErrorObservation)
     assert talk.state.agent_state is AgentState.AWAITING_USER_INPUT
+    assert "the user denied an action of the same answer" in str(answers[second])
 
 
 def test_a_rejection_with_a_reason_lets_the_agent_go_on() -> None:
@@ -255,6 +256,33 @@ def test_a_rejection_with_a_reason_lets_the_agent_go_on() -> None:
     talk.user_says()
     talk.agent_runs("a", held=True)
     assert asks(talk.wish(AgentState.USER_REJECTED, "use git rm"))
+
+
+def test_behind_a_rejected_action_each_one_asks_and_what_only_reads_does_not() -> None:
+    talk = Talk()
+    talk.user_says()
+    first, second, third, fourth = talk.agent_runs("a", "b", "grep x", "c", held=True)
+    grep = CmdRunAction(command="grep x", tool_call_metadata=ToolCallMetadata(function_name="grep", tool_call_id="g"))
+    queue = tuple(replace(p, held=False, action=grep) if p.id == third else p for p in talk.state.queue)
+    talk.state = replace(talk.state, queue=queue)
+    assert not asks(talk.wish(AgentState.USER_REJECTED, "not that"))
+    assert talk.state.awaiting == second
+    assert Execute(second) in talk.wish(AgentState.USER_CONFIRMED)
+    assert Execute(third) in talk.add(CmdOutputObservation(command="b"), AGENT, second)
+    talk.add(CmdOutputObservation(command="grep x"), AGENT, third)
+    assert talk.state.awaiting == fourth
+    assert asks(talk.wish(AgentState.USER_REJECTED, "nor that"))
+    answered = [e.cause for e in talk.log if e.cause in (first, second, third, fourth)]
+    assert sorted(answered) == [first, second, third, fourth]
+
+
+def test_what_would_not_have_asked_asks_behind_a_rejected_action() -> None:
+    talk = Talk()
+    talk.user_says()
+    _first, second = talk.agent_runs("a", "b", held=True)
+    talk.state = replace(talk.state, queue=tuple(replace(p, held=p.id != second) for p in talk.state.queue))
+    talk.wish(AgentState.USER_REJECTED, "not that")
+    assert talk.state.awaiting == second
 
 
 def test_a_confirmation_of_another_action_is_ignored() -> None:

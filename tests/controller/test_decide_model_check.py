@@ -49,6 +49,7 @@ EVERYTHING = {
     "condensed at rest",
     "denied",
     "agreed to ahead",
+    "denied one of several",
 }
 """What stands in the way of some of them and what is undone, so that it is known to have been tried."""
 
@@ -211,6 +212,15 @@ def takes_one_yes_for_another(s: State, env: Envelope) -> State:
     return decide.evolve(s, env)
 
 
+def carries_out_what_stands_behind_a_denied_one(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    if isinstance(env.event, ChangeAgentStateAction) and env.event.agent_state is AgentState.USER_REJECTED:
+        held = {pending.id for pending in s.queue if pending.held}
+        queue = tuple(replace(p, held=p.held and p.id in held) for p in after.queue)
+        return replace(after, queue=queue, agent_state=AgentState.RUNNING, running=tuple(p.id for p in queue[:1]))
+    return after
+
+
 def undoes_what_failed(s: State, env: Envelope) -> State:
     if isinstance(env.event, UndoObservation):
         env = replace(env, event=UndoObservation(done=True))
@@ -245,6 +255,7 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
         carries_out_what_is_denied,
         leaves_what_is_denied_unanswered,
         takes_one_yes_for_another,
+        carries_out_what_stands_behind_a_denied_one,
         undoes_what_failed,
     ],
 )

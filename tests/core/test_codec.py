@@ -62,6 +62,7 @@ ARGS: dict[str, dict[str, Any]] = {
     "review": {"checkpoint": "c" * 40, "path": "a\udcff", "hunks": [0, 2]},
     "consent": {"origin": "somewhere.json"},
     "permission": {"verdict": "allow", "pattern": "bash(git push *)"},
+    "mode": {"mode": "auto-edit"},
 }
 EXTRAS: dict[str, dict[str, Any]] = {
     "run": {"command": "ls", "metadata": {"exit_code": 0, "pid": 7, "working_dir": "/w"}},

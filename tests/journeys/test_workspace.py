@@ -126,7 +126,7 @@ def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal)
     terminal.press("C-j")  # nobody has told the terminal that Enter ends a line again
     terminal.wait_for("Killed", gone=True)
     terminal.handloom()
-    terminal.wait_for("wait for me", "I wait.", "Interrupted by a restart", "stopped")
+    terminal.wait_for("wait for me", "I wait.", "Interrupted by a restart", "interrupted by a restart")
     terminal.type("go on")
     terminal.press("Enter")
     terminal.wait_for("finished")

@@ -163,9 +163,7 @@ async def _visited(host: str, token: str) -> tuple[bytes, bytes]:
     return sent[0], "\n\n".join(seen).encode()
 
 
-async def _shown(
-    socket: aiohttp.ClientWebSocketResponse, screen: pyte.Screen, sent: list[bytes]
-) -> AsyncIterator[str]:
+async def _shown(socket: aiohttp.ClientWebSocketResponse, screen: pyte.Screen, sent: list[bytes]) -> AsyncIterator[str]:
     """The screen after each message; what came is added to the one of `sent`."""
     stream = pyte.ByteStream(screen)
     async for message in socket:

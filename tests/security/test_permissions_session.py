@@ -29,9 +29,11 @@ from core.security.judgement import Verdict
 from core.security.permissions import Scope
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
+from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
 from tests.core.test_session import conversation, of, said_and_settled
 from tests.doubles import FINISH, bash, call
+from tui.panes.chat.model import ChatModel
 
 ASKS = Settings()
 
@@ -87,6 +89,7 @@ async def test_the_rule_is_in_the_log_and_not_in_the_form_of_what_nobody_asked_a
             "rule": "policy.toml:1 ask bash(touch *)",
             "reasons": [],
             "stays": True,
+            "risk": "low",
         }
         assert "judgement" not in data["args"]
         assert envelope_from_dict(data) == held
@@ -196,3 +199,114 @@ async def test_a_delegate_obeys_what_was_answered_above(tmp_path: Path) -> None:
 
 def test_the_form_of_the_vocabulary_stays_that_of_v0() -> None:
     assert set(event_to_dict(CmdRunAction(command="x"))) == {"message", "action", "args"}
+
+
+async def test_each_of_several_actions_is_asked_about_and_each_gets_its_own_result(tmp_path: Path) -> None:
+    policy(tmp_path, 'allow = ["bash(touch d)"]')
+    turns = [commands("touch a", "touch b", "touch c", "touch d"), FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        asked = session.state.awaiting
+        await session.reject("not that one")
+        await settled(session)
+        assert session.state.awaiting != asked
+        await session.confirm()
+        await settled(session)
+        await session.reject("nor that one")
+        await settled(session)
+        assert session.state.awaiting is not None, "what is allowed asks, too, behind one that was denied"
+        await session.confirm()
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert [made(tmp_path, name) for name in "abcd"] == [False, True, False, True]
+        events = await session.stream.read()
+        calls = [e.id for e in events if isinstance(e.event, CmdRunAction)]
+        results = [[r.event for r in events if r.cause == id and isinstance(r.event, Observation)] for id in calls]
+        assert [type(one).__name__ for (one,) in results] == [
+            "UserRejectObservation",
+            "CmdOutputObservation",
+            "UserRejectObservation",
+            "CmdOutputObservation",
+        ]
+        assert "not that one" in results[0][0].content
+
+
+async def test_a_no_without_a_reason_drops_what_stands_behind_and_says_so(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [commands("touch a", "touch b"), FINISH], settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.reject()
+        await settled(session)
+        assert session.state.agent_state is AgentState.AWAITING_USER_INPUT
+        (dropped,) = of(await session.stream.read(), ErrorObservation)
+        assert "the user denied an action of the same answer" in dropped.content
+        chat = ChatModel()
+        for envelope in await session.stream.read():
+            chat.apply(envelope)
+        assert "you denied another one" in " ".join(block.meta for block in chat.blocks)
+
+
+async def test_a_no_for_good_denies_those_behind_it_that_it_covers(tmp_path: Path) -> None:
+    turns = [commands("touch a", "echo x", "touch b"), FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION, Verdict.DENY)
+        await session.permitting.reject_denied(NOT_WANTED)
+        await settled(session)
+        await session.confirm()
+        await settled(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert not made(tmp_path, "b")
+
+
+async def test_the_mode_is_kept_over_a_restart_and_a_fork_and_the_one_of_the_settings_is_not(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"text": "so far"}], settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.keep_mode(ConfirmMode.AUTO_EDIT)
+        id, last = session.id, (await session.stream.page(limit=1))[0].id
+    home, careful = tmp_path / "home", Settings.model_validate({"agent": {"confirm": "risky"}})
+    async with ConversationManager(home, careful, make_runtime=LocalRuntime, environ={}) as manager:
+        again = await manager.open(id)
+        fork = await manager.fork(id, last, copy_files=False)
+        assert (again.confirm_mode, fork.confirm_mode) == (ConfirmMode.AUTO_EDIT, ConfirmMode.AUTO_EDIT)
+        await again.permitting.keep_mode(ConfirmMode.RISKY, own=True)
+    async with ConversationManager(home, ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+        assert (await manager.open(id)).confirm_mode is ConfirmMode.ALWAYS
+
+
+async def test_an_undo_takes_back_what_was_allowed_in_its_turns_and_a_redo_does_not_give_it_again(
+    tmp_path: Path,
+) -> None:
+    turns = [{"text": "one"}, {"text": "two"}]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await said_and_settled(session, "and then")
+        await session.permitting.permit("bash(rm *)", Scope.CONVERSATION)
+        await session.permitting.permit("bash(git push *)", Scope.CONVERSATION, Verdict.DENY)
+        await session.undoing.undo(files=False)
+        assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
+        told = [e.message for e in of(await session.stream.read(), PermissionAction)]
+        assert told[-1] == "Taken back: allow bash(rm *) in this conversation"
+        await session.undoing.redo()
+        assert patterns(session) == ["bash(touch *)", "bash(git push *)"]
+        id = session.id
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+        assert patterns(await manager.open(id)) == ["bash(touch *)", "bash(git push *)"]
+
+
+async def test_what_an_undo_took_back_is_not_allowed_where_the_process_ended_before_it_was_told(
+    tmp_path: Path,
+) -> None:
+    async with conversation(tmp_path, [{"text": "one"}], settings=ASKS) as session:
+        await said_and_settled(session)
+        await session.permitting.permit("bash(rm *)", Scope.CONVERSATION)
+        session.stream.unsubscribe(EventStreamSubscriber.RUNTIME, "permitting")
+        await session.undoing.undo(files=False)
+        assert patterns(session) == ["bash(rm *)"]
+        id = session.id
+    async with ConversationManager(tmp_path / "home", ASKS, make_runtime=LocalRuntime, environ={}) as manager:
+        assert patterns(await manager.open(id)) == []
+
+
+def patterns(session: AgentSession) -> list[str]:
+    return [str(permission.pattern) for permission in session.guard.conversation]

@@ -81,6 +81,7 @@ class StateDouble:
     queue: tuple[Pending, ...] = ()
     planning: bool = False
     is_busy: bool = False
+    first_said: int | None = None
     metrics: LLMMetrics = METRICS
 
 
@@ -189,6 +190,8 @@ class PermittingDouble:
 
     def __init__(self, session: SessionDouble) -> None:
         self._session = session
+        self.kept = ("", True)
+        """The mode that was kept last, and whether it is that of the settings."""
 
     async def permit(self, text: str, scope: str, verdict: str = "allow") -> None:
         self._session._wish("permit", text, str(scope), str(verdict))
@@ -199,6 +202,12 @@ class PermittingDouble:
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:
         await self.confirm(action_id)
+
+    async def keep_mode(self, mode: str, *, own: bool = False) -> None:
+        self.kept = (mode, own)
+
+    async def reject_denied(self, reason: str, action_id: int | None = None) -> None:
+        await self._session.reject(reason, action_id)
 
     async def take_back(self, permission: Permission) -> None:
         self._session._wish("take_back", str(permission.pattern))
@@ -305,6 +314,8 @@ class SessionDouble:
 
     async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:
         self._wish("send", text, *image_urls, *([context] if context else []))
+        if self.state.first_said is None:
+            self.state = replace(self.state, first_said=self.stream.latest_id + 1)
         await self.stream.append(MessageAction(content=text), EventSource.USER)
 
     async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> None:

@@ -30,7 +30,7 @@ from core.store.reader import EventReader
 from tui.cli.plain import manager_of_one, notice, say
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
-from tui.model.marks import mark_of
+from tui.model.marks import mark_of_stored
 from tui.sessions.chips import STATES
 from tui.sessions.rows import bytes_of, dollars
 
@@ -85,7 +85,7 @@ def info_line(info: ConversationInfo, width: int = 0) -> str:
 
     The folder gives way first, then the title; id, time and figures stay.
     """
-    mark = mark_of(info.state, None)[0].glyph if info.state else "•"
+    mark = mark_of_stored(info.state)[0].glyph if info.state else "•"
     when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
     events = _("{count} events").format(count=f"{info.event_count:5d}")
     head = f"{sanitize_line(info.id, 64)}  {when}  {events}  "

@@ -38,7 +38,7 @@ from core.events import (
 from tui.commands import BY_ID
 from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _
-from tui.model.marks import mark_of
+from tui.model.marks import mark_of_stored
 
 if TYPE_CHECKING:
     from core.controller.halts import Halt
@@ -127,5 +127,5 @@ def way_out(halt: Halt, reason: str) -> list[str]:
 
 def status(state: State) -> str:
     """How the conversation stands, in one line."""
-    words = mark_of(state.agent_state, None)[1]
+    words = mark_of_stored(state.agent_state)[1]
     return _("Status: {state}, after {count} answers of the model.").format(state=words, count=state.iteration)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from tui.handlers.frame import Frame
 from tui.i18n import _
-from tui.model.marks import Mark
 from tui.widgets.approval import ApprovalCard
 from tui.widgets.cards import Card, HaltCard
 
@@ -34,12 +33,13 @@ async def _take(session: AgentSession, way: str, model: str = "") -> None:
 
 
 async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, never: bool) -> None:
+    from core.security.confirmation import NOT_WANTED
     from core.security.judgement import Verdict
     from core.security.permissions import Scope
 
     await session.permitting.permit(pattern, Scope(scope), Verdict.DENY if never else Verdict.ALLOW)
     if never:
-        await _deny(session, action_id)
+        await session.permitting.reject_denied(NOT_WANTED, action_id)
     else:
         await session.permitting.confirm_allowed(action_id)
 
@@ -137,7 +137,7 @@ class Answers(Frame):
         tabs, current = self.living_tabs, self.current
         at = next((n for n, tab in enumerate(tabs) if tab is current), -1)
         for tab in (*tabs[at + 1 :], *tabs[: at + 1]):
-            if tab.mark in (Mark.ASKING, Mark.ERROR):
+            if tab.waits_for is not None:
                 if tab is not current:
                     self.show_tab(tab)
                 self._focus_when_asked(tab)

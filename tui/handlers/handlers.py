@@ -197,5 +197,6 @@ class Handlers(
         own = str(self.manager.settings.agent.confirm) if self.manager is not None else MODES[0]
         mode = next_mode(str(tab.session.confirm_mode), own)
         tab.session.set_confirm_mode(mode)
+        self.attempt(tab.session.permitting.keep_mode(mode, own=mode == own))
         self.flash(MODE_TOLD[mode])
         self.wake(tab)

@@ -16,6 +16,7 @@ from textual import events
 
 from tui.display import escapes
 from tui.display.glyphs import GLYPHS, in_ascii
+from tui.display.text import sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.model.attention import Attention
@@ -23,7 +24,7 @@ from tui.model.marks import Mark
 from tui.panes.copied import Copied
 
 if TYPE_CHECKING:
-    pass
+    from tui.model.tab import Tab
 
 
 SURROUNDINGS_CSS = """
@@ -88,6 +89,12 @@ class Outside(Frame):
         """Have the terminal keep the title that it has. Called when there is a terminal."""
         self.emit(escapes.SAVE_TITLE + escapes.title(self.title))
 
+    def title_for(self, tab: Tab) -> str:
+        """The shown conversation and its state, and how many others wait for the user."""
+        others = sum(other is not tab and other.waits_for is not None for other in self.living_tabs)
+        waits = f" · {Mark.WAITING.glyph} {others}" if others else ""
+        return sanitize_line(f"{tab.mark.glyph} {tab.title}", 60) + waits
+
     def watch_title(self, title: str) -> None:
         """Name the terminal after the conversation and its state."""
         self.emit(escapes.title(in_ascii(title) if GLYPHS.ascii else title))
@@ -101,7 +108,7 @@ class Outside(Frame):
     def tell_who_is_away(self) -> None:
         """Look at the conversations' states; what is news goes to a user who looks elsewhere."""
         for tab in self.living_tabs:
-            news = self._attention.is_news(tab.id, tab.mark, self.clock())
+            news = self._attention.is_news(tab.id, tab.waits_for or tab.mark, self.clock())
             if not news or self.app_focus or (tab.is_delegate and tab.mark is Mark.IDLE):
                 continue
             match self.options.screen.notify:

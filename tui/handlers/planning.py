@@ -9,18 +9,7 @@ from tui.panes.tasks.text import plan_text, tasks_of
 from tui.widgets.cards import PlanCard
 
 if TYPE_CHECKING:
-    from core.controller.state import State
     from tui.model.conversation import ConversationTab
-    from tui.model.tab import Tab
-
-
-_ASKS = frozenset({"awaiting_user_input", "finished"})
-"""Where the agent rests and a plan that it made is complete."""
-
-
-def waits_for_approval(state: State, tab: Tab) -> bool:
-    """Whether a plan is made that the user has not approved yet."""
-    return state.planning and state.agent_state in _ASKS and not state.is_busy and bool(tab.plan.tasks)
 
 
 class Planning(Frame):

@@ -6,13 +6,12 @@ Pure: what is told, and whether anybody is away, is the caller's affair. Each ch
 from __future__ import annotations
 
 from tui.model.marks import Mark
+from tui.model.waits import Wait
 
 LONG_S = 20.0
 """Work that ends sooner was watched to its end."""
 
 
-CALLS = frozenset({Mark.ASKING, Mark.WAITING, Mark.ERROR})
-"""Somebody is needed."""
 ENDS = frozenset({Mark.DONE, Mark.IDLE})
 """Work has ended; what the user paused or what fell asleep is no news."""
 
@@ -21,20 +20,20 @@ class Attention:
     """The states of the conversations as they were last seen."""
 
     def __init__(self) -> None:
-        self._marks: dict[str, Mark] = {}
+        self._standings: dict[str, Mark | Wait] = {}
         self._working_since: dict[str, float] = {}
 
-    def is_news(self, conversation_id: str, mark: Mark, now: float) -> bool:
-        """Take note of a state at a time in seconds; whether it is worth an interruption."""
-        before = self._marks.get(conversation_id)
-        self._marks[conversation_id] = mark
-        if mark is Mark.RUNNING:
+    def is_news(self, conversation_id: str, standing: Mark | Wait, now: float) -> bool:
+        """Take note of what is waited for, else of the mark, at a time in seconds; whether it is worth interrupting."""
+        before = self._standings.get(conversation_id)
+        self._standings[conversation_id] = standing
+        if standing is Mark.RUNNING:
             if before is not Mark.RUNNING:
                 self._working_since[conversation_id] = now
             return False
         since = self._working_since.pop(conversation_id, None)
-        if before is None or before is mark:
+        if before is None or before is standing:
             return False
-        if mark in ENDS:
+        if standing in ENDS:
             return since is not None and now - since > LONG_S
-        return mark in CALLS
+        return isinstance(standing, Wait)

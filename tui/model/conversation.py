@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from core.controller.decide import RESTARTED
 from core.errors import UsageError
 from core.events import Envelope, EventSource, Frame, MessageAction
 from core.stream import EventStreamSubscriber
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.model.marks import Mark, mark_of
+from tui.model.plans import waits_for_approval
 from tui.model.tab import PAGE, Tab, short_title
+from tui.model.waits import Wait, wait_of
 from tui.widgets.footer import Facts
 
 if TYPE_CHECKING:
@@ -64,24 +67,33 @@ class ConversationTab(Tab):
 
     @property
     def mark(self) -> Mark:
-        mark = self._mark_and_words()[0]
-        return Mark.ASKING if mark is Mark.RUNNING and self.terminal.waits else mark
+        return self._mark_and_words()[0]
 
     @property
     def state_words(self) -> str:
         """Its state in words."""
-        if self.mark is not self._mark_and_words()[0]:
-            return _("a command waits for input")
         return self._mark_and_words()[1]
 
     def _mark_and_words(self) -> tuple[Mark, str]:
-        state = self.session.state
-        halt = str(state.halt.kind) if state.halt is not None else None
-        return mark_of(state.agent_state, halt, self.session.asleep)
+        return mark_of(self.session.state.agent_state, self.waits_for, self.session.asleep)
+
+    @property
+    def waits_for(self) -> Wait | None:
+        """What the user is waited for; None where nothing is."""
+        state, halt = self.session.state, self.session.state.halt
+        return wait_of(
+            state.agent_state,
+            str(halt.kind) if halt is not None else "",
+            halt.what if halt is not None else "",
+            said=state.first_said is not None,
+            reads_terminal=self.terminal.waits and not self.has_terminal and (self.running or self.runs_command),
+            has_plan=waits_for_approval(state, self),
+            was_interrupted=state.reason == RESTARTED,
+        )
 
     @property
     def running(self) -> bool:
-        return self._mark_and_words()[0] is Mark.RUNNING
+        return mark_of(self.session.state.agent_state)[0] is Mark.RUNNING and self.session.state.halt is None
 
     @property
     def runs_command(self) -> bool:

@@ -8,15 +8,14 @@ from __future__ import annotations
 from enum import Enum
 
 from tui.i18n import _
+from tui.model.waits import Wait, wait_of
 
 
 class Mark(Enum):
     """How a conversation stands, for one who looks at it from outside. Values: glyph, word, theme variable."""
 
     RUNNING = ("▶", _("running"), "$text-primary")
-    ASKING = ("?", _("asks you"), "$text-warning")
     WAITING = ("◆", _("waits for you"), "$text-accent")
-    ERROR = ("✕", _("error"), "$text-error")
     PAUSED = ("‖", _("paused"), "$text-accent")
     DONE = ("✓", _("finished"), "$text-success")
     ASLEEP = ("z", _("asleep"), "$text-muted")
@@ -46,31 +45,27 @@ _BY_STATE = {
     "user_rejected": (Mark.RUNNING, _("running")),
     "rate_limited": (Mark.RUNNING, _("rate limited, waits")),
     "awaiting_user_input": (Mark.WAITING, _("waits for you")),
-    "awaiting_user_confirmation": (Mark.ASKING, _("asks you")),
     "paused": (Mark.PAUSED, _("paused")),
     "stopped": (Mark.IDLE, _("stopped")),
     "finished": (Mark.DONE, _("finished")),
     "rejected": (Mark.IDLE, _("declined the task")),
-    "error": (Mark.ERROR, _("error")),
 }
 
 
-_BY_HALT = {
-    "limit": (Mark.ASKING, _("reached a limit")),
-    "model": (Mark.ERROR, _("the model failed")),
-    "sandbox": (Mark.ERROR, _("the sandbox is gone")),
-    "stuck": (Mark.ASKING, _("goes round in a circle")),
-}
+def mark_of(agent_state: str, wait: Wait | None = None, asleep: bool = False) -> tuple[Mark, str]:
+    """The mark and the words for a controller's state, and for what the user is waited for.
 
-
-def mark_of(agent_state: str, halt: str | None, asleep: bool = False) -> tuple[Mark, str]:
-    """The mark and the words for a controller's state; what stands in its way, where something does.
-
-    What somebody has to look at is told even of a conversation that sleeps.
+    What is waited for has one look whatever it is, and is told even of a conversation that sleeps.
     """
-    found = _BY_HALT.get(halt or "") or _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
-    return (Mark.ASLEEP, _("asleep")) if asleep and found[0] not in URGENT else found
+    if wait is not None:
+        return Mark.WAITING, wait.value
+    return (Mark.ASLEEP, _("asleep")) if asleep else _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
 
 
-URGENT = (Mark.ASKING, Mark.ERROR)
+def mark_of_stored(agent_state: str) -> tuple[Mark, str]:
+    """As `mark_of`, of a conversation of which only its last state is known."""
+    return mark_of(agent_state, wait_of(agent_state))
+
+
+URGENT = (Mark.WAITING,)
 """Marks of conversations that do not go on by themselves, the most urgent first."""

@@ -31,16 +31,8 @@ from core.security.patterns import Place
 from core.security.proposals import Reach, proposal, reach_of
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
+from tui.model.asked import REASON_CELLS, asker, risk_words, rule_words
 
-RISKS = {"low": _("low"), "medium": _("medium"), "high": _("high")}
-MODE_RULES = {
-    "always": _("the mode “asks always”"),
-    "risky": _("the mode “asks if risky”"),
-    "auto-edit": _("the mode “edits freely”"),
-    "plan": _("the mode “plans only”"),
-    "never": _("the mode “never asks”"),
-}
-REASON_CELLS = 300
 MAX_REASONS = 5
 MIXED_CHARS = 20_000
 """Of a body that is looked at for mixed alphabets."""
@@ -55,9 +47,9 @@ class Question:
     title: str
     body: str
     risk: str
-    """One of RISKS in words, or empty where nobody knows."""
+    """In words, the strictest that anybody said; empty of what is no action."""
     rule: str = ""
-    """The rule that asks."""
+    """Who asks: a rule, the mode, or another voice."""
     reasons: tuple[str, ...] = ()
     stays: bool = False
     """Whether it asks each time, whatever is permitted."""
@@ -70,6 +62,8 @@ class Question:
     of: int = 1
     alike: int = 0
     """How many of those behind it are of its kind."""
+    behind: int = 0
+    """How many actions stand behind it, whether they ask or not."""
 
 
 def ask_about(envelope: Envelope, place: Place | None = None) -> Question:
@@ -107,25 +101,16 @@ def ask_about(envelope: Envelope, place: Place | None = None) -> Question:
             title = _("Carry out “{kind}”?").format(kind=sanitize(type(event).kind))
             arguments = event_to_dict(event).get("args", {})
             body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
-    risk = getattr(event, "security_risk", None)
-    name = risk.name.lower() if isinstance(event, Action) and risk is not None else ""
-    question = Question(envelope.id, title, sanitize(body).strip("\n"), RISKS.get(name, ""))
+    question = Question(envelope.id, title, sanitize(body).strip("\n"), "")
     if not isinstance(event, Action):
         return question
     judged = event.judgement
+    read = facts_of(event, workspace=place.workspace).risk if place is not None else None
+    question = replace(question, risk=risk_words(event, read))
     reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
     question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
-    if judged is not None:
-        question = replace(question, rule=_rule_words(judged.rule), stays=judged.stays)
+    question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
     return question if place is None else _with_proposal(question, event, place)
-
-
-def _rule_words(rule: str) -> str:
-    """A rule for people: modes have words, the rest is as the user wrote it."""
-    kind, _space, name = rule.partition(" ")
-    if kind == "mode" and name in MODE_RULES:
-        return MODE_RULES[name]
-    return sanitize_line(rule, REASON_CELLS)
 
 
 def _with_proposal(question: Question, action: Action, place: Place) -> Question:
@@ -172,4 +157,5 @@ def placed(question: Question, queue: Sequence[Pending]) -> Question:
     if own is None:
         return question
     alike = sum(type(pending.action) is type(own.action) for pending in waiting) - 1
-    return replace(question, number=waiting.index(own) + 1, of=len(waiting), alike=alike)
+    behind = len(queue) - 1 - queue.index(own)
+    return replace(question, number=waiting.index(own) + 1, of=len(waiting), alike=alike, behind=behind)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from core.events import AgentStateChangedObservation, Envelope, LLMMetrics
+from core.events import AgentStateChangedObservation, Envelope, LLMMetrics, ModeAction
 from core.replay.film import Item, Scene, Signs
 from core.replay.player import SPEEDS, Player
 from tui.display.text import sanitize_line
 from tui.i18n import _
-from tui.model.marks import Mark, mark_of
+from tui.model.marks import Mark, mark_of_stored
 from tui.model.tab import Tab, short_title
 from tui.widgets.footer import Facts
 from tui.widgets.transport import Reel
@@ -62,6 +62,7 @@ class ReplayTab(Tab):
         """What the user looks for; clean."""
         self._book = book
         self._state: Envelope | None = None
+        self._mode: Envelope | None = None
         self._spent: LLMMetrics | None = None
         self._resources = resources
 
@@ -92,11 +93,12 @@ class ReplayTab(Tab):
 
     @property
     def facts(self) -> Facts:
-        """State, model, cost and answers as they were; what the agent was allowed is not in a log."""
+        """State, model, cost and answers as they were, and the mode that the user chose; the settings' is in no log."""
         state = self._state.event if self._state is not None else None
         mark, words = Mark.IDLE, _("starting")
         if isinstance(state, AgentStateChangedObservation):
-            mark, words = mark_of(str(state.agent_state), None)
+            mark, words = mark_of_stored(str(state.agent_state))
+        mode = self._mode.event if self._mode is not None else None
         spent = self._spent or LLMMetrics()
         usage = spent.accumulated_token_usage
         return Facts(
@@ -112,6 +114,7 @@ class ReplayTab(Tab):
             iteration=self.signs.answered(self.player.position.event),
             max_iterations=None,
             workspace=sanitize_line(self.info.workspace, 300),
+            confirm_mode=mode.mode if isinstance(mode, ModeAction) and not mode.own else "",
         )
 
     @property
@@ -197,6 +200,8 @@ class ReplayTab(Tab):
             model.apply(item)
         if isinstance(item.event, AgentStateChangedObservation):
             self._state = item
+        if isinstance(item.event, ModeAction):
+            self._mode = item
         self._spent = getattr(item.event, "llm_metrics", None) or self._spent
 
     def _fold(self, scene: Scene) -> None:
@@ -213,7 +218,7 @@ class ReplayTab(Tab):
                 self.terminal.apply_frame(item.frame)
         for item in scene.page:
             self._take(item)
-        self._state, self._spent = scene.state, scene.spent
+        self._state, self._spent, self._mode = scene.state, scene.spent, scene.mode
         if wanted is not None:
             self.events.set_filter(wanted)
         self._wake()

@@ -17,7 +17,7 @@ from core.store.index import Hit
 from core.store.listing import TITLE_ENDINGS, ConversationInfo
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
-from tui.model.marks import Mark, mark_of
+from tui.model.marks import Mark, mark_of_stored
 from tui.screens.finder import elided
 from tui.sessions.chips import ORIGINS
 from tui.sessions.listing import Entry
@@ -130,7 +130,7 @@ def mark_at(info: ConversationInfo, standing: Standing) -> Mark:
     """How a conversation stands: live where it is open here, else as it was left; one that was cut off rests."""
     if standing.mark is not None:
         return standing.mark
-    mark = mark_of(info.state, None)[0] if info.state else Mark.IDLE
+    mark = mark_of_stored(info.state)[0] if info.state else Mark.IDLE
     return Mark.IDLE if mark is Mark.RUNNING and not standing.elsewhere else mark
 
 

@@ -112,7 +112,9 @@ class ApprovalCard(Card):
             yes += [("w", _("never anywhere")), ("v", _("rather always"))]
         elif not self.question.stays and self.pattern:
             yes += [("a", _("this conversation")), ("p", _("this project")), ("w", _("everywhere"))]
-        no = [("n", _("deny")), ("e", _("deny and say why")), ("s", _("deny and stop"))]
+        behind = self.question.behind
+        stop = _("deny, drop the {n} behind it, and stop").format(n=behind) if behind else _("deny and stop")
+        no = [("n", _("deny")), ("e", _("deny and say why")), ("s", stop)]
         no += [("v", _("never…"))] * (not self.never) + [("r", _("pattern"))]
         lines = Content.assemble(keys_line(*yes), "\n", keys_line(*no))
         self.query_one(".card--keys", Static).update(lines)

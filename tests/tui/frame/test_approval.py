@@ -151,6 +151,7 @@ async def test_several_that_wait_are_counted_and_those_of_a_kind_answered_at_onc
         await it.settle()
         assert "1 of 3" in it.screen_text()
         assert "all 2 alike" in it.screen_text()
+        assert "deny, drop the 2 behind it, and stop" in it.screen_text()
         it.clock.now += GUARD_S + 0.1
         await it.press("l")
         assert it.session.wishes == [("alike",)]
@@ -158,11 +159,13 @@ async def test_several_that_wait_are_counted_and_those_of_a_kind_answered_at_onc
 
 async def test_shift_tab_walks_through_the_modes_and_back() -> None:
     async with running() as it:
-        modes = []
+        modes, kept = [], []
         for _ in range(3):
             await it.press("shift+tab")
             modes.append(it.session.confirm_mode)
+            kept.append(it.session.permitting.kept)
         assert modes == ["auto-edit", "plan", "always"]
+        assert kept == [("auto-edit", False), ("plan", False), ("always", True)]
         it.session.confirm_mode = "never"
         await it.press("shift+tab")
         assert it.session.confirm_mode == "always"

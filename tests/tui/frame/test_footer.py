@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from core.controller.halts import HaltKind
 from tui.model.marks import Mark, mark_of
+from tui.model.waits import wait_of
 from tui.widgets.footer import Facts, context, dollars, duration, elide_path, pieces, tokens
 
 FACTS = Facts(
@@ -83,10 +84,10 @@ def test_numbers_are_for_people() -> None:
 
 
 def test_a_reached_limit_is_a_question_whatever_the_state() -> None:
-    assert mark_of("paused", "limit") == (Mark.ASKING, "reached a limit")
-    assert {mark_of("paused", str(kind))[0] for kind in HaltKind} == {Mark.ASKING, Mark.ERROR}
-    assert mark_of("running", None) == (Mark.RUNNING, "running")
-    assert mark_of("something new", None) == (Mark.IDLE, "something new")
+    assert mark_of("paused", wait_of("paused", "limit")) == (Mark.WAITING, "reached a limit")
+    assert {mark_of("paused", wait_of("paused", str(kind)))[0] for kind in HaltKind} == {Mark.WAITING}
+    assert mark_of("running", wait_of("running")) == (Mark.RUNNING, "running")
+    assert mark_of("something new", wait_of("something new")) == (Mark.IDLE, "something new")
 
 
 @pytest.mark.parametrize(

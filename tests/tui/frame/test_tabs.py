@@ -15,6 +15,7 @@ from tui.handlers.delegates import moved
 from tui.model.arrangement import arrange
 from tui.model.marks import Mark, mark_of
 from tui.model.tab import TITLE_CELLS, short_title
+from tui.model.waits import wait_of
 from tui.panes.chat.view import ChatView
 from tui.panes.events.view import EventsView
 from tui.panes.terminal.view import TerminalView
@@ -53,21 +54,21 @@ def test_every_mark_has_a_shape_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("state", "halt", "asleep", "mark"),
     [
-        ("running", None, False, Mark.RUNNING),
-        ("awaiting_user_confirmation", None, False, Mark.ASKING),
-        ("awaiting_user_input", None, False, Mark.WAITING),
-        ("error", None, False, Mark.ERROR),
-        ("paused", None, False, Mark.PAUSED),
-        ("finished", None, False, Mark.DONE),
-        ("finished", None, True, Mark.ASLEEP),
-        ("awaiting_user_input", None, True, Mark.ASLEEP),
-        ("awaiting_user_confirmation", None, True, Mark.ASKING),
-        ("paused", "model", True, Mark.ERROR),
-        ("stopped", None, False, Mark.IDLE),
+        ("running", "", False, Mark.RUNNING),
+        ("awaiting_user_confirmation", "", False, Mark.WAITING),
+        ("awaiting_user_input", "", False, Mark.WAITING),
+        ("error", "", False, Mark.WAITING),
+        ("paused", "", False, Mark.PAUSED),
+        ("finished", "", False, Mark.DONE),
+        ("finished", "", True, Mark.ASLEEP),
+        ("awaiting_user_input", "", True, Mark.WAITING),
+        ("awaiting_user_confirmation", "", True, Mark.WAITING),
+        ("paused", "model", True, Mark.WAITING),
+        ("stopped", "", False, Mark.IDLE),
     ],
 )
-def test_every_mark_is_reached(state: str, halt: str | None, asleep: bool, mark: Mark) -> None:
-    assert mark_of(state, halt, asleep)[0] is mark
+def test_every_mark_is_reached(state: str, halt: str, asleep: bool, mark: Mark) -> None:
+    assert mark_of(state, wait_of(state, halt), asleep)[0] is mark
 
 
 async def test_a_mark_stands_in_the_tab_and_in_the_title_of_the_window() -> None:
@@ -80,7 +81,7 @@ async def test_a_mark_stands_in_the_tab_and_in_the_title_of_the_window() -> None
         await it.session.become(agent_state=AgentState.PAUSED, halt=Halt(HaltKind.LIMIT))
         it.session.asleep = True
         await it.settle()
-        assert "?" in first_line(it)
+        assert "◆" in first_line(it)
 
 
 # -- the line ----------------------------------------------------------------------------------------------------------
@@ -88,10 +89,10 @@ async def test_a_mark_stands_in_the_tab_and_in_the_title_of_the_window() -> None
 
 def test_tabs_that_are_hidden_are_told_at_the_ends_with_the_most_urgent_state() -> None:
     items = [item(f"conversation {n}") for n in range(20)]
-    items[1] = item("asks", Mark.ASKING)
+    items[1] = item("asks", Mark.WAITING)
     items[18] = item("news", unread=True)
     shown = fit_tabs(items, 10, 80)
-    assert shown[0].text == "‹?"
+    assert shown[0].text == "‹◆"
     assert shown[-1].text == "›*"
     assert any(cell.target == "tab:10" for cell in shown)
     assert sum(len(cell.text) for cell in shown) <= 80

@@ -15,6 +15,7 @@ from tests.tui.text.hostile_app import HOSTILE
 from tui.display import escapes
 from tui.model.attention import Attention
 from tui.model.marks import Mark
+from tui.model.waits import Wait
 
 
 @pytest.mark.parametrize(
@@ -24,11 +25,12 @@ from tui.model.marks import Mark
         ([(Mark.RUNNING, 0), (Mark.IDLE, 20)], False),
         ([(Mark.RUNNING, 0), (Mark.IDLE, 21)], True),
         ([(Mark.RUNNING, 0), (Mark.RUNNING, 15), (Mark.IDLE, 21)], True),
-        ([(Mark.RUNNING, 0), (Mark.ASKING, 1)], True),
-        ([(Mark.RUNNING, 0), (Mark.WAITING, 1)], True),
-        ([(Mark.RUNNING, 0), (Mark.ERROR, 1)], True),
-        ([(Mark.RUNNING, 0), (Mark.ERROR, 1), (Mark.ERROR, 2)], False),
-        ([(Mark.ERROR, 0)], False),
+        ([(Mark.RUNNING, 0), (Wait.APPROVAL, 1)], True),
+        ([(Mark.RUNNING, 0), (Wait.QUESTION, 1)], True),
+        ([(Mark.RUNNING, 0), (Wait.MODEL, 1)], True),
+        ([(Mark.RUNNING, 0), (Wait.MODEL, 1), (Wait.MODEL, 2)], False),
+        ([(Wait.MODEL, 0)], False),
+        ([(Wait.QUESTION, 0), (Wait.APPROVAL, 1)], True),
         ([(Mark.RUNNING, 0), (Mark.DONE, 5)], False),
         ([(Mark.RUNNING, 0), (Mark.DONE, 21)], True),
         ([(Mark.RUNNING, 0), (Mark.PAUSED, 30)], False),
@@ -36,7 +38,7 @@ from tui.model.marks import Mark
         ([(Mark.RUNNING, 0), (Mark.IDLE, 30), (Mark.RUNNING, 31), (Mark.IDLE, 32)], False),
     ],
 )
-def test_what_is_worth_an_interruption(states: list[tuple[Mark, float]], told: bool) -> None:
+def test_what_is_worth_an_interruption(states: list[tuple[Mark | Wait, float]], told: bool) -> None:
     attention = Attention()
     *before, (mark, now) = states
     for earlier, at in before:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.events import AgentState, CmdOutputObservation, CmdRunAction
+from core.events import AgentState, CmdOutputObservation, CmdRunAction, EventSource, ModeAction, NullAction
 from core.store.marks import MarkBook
 from tests.tapes import SANDBOX, Tape, long_tape
 from tests.tui.frame.running import Running, running, until
@@ -82,9 +82,27 @@ async def test_the_footer_tells_state_and_cost_as_they_were(tmp_path: Path) -> N
         assert (replay(it).facts.state, replay(it).facts.cost) == ("waits for you", 0.25)
         assert "$0.25" in it.screen_text()
         await go(it, 10)
-        assert (replay(it).facts.mark, replay(it).facts.cost) == (Mark.ERROR, 0.5)
+        assert (replay(it).facts.mark, replay(it).facts.cost) == (Mark.WAITING, 0.5)
         await go(it, 0)
         assert replay(it).facts.cost == 0.0
+
+
+@pytest.mark.parametrize("events_between", [0, 150])
+async def test_the_footer_tells_the_mode_that_the_user_had_chosen(tmp_path: Path, events_between: int) -> None:
+    tape = Tape(pace_s=1.0)
+    tape.say("First thing.")
+    chosen = tape.add(ModeAction(mode="plan"), EventSource.USER)
+    for _number in range(events_between):  # more than a page
+        tape.add(NullAction())
+    tape.say("Second thing.")
+    last = tape.add(ModeAction(mode="always", own=True), EventSource.USER)
+    await tape.keep(tmp_path)
+    async with replaying(tmp_path, "tape") as it:
+        modes = []
+        for event in (0, chosen, last - 1, last):
+            await go(it, event)
+            modes.append(replay(it).facts.confirm_mode)
+        assert modes == ["", "plan", "plan", ""]
 
 
 async def test_the_footer_tells_how_often_the_agent_had_answered(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ class TestList:
     async def test_the_state_the_origin_and_where_it_is_open_are_said(self, home: Home) -> None:
         home.standings = {"aa1": Standing(here=True, mark=Mark.RUNNING), "bb2": Standing(elsewhere=True)}
         async with shown(home) as it:
-            await it.until_said("▶ Fix the parser ● open here", "◌ open elsewhere", "✕ what is", "[fork]")
+            await it.until_said("▶ Fix the parser ● open here", "◌ open elsewhere", "◆ what is", "[fork]")
 
     async def test_a_double_click_opens_and_one_click_does_not(self, home: Home) -> None:
         async with shown(home) as it:

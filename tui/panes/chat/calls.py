@@ -53,6 +53,7 @@ DIFF_LINES = 24
 DIFF_SOURCE_LIMIT = 64 * 1024
 """Characters of a file up to which a missing diff is worked out here; more would block the screen."""
 NOT_EXECUTED_STOPPED = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_STOPPED"
+NOT_EXECUTED_BEHIND = "AGENT_ERROR$ERROR_ACTION_NOT_EXECUTED_BEHIND"
 INTERRUPTED_EXIT = 130
 STILL_RUNNING_EXIT = -1
 LANGUAGES = {"makefile": "make", "dockerfile": "docker"}
@@ -175,6 +176,8 @@ def result_of(observation: Observation) -> Result:
             return Result(Mark.OK, text, meta=counted(count, "{n} line", "{n} lines"), shown=0)
         case ErrorObservation() if observation.error_id == NOT_EXECUTED_STOPPED:
             return Result(Mark.INTERRUPTED, meta=_("not executed"))
+        case ErrorObservation() if observation.error_id == NOT_EXECUTED_BEHIND:
+            return Result(Mark.INTERRUPTED, meta=_("not executed, you denied another one and stopped"))
         case UserRejectObservation():
             return Result(Mark.REJECTED, output(observation.content), meta=_("rejected"), shown=FAILED_LINES)
         case TaskTrackingObservation() if observation.task_list:

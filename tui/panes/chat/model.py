@@ -36,7 +36,9 @@ from core.events import (
     Frame,
     LoopDetectionObservation,
     MessageAction,
+    ModeAction,
     Observation,
+    PermissionAction,
     PlanAction,
     RecallObservation,
     SecretMaskedObservation,
@@ -52,6 +54,7 @@ from core.store.blobs import pictures_of
 from tui.display.notices import in_words
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
+from tui.model.asked import asked_line
 from tui.panes.chat.blocks import Block, Kind, Mark
 from tui.panes.chat.calls import Result, call_title, clean, kind_of, orphan_title, output, path_of, plan_of, result_of
 from tui.panes.chat.knowledge import knowledge_block
@@ -280,6 +283,8 @@ class ChatModel(PaneModel):
                 self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
             case PlanAction():
                 self._detail(_("You want another plan; nothing more is changed until you approve it"))
+            case PermissionAction() | ModeAction():
+                self._detail(event.message)
             case UnknownAction():
                 self._detail(f"{kind_of(event)} {event.message}")
             case _ if event.runnable or isinstance(event, AgentDelegateAction):
@@ -332,7 +337,8 @@ class ChatModel(PaneModel):
             self._calls[event_id] = known
             self._touch(known)
         else:
-            known = Block(Kind.TOOL, title, mark=mark, body=PieceKind.OUTPUT, path=path_of(event))
+            asked = asked_line(event) if awaits else ""
+            known = Block(Kind.TOOL, title, mark=mark, meta=asked, body=PieceKind.OUTPUT, path=path_of(event))
             self._calls[event_id] = self._add(known)
         if isinstance(event, TaskTrackingAction) and event.task_list and known.body is not PieceKind.PLAN:
             self._settle(known, plan_of(event, mark))  # what is planned is known before it is answered
@@ -434,7 +440,7 @@ class ChatModel(PaneModel):
     def _mark_call(self, calls: Iterable[Block], old: Mark, new: Mark) -> None:
         for block in calls:
             if block.mark is old:
-                block.mark = new
+                block.mark, block.meta = new, ""
                 self._touch(block)
                 return
 
