@@ -95,12 +95,10 @@ class TestAnswersAreKept:
             await session.permitting.permit("bash(git push origin two)", Scope.CONVERSATION, Verdict.DENY)
             await session.permitting.confirm_allowed()
             assert await settled(session) is AgentState.FINISHED
-            assert await rules(session) == [
-                "",
-                "taint",
-                "permission c1 (conversation) deny bash(git push origin two)",
-                "",
-            ]
+            first, tainted, denied, last = await rules(session)
+            assert (first, tainted, last) == ("", "taint", "")
+            assert denied.startswith("permission c")
+            assert denied.endswith("(conversation) deny bash(git push origin two)")
 
     async def test_what_was_read_can_be_called_fine_and_what_is_read_later_asks_again(self, tmp_path: Path) -> None:
         later = {"tool_calls": [bash("cat ~/Downloads/other.txt 2>/dev/null; echo read")]}

@@ -73,10 +73,13 @@ class Report:
 class Obedient(ConversationManager):
     """A manager whose conversations all have the one model."""
 
-    llm: LLM
+    def have(self, llm: LLM) -> None:
+        """Every conversation asks this one."""
 
-    async def _make_llm(self, name: str, workspace: str) -> LLM:
-        return self.llm
+        async def model(name: str, workspace: str) -> LLM:
+            return llm
+
+        setattr(self._assembly, "model", model)  # noqa: B010
 
 
 def placed(folder: Path) -> tuple[Path, Path]:
@@ -127,7 +130,7 @@ async def played(folder: Path, options: Options) -> Report:
     async with world(shown, moved) as around:
         settings = settings_of(options, sent)
         async with Obedient(folder / "handloom", settings, make_runtime=make, environ=dict(os.environ)) as manager:
-            manager.llm = llm
+            manager.have(llm)
             session = await manager.create(workspace=str(work), model=ObeyingLLM.name)
             await manager.mcp.settled(str(work), 60)
             await (_alone(session, task, report) if options.headless else _denied(session, task))
