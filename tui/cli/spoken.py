@@ -17,6 +17,8 @@ from core.events import (
     AgentThinkObservation,
     CmdOutputObservation,
     CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
     Envelope,
     ErrorObservation,
     EventSource,
@@ -37,6 +39,7 @@ from core.events import (
 from tui.commands import BY_ID
 from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _
+from tui.model.condensed import condensed
 from tui.model.marks import mark_of
 
 if TYPE_CHECKING:
@@ -83,6 +86,10 @@ def spoken(envelope: Envelope) -> list[str]:
             return [_("You want another plan; nothing more is changed until you approve it")]
         case TaskTrackingAction():
             return [*thought, *_labelled(_("Plan"), event.message)]
+        case CondensationAction():
+            return [condensed(event)]
+        case CondensationRequestAction():
+            return []
         case ErrorObservation(content=text):
             return _labelled(_("Error"), text)
         case AgentThinkObservation() | RecallObservation() | NullObservation():
