@@ -50,7 +50,8 @@ WISHES = (
     Wish(
         "A1",
         "A long conversation must not make typing and drawing slow",
-        "What a frame costs depends on what is in sight; `make bench` types at the end of 10,000 events",
+        "What a frame costs depends on what is in sight; `make bench` draws 100,000 blocks, and types while "
+        "events pour in",
         (
             "tests/tui/chat/test_view.py::test_an_idle_transcript_draws_nothing",
             "tests/tui/chat/test_find.py::test_a_long_conversation_is_searched_in_portions_and_draws_only_what_is_in_sight",

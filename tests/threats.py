@@ -190,6 +190,24 @@ THREATS = (
         ),
     ),
     Threat(
+        "C07",
+        "A sandbox on another machine says what its project brings: names that lead out, files without end, hooks, "
+        "agents, servers",
+        "Names are names or left out, files and archives are read as far as they may be long and no further; the "
+        "mirror in the home has instructions, microagents, skills and commands alone, and each counts "
+        "after a yes to its text",
+        (
+            "tests/core/test_knowledge_elsewhere.py::test_what_the_other_machine_has_counts_after_a_yes_and_never_its_hooks",
+            "tests/core/test_knowledge_elsewhere.py::test_the_mirror_is_in_the_home_whatever_the_folder_is_called",
+            "tests/core/test_knowledge_elsewhere.py"
+            "::test_a_folder_that_holds_itself_and_more_than_anybody_reads_has_an_end",
+            "tests/runtime/test_fetching.py::test_only_names_are_taken_from_a_listing",
+            "tests/runtime/test_fetching.py::test_of_an_archive_one_file_is_taken_and_no_more_of_it_than_wanted",
+            "tests/runtime/test_fetching.py::test_an_answer_without_end_is_left",
+            "tests/runtime/test_fetching.py::test_only_addresses_of_the_web_are_told_as_such",
+        ),
+    ),
+    Threat(
         "I01",
         "A file to import is malformed, cut off, in a wrong encoding, or has rubbish behind it",
         "Its structure is looked over before anything of it is read; it is refused with one sentence that says where, "

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.errors import ConfigurationError, RuntimeUnavailableError
+from core.errors import ConfigurationError, HandloomError, RuntimeUnavailableError
 from core.events import (
     CmdOutputObservation,
     Envelope,
@@ -146,7 +146,7 @@ class Recollection:
             workspace=self._runtime.working_dir,
             now=datetime.now(UTC),
             repository=self._repository,
-            branch=await asyncio.to_thread(branch_of, self.folder) if self._repository else "",
+            branch=await self._branch() if self._repository else "",
             library=library,
             given=given,
             told=told,
@@ -155,6 +155,16 @@ class Recollection:
             conversation_instructions=self.instructions,
         )
         await self._stream.append(await self._completed(found), EventSource.ENVIRONMENT, envelope.id)
+
+    async def _branch(self) -> str:
+        """The branch of the repository that was chosen, wherever it is; empty where none can be told."""
+        if not self._runtime.workspace_host:
+            return await asyncio.to_thread(branch_of, self.folder)
+        try:
+            head = await self._runtime.read_file(posixpath.join(self.sandbox_folder, ".git/HEAD"), MAX_HEAD_BYTES)
+        except HandloomError:  # it is told of when something needs it
+            return ""
+        return branch_in(head or b"")
 
     def _described(self) -> Mapping[str, str]:
         try:
@@ -278,6 +288,11 @@ def branch_of(folder: str) -> str:
             head = reader.read(".git/HEAD", MAX_HEAD_BYTES) or b""
     except (OSError, UnreadableError):
         return ""
+    return branch_in(head)
+
+
+def branch_in(head: bytes) -> str:
+    """The branch that git's HEAD names; empty where it names none."""
     said = head.decode("utf-8", "replace").strip()
     prefix = "ref: refs/heads/"
     name = said[len(prefix) :] if said.startswith(prefix) else ""

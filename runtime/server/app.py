@@ -105,7 +105,7 @@ class ActionServer:
                 "sandbox": resources.of_all(),
                 "protocol_version": PROTOCOL_VERSION,
                 "working_dir": self._working_dir,
-                "web_hosts": self._web_hosts,
+                **({"web_hosts": self._web_hosts} if self._web_hosts else {}),
             }
         )
 

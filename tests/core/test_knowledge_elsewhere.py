@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from core.settings.config import Settings
 from core.trust.survey import MAX_FILES, survey_project
 from tests.contract.remote_here import RemoteHere
 from tests.core.test_knowledge import SKILL, begun, notices, put, recalled, said, trusted
-from tests.doubles import FINISH, ScriptedRuntime, bash
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
 WEB_HOST = "https://sandbox.example:8001"
 HOOKS = '[[hook]]\nevent = "before_action"\ncommand = "touch hooked"\n'
@@ -106,6 +108,26 @@ async def test_with_a_yes_to_all_folders_it_counts_at_once_and_a_skill_is_where_
         assert [one.content for one in first.microagent_knowledge] == ["On Mondays."]
         assert f"greeting ({there}/.handloom/skills/greeting/SKILL.md)" in first.additional_agent_instructions
         assert seen[KNOWLEDGE_PROBLEMS] == ".cursorrules: more than 64 KB. Shorten it."
+
+
+async def test_of_a_repository_that_is_cloned_there_its_branch_and_its_words_are_told(
+    tmp_path: Path, there: Path
+) -> None:
+    origin = tmp_path / "origin"
+    put(origin, "AGENTS.md", "Be brief.")
+    user = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for command in (("init", "-q", "-b", "trunk", origin), ("-C", origin, "add", "."),
+                    ("-C", origin, *user, "commit", "-qm", "x")):  # fmt: skip
+        await asyncio.to_thread(subprocess.run, ["git", *command], check=True)
+    async with managing(tmp_path, trust={"projects": "always"}) as manager:
+        session = await manager.create(
+            workspace=str(tmp_path / "workspace"),
+            model=write_script(tmp_path, [FINISH]),
+            repository=f"{origin}#trunk",
+        )
+        (first,) = recalled(await said(session, "hello"))
+        assert (first.repo_name, first.repo_directory, first.repo_branch) == ("origin", str(there / "origin"), "trunk")
+        assert first.repo_instructions == "[AGENTS.md]\nBe brief."
 
 
 async def test_a_machine_that_is_gone_is_done_without(tmp_path: Path, there: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,28 @@ def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Ha
         assert terminal.end() == 0
         assert "Or allow" not in terminal.raw.decode()
     assert "deny" in handloom("permissions", "list").out
+
+
+def test_the_history_is_condensed_on_wish(tmp_path: Path) -> None:
+    summary = write_script(tmp_path, [{"text": "They echoed numbers."}], "summary.yaml")
+    handloom = Handloom(tmp_path, HANDLOOM__LLM__SUMMARY_MODEL=summary, HANDLOOM__AGENT__CONFIRM="never")
+    turns = [*({"tool_calls": [bash(f"echo {n}")]} for n in range(8)), FINISH]
+    with lines(handloom, "--model", write_script(tmp_path, turns)) as terminal:
+        terminal.wait_for("You: ", raw=True)
+        terminal.write("/compact\n")
+        terminal.wait_for("Error: Nothing was said yet", raw=True)
+        terminal.write("echo numbers\n")
+        terminal.wait_for("Agent, finished: All is done.", "Status: finished", raw=True)
+        terminal.write("/compact the third number\n")
+        terminal.wait_for("Condensed: a summary stands for", raw=True)
+        terminal.write(b"\x04")
+        assert terminal.end() == 0
+    (conversation,) = handloom.conversations()
+    (asked,) = [
+        event for event in handloom.export(conversation["conversation_id"])
+        if event.get("action") == "condensation_request"
+    ]  # fmt: skip
+    assert asked["args"]["keep"] == "the third number"
 
 
 def test_a_folder_is_asked_about_before_anything_is_said(handloom: Handloom) -> None:

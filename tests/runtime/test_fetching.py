@@ -53,23 +53,7 @@ async def test_names_and_files_are_those_of_the_other_machine(there: RemoteHere,
 
 
 def test_only_names_are_taken_from_a_listing() -> None:
-    hostile = [
-        "../x",
-        "..",
-        ".",
-        "",
-        "/",
-        "a/b",
-        "a\0b",
-        "a\nb",
-        "\x1b[31m",
-        "x" * 300,
-        7,
-        None,
-        {"a": 1},
-        "good.md",
-        "dir/",
-    ]
+    hostile = ["../x", "..", ".", "", "/", "a/b", "a\0b", "a\nb", "\x1b[31m", "x" * 300, 7, None, {"a": 1}]
     assert names_in(json.dumps([*hostile, "good.md", "dir/"]).encode()) == ["good.md", "dir/"]
     assert len(names_in(json.dumps(["x"] * 5000).encode())) == MAX_LISTED
     for none in (b"{}", b"7", b"", b"[" * 100_000, b"\xff"):

@@ -8,7 +8,6 @@ from pathlib import Path
 from acp.schema import AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput
 
 from core.controller.halts import Way
-from core.events import CondensationAction
 from core.knowledge.gathering import Gathered
 from core.session.agent_session import AgentSession
 from core.session.compacting import COMPACT, compact_wish
@@ -78,17 +77,6 @@ async def carried_out(text: str, session: AgentSession) -> bool:
     else:
         await session.resume()
     return True
-
-
-def condensed(action: CondensationAction) -> str:
-    """What came of `/compact`, for the user."""
-    count = len(action.forgotten)
-    if action.note:
-        told = _("There is no summary: {why}. The model no longer sees {count} older events.")
-        return told.format(why=sanitize_line(action.note, DESCRIPTION_CELLS).rstrip("."), count=count)
-    if not count:
-        return _("There is nothing to condense yet: the history is short.")
-    return _("Condensed: a summary stands for {count} older events from your next message on.").format(count=count)
 
 
 async def expanded(text: str, home: Home, gathered: Gathered | None) -> str:

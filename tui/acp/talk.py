@@ -36,6 +36,7 @@ from tui.acp.told import Teller, Update, message
 from tui.acp.turn import Turn, is_allowed
 from tui.acp.usage import usage_between, usage_update
 from tui.i18n import _
+from tui.model.condensed import condensed
 from tui.model.questions import ask_about
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ class Talk:
                 await self.session.interrupt()
             is_answered = await self._see_through(self.session, turn)
             if compact_wish(said.text) is not None and (done := await came_of(self.session, since)) is not None:
-                self.say(commands.condensed(done))
+                self.say(condensed(done))
             response = await self._response(turn, is_answered=is_answered)
             response.usage = usage_between(before, self.session.state.metrics.accumulated_token_usage)
             return response

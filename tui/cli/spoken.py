@@ -17,6 +17,8 @@ from core.events import (
     AgentThinkObservation,
     CmdOutputObservation,
     CmdRunAction,
+    CondensationAction,
+    CondensationRequestAction,
     Envelope,
     ErrorObservation,
     EventSource,
@@ -38,6 +40,7 @@ from core.events import (
 from tui.commands import BY_ID
 from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _
+from tui.model.condensed import condensed
 from tui.model.marks import mark_of_stored
 
 if TYPE_CHECKING:
@@ -86,6 +89,10 @@ def spoken(envelope: Envelope) -> list[str]:
             return [*thought, *_labelled(_("Plan"), event.message)]
         case SecretMaskedObservation(content=text):
             return _labelled(_("Status"), text)
+        case CondensationAction():
+            return [condensed(event)]
+        case CondensationRequestAction():
+            return []
         case ErrorObservation(content=text):
             return _labelled(_("Error"), text)
         case AgentThinkObservation() | RecallObservation() | NullObservation():

@@ -104,5 +104,5 @@ async def test_the_list_of_knowledge_says_what_counts_and_what_is_wrong(folder: 
         await until(run.pilot, lambda: isinstance(run.app.screen, TextScreen))
         text = "\n".join(str(one.render()) for one in run.app.screen.query(Static))
         assert "3 files wait for your yes" in text
-        assert ".cursorrules: a link" in text
+        assert "! .cursorrules\n    a link" in text
         assert "Greets" not in text
