@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual.widgets import Input
 
 from tui.handlers.answers import Answers
@@ -33,10 +31,6 @@ from tui.i18n import _
 from tui.screens.dialogs import SureScreen
 from tui.widgets.approval import ApprovalCard
 from tui.widgets.footer import MODES, next_mode
-
-if TYPE_CHECKING:
-    pass
-
 
 MODE_TOLD = {
     "always": _("The agent asks always before it acts."),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING
 
 from textual import events
 
@@ -21,10 +20,6 @@ from tui.i18n import _
 from tui.model.attention import Attention
 from tui.model.marks import Mark
 from tui.panes.copied import Copied
-
-if TYPE_CHECKING:
-    pass
-
 
 SURROUNDINGS_CSS = """
 TextArea > .text-area--placeholder, Input > .input--placeholder { color: $text-muted; }

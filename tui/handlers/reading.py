@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from textual.scroll_view import ScrollView
 
 from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.widgets.find import Findable, FindBar, TallyChanged
-
-if TYPE_CHECKING:
-    pass
 
 
 class Reading(Frame):

@@ -4,13 +4,9 @@ handlers."""
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from tui.handlers.frame import Frame
 from tui.i18n import _
-
-if TYPE_CHECKING:
-    pass
 
 
 class Remembering(Frame):
