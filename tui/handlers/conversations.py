@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.content import Content
 
 from tui.handlers.delegates import Delegates, moved
+from tui.handlers.elsewhere import read_along
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.line import LineScreen
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from core.manager.conversation_manager import ConversationManager
     from core.session.agent_session import AgentSession
+    from tui.app import HandloomApp
     from tui.cli.options import StartOptions
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
@@ -224,7 +226,7 @@ class Conversations(Delegates, _App):
 
     async def _open_first(self) -> None:
         """The last conversation of this workspace, or a new one; a repository is for a new one."""
-        from core.errors import HandloomError
+        from core.errors import HandloomError, StoreBusyError
 
         assert self.manager is not None
         wanted = self.options.resume or ""
@@ -239,6 +241,9 @@ class Conversations(Delegates, _App):
                 places = [c.workspace for c in await self.manager.list() if c.id == id]
                 await self.ask_trust(places[0] if places else self.options.workspace)
                 await self.add_tab(await self.manager.open(id))
+            except StoreBusyError as error:
+                await read_along(cast("HandloomApp", self), id, error)
+                return
             except HandloomError as error:
                 self.report(str(error))
             else:
