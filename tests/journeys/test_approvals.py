@@ -63,6 +63,7 @@ def test_no_key_of_one_who_types_is_an_answer_and_none_is_lost(handloom: Handloo
         typed += key
         time.sleep(0.12)  # as fast as people type
         more += "Run this command?" in terminal.screen
+        assert len(typed) < 300, "the card did not come, or did not stay"
     shown = terminal.wait_for("Run this command?", "(risk: low)", typed[-18:])
     assert typed in "".join(line.strip(" │▊▎") for line in shown.split("\n"))
     assert not (handloom.workspace / "made").exists()
