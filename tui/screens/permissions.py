@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
 
 VERDICTS = {"allow": _("allowed"), "deny": _("denied")}
+SIGNS = {"allow": "✓", "deny": "✕"}
+"""Signs and no colours: the line under the cursor has its own."""
 SCOPES = {
     "conversation": _("this conversation"),
     "project": _("project"),
@@ -45,11 +47,10 @@ DAY = len("2026-11-22")
 
 def line_of(permission: Permission) -> Content:
     """One permission in one line: what comes last is what gives way."""
-    style = "$text-error" if permission.verdict == "deny" else "$text-success"
     return Content.assemble(
-        (set_cell_size(VERDICTS[permission.verdict], 8) + " ", style),
-        (set_cell_size(SCOPES[permission.scope], SCOPE_CELLS) + " ", "$text-secondary"),
-        (f"{sanitize_line(permission.at[:DAY], DAY) or UNKNOWN:<{DAY}} ", "$text-muted"),
+        f"{SIGNS[permission.verdict]} {set_cell_size(VERDICTS[permission.verdict], 7)}  ",
+        set_cell_size(SCOPES[permission.scope], SCOPE_CELLS) + "  ",
+        f"{sanitize_line(permission.at[:DAY], DAY) or UNKNOWN:<{DAY}}  ",
         (sanitize_line(str(permission.pattern), 200), "bold"),
     )
 

@@ -67,6 +67,6 @@ async def test_each_permission_has_one_line_with_its_reach_and_day_and_a_bad_rul
         await it.press("ctrl+x", "Y")
         await until(it.pilot, lambda: "denied" in it.screen_text())
         (row,) = [line for line in it.screen_text().split("\n") if "denied" in line]
-        assert re.search(r"denied +everywhere +20\d\d-\d\d-\d\d write\(/very", row)
+        assert re.search(r"✕ denied +everywhere +20\d\d-\d\d-\d\d  write\(/very", row)
         assert it.app.screen.query_one(OptionList).region.height == 1
         await until(it.pilot, lambda: "policy.toml, line 2" in it.screen_text())
