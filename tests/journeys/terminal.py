@@ -42,8 +42,12 @@ class Terminal:
     def agree(self) -> None:
         """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it."""
         self.wait_for("Run this command?")
-        time.sleep(REPEAT_S + 0.1)
+        self.read_the_card()
         self.press("y")
+
+    def read_the_card(self) -> None:
+        """Take as long as it takes to be believed that somebody has read it."""
+        time.sleep(REPEAT_S + 0.1)
 
     def handloom(self, *arguments: str) -> None:
         """Start the program from the shell."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.content import Content
 
 from tui.handlers.delegates import Delegates, moved
+from tui.handlers.elsewhere import read_along
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.line import LineScreen
@@ -14,6 +15,7 @@ from tui.screens.start import StartScreen, with_served
 from tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
+    from tui.app import HandloomApp
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
 
@@ -191,7 +193,7 @@ class Conversations(Delegates):
 
     async def _open_first(self) -> None:
         """The last conversation of this workspace, or a new one; a repository is for a new one."""
-        from core.errors import HandloomError
+        from core.errors import HandloomError, StoreBusyError
 
         assert self.manager is not None
         wanted = self.options.resume or ""
@@ -206,6 +208,9 @@ class Conversations(Delegates):
                 places = [c.workspace for c in await self.manager.list() if c.id == id]
                 await self.ask_trust(places[0] if places else self.options.workspace)
                 await self.add_tab(await self.manager.open(id))
+            except StoreBusyError as error:
+                await read_along(cast("HandloomApp", self), id, error)
+                return
             except HandloomError as error:
                 self.report(str(error))
             else:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len, set_cell_size
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -25,11 +26,14 @@ from core.security.policy import POLICY, PROJECT_POLICY, read_policy
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 from tui.watch import Watch, watch
+from tui.widgets.footer import UNKNOWN
 
 if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
 
 VERDICTS = {"allow": _("allowed"), "deny": _("denied")}
+SIGNS = {"allow": "✓", "deny": "✕"}
+"""Signs and no colours: the line under the cursor has its own."""
 SCOPES = {
     "conversation": _("this conversation"),
     "project": _("project"),
@@ -37,13 +41,17 @@ SCOPES = {
 }
 
 
+SCOPE_CELLS = max(cell_len(words) for words in SCOPES.values())
+DAY = len("2026-11-22")
+
+
 def line_of(permission: Permission) -> Content:
-    """One permission in one line."""
-    style = "$text-error" if permission.verdict == "deny" else "$text-success"
+    """One permission in one line: what comes last is what gives way."""
     return Content.assemble(
-        (f"{VERDICTS[permission.verdict]:<8} ", style),
-        (sanitize_line(str(permission.pattern), 60), "bold"),
-        (f"  {SCOPES[permission.scope]}", "$text-muted"),
+        f"{SIGNS[permission.verdict]} {set_cell_size(VERDICTS[permission.verdict], 7)}  ",
+        set_cell_size(SCOPES[permission.scope], SCOPE_CELLS) + "  ",
+        f"{sanitize_line(permission.at[:DAY], DAY) or UNKNOWN:<{DAY}}  ",
+        (sanitize_line(str(permission.pattern), 200), "bold"),
     )
 
 
@@ -69,6 +77,7 @@ class PermissionsScreen(ModalScreen[None]):
             border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
         }
         OptionList, OptionList:focus { height: auto; max-height: 50%; border: none; background: $surface; padding: 0; }
+        OptionList { text-wrap: nowrap; text-overflow: ellipsis; }
         Static { height: auto; }
         #permission-about { margin-top: 1; height: 1fr; }
     }
@@ -85,7 +94,7 @@ class PermissionsScreen(ModalScreen[None]):
         super().__init__()
         self._file, self._session = file, session
         self._shown: Sequence[Permission] = ()
-        self._rules = self._problem = ""
+        self._rules = self._problem = self._broken = ""
         self._watch: Watch | None = None
 
     def compose(self) -> ComposeResult:
@@ -119,21 +128,22 @@ class PermissionsScreen(ModalScreen[None]):
         except ConfigurationError as error:
             kept, self._problem = (), str(error)
         self._shown = [*own, *kept]
-        self._rules = await asyncio.to_thread(self._policy)
+        self._rules, self._broken = await asyncio.to_thread(self._policy)
         self._show()
 
-    def _policy(self) -> str:
-        """What the policies say, for people. Blocking."""
+    def _policy(self) -> tuple[str, str]:
+        """What the policies say, and what is wrong with them, for people. Blocking."""
         files = [(self._file.path.parent / POLICY, POLICY, False)]
         if self._session is not None:
             files.append((self._session.guard.project_file, str(PROJECT_POLICY), True))
-        told = []
+        told: list[str] = []
+        wrong: list[str] = []
         for file, name, tightens in files:
             policy = read_policy(file, name=name, tightens=tightens)
             told += [str(rule) for rule in policy.rules]
-            told += filter(None, (policy.broken, policy.ignored))
+            wrong += filter(None, (policy.broken, policy.ignored))
         where = _("Rules for everything that agents do are yours to write in {file}.").format(file=files[0][0])
-        return "\n".join([*told, where])
+        return "\n".join([*told, where]), "\n".join(wrong)
 
     def _show(self) -> None:
         lines = self.query_one(OptionList)
@@ -157,8 +167,8 @@ class PermissionsScreen(ModalScreen[None]):
     def _tell(self) -> None:
         chosen = self._chosen
         parts: list[str | tuple[str, str]] = []
-        if self._problem:
-            parts.append((f"{sanitize(self._problem)}\n\n", "$text-error"))
+        if problem := "\n".join(filter(None, (self._problem, self._broken))):
+            parts.append((f"{sanitize(problem)}\n\n", "$text-error"))
         if chosen is not None:
             parts.append(f"{about(chosen)}\n\n")
         elif not self._problem:

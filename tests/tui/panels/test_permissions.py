@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
+from textual.widgets import OptionList
 
 from core.security.judgement import Verdict
 from core.security.patterns import parse
@@ -48,3 +52,21 @@ async def test_a_broken_file_is_told_and_left_alone(tmp_path: Path) -> None:
         await it.press("ctrl+x", "Y")
         await until(it.pilot, lambda: "Mend" in it.screen_text())
     assert (tmp_path / "permissions.json").read_text() == "{"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=str)
+async def test_each_permission_has_one_line_with_its_reach_and_day_and_a_bad_rule_is_told_with_its_line(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    manager = ManagerDouble()
+    manager.store.home = tmp_path
+    (tmp_path / "policy.toml").write_text('allow = ["bash(ls *)"]\ndeny = ["nonsense"]\n')
+    long = f"write(/{'very/long/' * 12}x)"
+    PermissionFile(tmp_path).add([given(Verdict.DENY, parse(long), Scope.EVERYWHERE, folder="", conversation="abc")])
+    async with running(size, manager=manager) as it:
+        await it.press("ctrl+x", "Y")
+        await until(it.pilot, lambda: "denied" in it.screen_text())
+        (row,) = [line for line in it.screen_text().split("\n") if "denied" in line]
+        assert re.search(r"✕ denied +everywhere +20\d\d-\d\d-\d\d  write\(/very", row)
+        assert it.app.screen.query_one(OptionList).region.height == 1
+        await until(it.pilot, lambda: "policy.toml, line 2" in it.screen_text())

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from core.events import CmdRunAction, EventSource, FileEditAction, FileEditObservation
+from core.events import (
+    ActionConfirmationStatus,
+    CmdRunAction,
+    EventSource,
+    FileEditAction,
+    FileEditObservation,
+    Judged,
+)
 from tests.tui.frame.running import Running
 
 ANSWER = "I looked at **three** files. The bug is in `parse()`:\n\n```python\nreturn int(text) + 1  # off by one\n```"
@@ -19,5 +26,11 @@ async def conversation(it: Running, *, asks: bool = True) -> None:
     observed = FileEditObservation(path="parser.py", diff=diff)
     await session.stream.append(observed, EventSource.ENVIRONMENT, edit.id)
     if asks:
-        await session.hold(CmdRunAction(command="rm -rf build"))
+        await session.hold(
+            CmdRunAction(
+                command="rm -rf build",
+                confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION,
+                judgement=Judged(verdict="ask", rule="mode always", risk="medium"),
+            )
+        )
     await it.settle()
