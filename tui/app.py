@@ -203,10 +203,7 @@ class HandloomApp(Failing, Handlers, App[None]):
         """Show a session in a tab of its own, or the tab that has it already."""
         known = await self.open_tab(session)
         self.show_tab(known)
-        if self.sends_when_open:
-            self.sends_when_open = False
-            if text := self.workspace.prompt.take():
-                self.attempt(self.submit(known, text))
+        self.say_early(known)
 
     @property
     def living(self) -> ConversationTab | None:

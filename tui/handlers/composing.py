@@ -43,8 +43,8 @@ LABEL_CELLS = 300
 class Composing(Frame):
     """Sending, and what helps to write."""
 
-    sends_when_open = False
-    """Enter was pressed before there was a conversation: quick hands lose nothing."""
+    said_early: tuple[str, ...] = ()
+    """What was sent before there was a conversation: quick hands lose nothing."""
     _listing: tuple[str, asyncio.Task[FileIndex]] | None = None
     """The folder that was listed last, and what is in it, or will be."""
     _events: tuple[tuple[str, int], list[Envelope]] | None = None
@@ -68,13 +68,33 @@ class Composing(Frame):
         tab = self.living
         self.workspace.notice.clear()
         if tab is None and not slash.parse(message.text):
-            self.workspace.prompt.put(message.text)
-            self.sends_when_open = True
+            self.said_early += (message.text,)
             self.flash(_("It is sent as soon as the conversation is open."))
             if not self.is_starting:
                 self.attempt(self.new_conversation())
             return
         self.attempt(self.submit(tab, message.text))
+
+    def say_early(self, tab: ConversationTab) -> None:
+        """Say what was sent before there was this conversation, in order."""
+        said, self.said_early = self.said_early, ()
+        if said:
+            self.attempt(self._say_all(tab, said))
+
+    async def _say_all(self, tab: ConversationTab, texts: Sequence[str]) -> None:
+        for place, text in enumerate(texts, 1):
+            try:
+                await self.submit(tab, text)
+            except BaseException:
+                self.said_early += tuple(texts[place:])
+                self.take_back_early()
+                raise
+
+    def take_back_early(self) -> None:
+        """What was sent before there was a conversation stands in the prompt again, in front of what does."""
+        said, self.said_early = self.said_early, ()
+        if said:
+            self.workspace.prompt.put("\n".join([*said, self.workspace.prompt.text]).strip())
 
     async def submit(self, tab: ConversationTab | None, written: str, *, queued: bool = False) -> None:
         """Carry out what was written, now or once the agent rests."""

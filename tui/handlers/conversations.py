@@ -15,6 +15,7 @@ from tui.screens.start import StartScreen, with_served
 from tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
+    from core.manager.conversation_manager import ConversationManager
     from tui.app import HandloomApp
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
@@ -221,25 +222,30 @@ class Conversations(Delegates):
 
     async def new_conversation(self, agent: str = "", model: str = "") -> None:
         """Begin one in a new tab, with the model of the options, the agent, the settings or the start screen."""
-        if self.manager is None:
-            self.flash(_("Handloom is still starting."))
-            return
+        try:
+            if self.manager is None:
+                self.flash(_("Handloom is still starting."))
+            else:
+                await self._begin_conversation(self.manager, agent, model)
+        finally:
+            self.take_back_early()  # unless it was said
+
+    async def _begin_conversation(self, manager: ConversationManager, agent: str, model: str) -> None:
         model = self.options.model or model
-        if not model and not self.manager.settings.model:
+        if not model and not manager.settings.model:
             chosen = await self._choose_model()
             if chosen is None:
-                self._sends_when_open = False
                 told = _("No model was chosen, so nobody can answer yet. ctrl+n asks again; F1 shows every key.")
                 self.report(told)
                 self.show_tab(self.current)
                 return
             model = chosen
-            if model == DEMO and self.current is None and not self.workspace.prompt.text:
+            if model == DEMO and self.current is None and not self.said_early and not self.workspace.prompt.text:
                 self.workspace.prompt.put(DEMO_TASK)
         place, repository = self.options.workspace, self.options.repository
         if model != DEMO and not agent:  # whoever has just read an agent is asked about the rest another time
             await self.ask_trust(place)
-        await self.add_tab(await self.manager.create(workspace=place, model=model, repository=repository, agent=agent))
+        await self.add_tab(await manager.create(workspace=place, model=model, repository=repository, agent=agent))
 
     async def _choose_model(self) -> str | None:
         assert self.manager is not None
