@@ -65,6 +65,7 @@ from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
 from core.security.guard import PLANNING_NOTE, Guard
 from core.session.aftermath import Aftermath
+from core.session.agents_browsing import AgentsBrowsing
 from core.session.consent import Consent
 from core.session.delegation import CloseChild, Delegation, MakeChild, share
 from core.session.hands import Hands
@@ -216,7 +217,8 @@ class AgentSession:
         )
         """What the user does in the sandbox by himself."""
         executor = _executor(lending, toolbox, past)
-        self._executor = Waiting(self.hooks.around(executor), self.hands.terminal)
+        self._browsing = AgentsBrowsing(self.hooks.around(executor), self.hands.browser, self.frames)
+        self._executor = Waiting(self._browsing, self.hands.terminal)
         self._aftermath = Aftermath(runtime, self.stream)
         self._turns = Turns(checkpoints, self.stream, self.frames)
         self.undoing = Undoing(checkpoints, self.stream, lambda: self.state, self._at_rest)
@@ -294,7 +296,7 @@ class AgentSession:
         """Return when an action may begin. Raises RuntimeUnavailableError."""
         if is_recall(action.event):
             return
-        await self.hands.browser.ended()
+        await self._browsing.given_back()
         if self._toolbox is None or not isinstance(action.event, MCPAction):  # which no sandbox carries out
             await self._preparation.ready()
         await self._turns.ready(action)

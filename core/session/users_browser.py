@@ -66,6 +66,10 @@ class UsersBrowser:
         self._steps: set[asyncio.Task[None]] = set()
         self._hidden: list[str] = []
         self._has_acted = self._is_going = False
+        self.acted_until = -1
+        """The id of the action with which the user gave the browser back last after acting in it; -1 before."""
+        self.agent_is_done: Callable[[], Awaitable[None]] = _at_once
+        """Returns when no step of the agent's is under way; whoever carries those out sets it."""
 
     @property
     def is_on(self) -> bool:
@@ -111,7 +115,10 @@ class UsersBrowser:
         try:
             # who did nothing leaves nothing to read
             thought, by_user = BrowseInteractiveAction.GIVEN_BACK, not self._has_acted
-            await self._begin_step(BrowseInteractiveAction(browser_actions=LOOK, thought=thought, by_user=by_user))
+            step = await self._begin_step(
+                BrowseInteractiveAction(browser_actions=LOOK, thought=thought, by_user=by_user)
+            )
+            self.acted_until = step.id if self._has_acted else self.acted_until
             await self.settled()
         finally:
             self._let_go()
@@ -152,6 +159,7 @@ class UsersBrowser:
         observation: Observation
         try:
             async with self._turn:
+                await self.agent_is_done()
                 await self._ready()
                 observation = await self._runtime.execute(action, action_id, self._frames.publish)
             observation = _masked(observation, masker)
@@ -166,6 +174,10 @@ class UsersBrowser:
             await self._stream.append(observation, EventSource.USER, action_id)
         except StoreError as error:  # the next start settles the action from the log
             self._frames.publish(Status("error", UNSTORED_STATUS, str(error)))
+
+
+async def _at_once() -> None:
+    """Nobody else acts."""
 
 
 def _masker(hidden: list[str]) -> Masker:

@@ -19,8 +19,10 @@ from core.events import (
     ErrorObservation,
     EventSource,
     Observation,
+    Status,
 )
 from core.memory.prompt import build_messages
+from core.ports import FrameSink
 from core.session.agent_session import AgentSession
 from core.store.event_store import EventStore
 from tests.core.test_session import conversation, said_and_settled
@@ -147,3 +149,64 @@ async def test_a_conversation_that_closes_meanwhile_answers_every_step(tmp_path:
         answers = [e.cause for e in events if isinstance(e.event, ErrorObservation)]
         assert sorted(filter(None, answers)) == actions
         assert len(actions) == 2
+
+
+def browse(calls: str) -> dict[str, object]:
+    return {"name": "browser", "arguments": {"code": calls, "security_risk": "LOW"}}
+
+
+async def test_a_step_of_the_agent_that_runs_ends_before_the_users_first_and_is_answered_after_them(
+    tmp_path: Path,
+) -> None:
+    """The user's steps wait in the log, and are carried out by nobody meanwhile."""
+    runtime = ScriptedRuntime(page)
+    inner, may_end = runtime.execute, asyncio.Event()
+
+    async def execute(action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        observation = await inner(action, action_id, on_frame)
+        if isinstance(action, BrowseInteractiveAction) and action.browser_actions == "goto('http://a/')":
+            await may_end.wait()
+        return observation
+
+    runtime.execute = execute  # type: ignore[method-assign]
+    turns = [{"tool_calls": [browse("goto('http://a/')")]}, FINISH]
+    async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
+        words: list[str] = []
+        unwatch = session.frames.watch(lambda frame: words.append(frame.message) if isinstance(frame, Status) else None)
+        await session.send("go")
+        await runtime.started.wait()
+        await session.take_browser()
+        await session.hands.browser.do("click('1')")
+        async with asyncio.timeout(20):
+            while not any("ends first" in word for word in words):
+                await asyncio.sleep(0)
+        assert [a.browser_actions for a in runtime.executed] == ["goto('http://a/')"]  # type: ignore[attr-defined]
+        may_end.set()
+        await session.hands.browser.settled()
+        assert [a.browser_actions for a in runtime.executed][1:] == ["noop(1)", "click('1')"]  # type: ignore[attr-defined]
+        answered = [e for e in await log(session) if e.source is EventSource.AGENT and isinstance(e.event, Observation)]
+        assert not answered, "the agent goes on before it can read what the user did"
+        await session.hands.browser.give_back()
+        async with asyncio.timeout(20):
+            await session.settled()
+        assert session.state.agent_state is AgentState.FINISHED
+        unwatch()
+
+
+async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as_they_left_it(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(page)
+    turns = [{"tool_calls": [browse("click('9')")]}, {**FINISH, "expect": "not done: the user has acted"}]
+    async with conversation(tmp_path, turns, make_runtime=lambda _: runtime) as session:
+        await session.take_browser()
+        await session.send("go")
+        async with asyncio.timeout(20):
+            while not session.state.is_busy:
+                await session.changed()
+        await session.hands.browser.do("click('1')")
+        await session.hands.browser.settled()
+        await session.hands.browser.give_back()
+        async with asyncio.timeout(20):
+            await session.settled()
+        assert session.state.agent_state is AgentState.FINISHED, session.state.reason
+        done = [a.browser_actions for a in runtime.executed if isinstance(a, BrowseInteractiveAction)]
+        assert "click('9')" not in done
