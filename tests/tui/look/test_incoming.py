@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual._xterm_parser import XTermParser
+from textual.events import Key
 
+from tui.display import incoming
 from tui.display.incoming import HELD, IncomingFilter
 
 FOREIGN = (
@@ -22,6 +25,8 @@ FOREIGN = (
     "\x1bP>|xterm(390)\x1b\\",
     "\x1bP1+r544e=787465726d\x1b\\",
     "\x1b_Gi=1;OK\x1b\\",
+    "\x1b[6;20;10t",
+    "\x1b[?62;4;22c",
 )
 OURS = (
     "a",
@@ -69,3 +74,31 @@ def test_a_report_without_an_end_is_not_held_back_for_ever() -> None:
     incoming = IncomingFilter()
     assert incoming.passed("\x1b]52;" + "x" * HELD) == ""
     assert incoming.passed("typed") == "typed"
+
+
+ANSWERS = FOREIGN[9:]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_types_nothing_wherever_it_is_torn(answer: str) -> None:
+    """Also behind its first character, which alone is the Escape key."""
+    incoming.install()
+    heard: list[str] = []
+    incoming.EAR.listener = heard.append
+    try:
+        for cut in range(1, len(answer)):
+            parser = XTermParser()
+            pieces = "a", answer[:cut], answer[cut:] + "b", "\x1b[A"
+            events = [event for piece in pieces for event in parser.feed(piece)]
+            assert [event.key for event in events if isinstance(event, Key)] == ["a", "b", "up"], cut
+        assert heard == [answer] * (len(answer) - 1)
+    finally:
+        incoming.EAR.listener = None
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x1b[", "\x1b_", "\x1bP", "\x1b]"])
+def test_what_a_person_types_behind_escape_stays_typed(key: str) -> None:
+    filtered = IncomingFilter()
+    assert filtered.passed(key) == key
+    assert filtered.passed("Go on") == "Go on"
+    assert not filtered.takes_back
