@@ -154,6 +154,7 @@ class HandloomApp(Handlers, App[None]):
 
     async def on_unmount(self) -> None:
         """Close every conversation, whichever way the app ends."""
+        self.end_pictures()
         self.end_title()
         self.keep_last_words()
         self.unwatch_themes()

@@ -28,6 +28,9 @@ class ScreenSettings:
     """The colours, by the name of a theme; empty takes loom-dark, or loom-ansi-dark where there are only 16 colours."""
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"
     """What marks and lines are drawn with: auto takes ASCII where the terminal's encoding is not UTF-8."""
+    pictures: Literal["auto", "kitty", "sixel", "blocks", "off"] = "auto"
+    """How pages are shown: auto takes kitty's graphics or sixel where the terminal answers that it has them, else cells
+    in two colours (blocks); off tells a page's words and a picture's size."""
     motion: Literal["full", "reduced"] = "full"
     """Whether anything may move by itself; reduced leaves only the seconds that are counted."""
     notify: Literal["auto", "bell", "off"] = "auto"

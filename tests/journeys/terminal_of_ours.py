@@ -68,9 +68,13 @@ class OurTerminal:
         except OSError:  # how Linux tells that the other side is gone
             return b""
         self.raw += data
+        self.take(data)
+        return data
+
+    def take(self, data: bytes) -> None:
+        """Draw what the program wrote."""
         with contextlib.suppress(TypeError, ValueError, IndexError):  # pyte knows fewer sequences than terminals do
             self._stream.feed(data)
-        return data
 
     @property
     def screen(self) -> str:

@@ -60,18 +60,21 @@ class Glyphs:
         """Whether letters beyond ASCII become question marks, too."""
         self.coloured = True
         """Whether there are colours; pictures are nothing without."""
+        self.pictures = True
+        """Whether pictures are wanted."""
 
     @property
     def pictures_are_drawn(self) -> bool:
         """Whether a picture can be shown as cells; its size is told else."""
-        return self.coloured and not self.ascii
+        return self.pictures and self.coloured and not self.ascii
 
 
 GLYPHS = Glyphs()
 
 
-def use(setting: str, environ: Mapping[str, str], *, coloured: bool = True) -> None:
+def use(setting: str, environ: Mapping[str, str], *, coloured: bool = True, pictures: bool = True) -> None:
     """Draw as the setting says; `auto` takes ASCII where the locale is not UTF-8."""
+    GLYPHS.pictures = pictures
     utf8 = speaks_utf8(environ)
     GLYPHS.ascii = setting == "ascii" or (setting == "auto" and not utf8)
     GLYPHS.strict = GLYPHS.ascii and not utf8

@@ -29,6 +29,8 @@ KEPT_SIDE = 480
 """Pixels of the longer side that are kept: two for each cell of the widest pane that has a use for them."""
 KEPT = 16
 """Decoded pictures that are kept; 10 MB at most."""
+SHARP_SIDE, SHARP_KEPT = 1280, 3
+"""The same where the terminal draws the pixels themselves; 15 MB at most."""
 PIXELS_PER_COLUMN = 8
 """Of a picture that is shown in its natural size: about what a font's cell is wide."""
 QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
@@ -50,8 +52,8 @@ class PictureError(ValueError):
     """A picture that cannot be shown; the text says why, in one short clean line."""
 
 
-def decoded(data: bytes) -> Pixels:
-    """A picture's pixels, scaled down to KEPT_SIDE. Blocks for some 20 ms. Raises PictureError."""
+def decoded(data: bytes, side: int = KEPT_SIDE) -> Pixels:
+    """A picture's pixels, its longer side scaled down to `side`. Blocks for some 20 ms. Raises PictureError."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -59,7 +61,7 @@ def decoded(data: bytes) -> Pixels:
             if image.width * image.height > MAX_PIXELS:
                 size = {"width": image.width, "height": image.height}
                 raise PictureError(_("{width} x {height} pixels are too many to be shown").format(**size))
-            image.draft("RGB", (KEPT_SIDE, KEPT_SIDE))
+            image.draft("RGB", (side, side))
             lets_through = image.has_transparency_data
             whole = image.convert("RGBA" if lets_through else "RGB")
     except UnidentifiedImageError:
@@ -68,7 +70,7 @@ def decoded(data: bytes) -> Pixels:
         if isinstance(error, PictureError):
             raise
         raise PictureError(_("it is broken")) from None
-    whole.thumbnail((KEPT_SIDE, KEPT_SIDE), Image.Resampling.BOX)
+    whole.thumbnail((side, side), Image.Resampling.BOX)
     if not lets_through:
         return Pixels(whole.width, whole.height, whole.tobytes())
     ground = Image.new("RGBA", whole.size, "white")  # what is transparent was made for paper
@@ -149,7 +151,9 @@ def segments(line: Sequence[Cell]) -> list[Segment]:
     return found
 
 
-_ROUNDED = [min(255, (value + 4) // 8 * 8) for value in range(256)] * 3
+ROUNDED = bytes(min(255, (value + 4) // 8 * 8) for value in range(256))
+"""The shades that cells have, by those of pixels."""
+_ROUNDED = [*ROUNDED] * 3
 
 
 @lru_cache(16384)
@@ -161,12 +165,19 @@ def style_of(colours: bytes) -> Style:
 class Pictures:
     """The pictures of one conversation."""
 
-    def __init__(self, read: Callable[[BlobRef], Awaitable[Blob | None]]) -> None:
+    def __init__(
+        self, read: Callable[[BlobRef], Awaitable[Blob | None]], side: int = KEPT_SIDE, most: int = KEPT
+    ) -> None:
         self.on_wanted: Callable[[], None] | None = None
         """Called when a picture is asked for that is not there; whoever sets it calls `load` off the drawing."""
         self._read = read
+        self._side, self._most = side, most
         self._kept: OrderedDict[str, Pixels | str] = OrderedDict()
         self._wanted: dict[str, BlobRef] = {}
+
+    def sharper(self) -> Pictures:
+        """The same pictures with more pixels, for a terminal that draws them itself."""
+        return Pictures(self._read, SHARP_SIDE, SHARP_KEPT)
 
     def get(self, ref: BlobRef) -> Pixels | str | None:
         """The picture, why there is none, or None where it has yet to be loaded."""
@@ -187,7 +198,7 @@ class Pictures:
             self._kept[digest] = await self._load(ref)
             del self._wanted[digest]
             loaded = True
-            while len(self._kept) > KEPT:
+            while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return loaded
 
@@ -196,6 +207,6 @@ class Pictures:
         if blob is None:
             return _("it is not in the log")
         try:
-            return await asyncio.to_thread(decoded, blob.data)
+            return await asyncio.to_thread(decoded, blob.data, self._side)
         except PictureError as error:
             return str(error)

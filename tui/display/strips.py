@@ -3,7 +3,8 @@
 Textual and Rich write a segment's text and a link's target to the terminal as they are, so one Static with
 tool output could set the clipboard. `install` puts a check where strips become bytes, which covers every
 widget there is and will be. Models sanitise first (`tui.display.text`), so that people see what was there; here,
-what slipped through is dropped, because layout has already counted it as zero cells wide.
+what slipped through is dropped, because layout has already counted it as zero cells wide. Cells of a picture that the
+terminal has get their colour here, after every tint.
 
 Called once by the composition root, before the app runs. Widgets never call it.
 """
@@ -16,6 +17,8 @@ from rich.cells import get_character_cell_size
 from rich.console import Console
 from rich.segment import Segment
 from textual.strip import Strip
+
+from tui.graphics.cells import INK, PLACEHOLDER
 
 _FOREIGN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What acts on a terminal, turns text around, or cannot be encoded. Joiners stay: layout measured them."""
@@ -36,6 +39,11 @@ def _same_width(match: re.Match[str]) -> str:
 
 def _clean_segment(segment: Segment) -> Segment:
     text, style, control = segment
+    if PLACEHOLDER in text:
+        if INK.style is None:
+            text = text.replace(PLACEHOLDER, "�")
+        else:
+            style = INK.style if style is None else style + INK.style
     if style is not None and style._link and _LINK.match(style._link) is None:
         style = style.update_link(None)
     return Segment(clean(text), style, control)

@@ -32,7 +32,9 @@ _HIDDEN = (
 """C1, bidi controls, line separators, lone surrogates, fillers, and whatever else has no glyph."""
 _HIGH_HIDDEN = (
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+    "\U0010eeee"
 )
+"""The last stands for a part of a picture in kitty and others; only ours may (`tui.graphics`)."""
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f"
 _HIGH_SELECTORS = "\U000e0100-\U000e01ef"

@@ -44,7 +44,8 @@ class Appearance(_App):
     def prepare_look(self) -> None:
         """Settle what holds for the whole run. Called before anything is drawn."""
         coloured = not look.without_colours(os.environ)
-        glyphs.use(self.options.screen.glyphs, os.environ, coloured=coloured)
+        wanted = self.options.screen.pictures != "off"
+        glyphs.use(self.options.screen.glyphs, os.environ, coloured=coloured, pictures=wanted)
         self.no_color = not coloured
         if self.options.screen.motion == "reduced":
             self.animation_level = "none"

@@ -17,6 +17,7 @@ from tui.handlers.eventlog import EventLog
 from tui.handlers.exports import Exports
 from tui.handlers.outside import Outside
 from tui.handlers.panels import Panels
+from tui.handlers.picturing import Picturing
 from tui.handlers.planning import Planning
 from tui.handlers.reading import Reading
 from tui.handlers.remembering import Remembering
@@ -84,6 +85,7 @@ class Handlers(
     FolderTrust,
     Slashes,
     Browsing,
+    Picturing,
     _App,
 ):
     """The commands, as methods of the app."""

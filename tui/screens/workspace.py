@@ -343,6 +343,12 @@ class Workspace(Screen[None]):
             begin = partial(_follow_page, wanted)  # no coroutine yet: the worker may end before it runs
             self.run_worker(begin, group="page")  # type: ignore[arg-type]
 
+    def watch_anew(self) -> None:
+        """Have the living page from its beginning, such as when more of its pixels are wanted."""
+        self._watched = None
+        self.workers.cancel_group(self, "page")
+        self._watch_page()
+
     def _load_pictures(self, tab: Tab) -> None:
         """Fetch the pictures that the panes ask for. A tab that is left keeps what it asked for."""
         self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
@@ -522,7 +528,7 @@ async def _follow_page(tab: ConversationTab) -> None:
             try:
                 async for page in pages:
                     try:
-                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data)
+                        pixels: Pixels | str = await asyncio.to_thread(decoded, page.data, tab.browser.side)
                     except PictureError as error:
                         pixels = str(error)
                     tab.browser.show_live(page, pixels)

@@ -25,7 +25,7 @@ MAX_COVERS = 300
 """What may lie over words; a page that stacks more of it is shown with words too many."""
 SMALLEST_PX = 3
 """What is lower or narrower is not read."""
-FIELD_LINE_PX, FIELD_INSET_PX = 18, 5
+FIELD_LINE_PX, FIELD_INSET_PX, FIRST_LINE_PX = 18, 5, 28
 DOTS = "••••••"
 _SECRET_FIELDS = ("password", "one-time-code", "cc-number", "cc-csc")
 _FIELDS = frozenset({"text", "search", "url", "email", "tel", "number", "date", "time", "month", "week"})
@@ -126,7 +126,7 @@ class _Page:
                 found.append((at, " " * written[0].isspace() + words + " " * written[-1].isspace(), box))
         for node, words in self._written():
             at = self._at[node]
-            found.append((at, words, _line_in(self._layout["bounds"][at])))
+            found.append((at, words, _line_in(self._layout["bounds"][at], at_top=self._name(node) == "TEXTAREA")))
         for at, words, box in sorted(found, key=lambda each: each[0]):
             seen = self._seen(at, box)
             if seen is not None:
@@ -292,11 +292,14 @@ class _Page:
         }
 
 
-def _line_in(box: Box) -> Box:
-    """Where the words of a field stand, within its borders."""
+def _line_in(box: Box, *, at_top: bool = False) -> Box:
+    """Where the words of a field stand, within its borders: in its middle, or in its first line."""
     x, y, width, height = box
     inset = max(0, (height - FIELD_LINE_PX) / 2)
-    return x + FIELD_INSET_PX, y + inset, width - 2 * FIELD_INSET_PX, height - 2 * inset
+    left, wide = x + FIELD_INSET_PX, width - 2 * FIELD_INSET_PX
+    if at_top and inset:
+        return left, y + FIELD_INSET_PX, wide, min(FIRST_LINE_PX, height - FIELD_INSET_PX)
+    return left, y + inset, wide, height - 2 * inset
 
 
 def is_secret(attributes: Mapping[str, str]) -> bool:

@@ -19,6 +19,7 @@ from core.events import (
     FileDownloadObservation,
 )
 from core.store.blobs import take_out
+from runtime.plugins.browser.looks import _line_in
 from tests.core.test_blobs import png, url
 from tests.tui.browser.test_browser import show, shown
 from tests.tui.frame.running import Running, running, until
@@ -274,11 +275,50 @@ async def test_the_film_strip_has_every_step_with_its_number_and_what_was_done()
             await show(it, BrowseInteractiveAction(browser_actions=calls), page(last_browser_action=calls))
         await it.press("f5", "f5")
         assert "30 click 29" in it.screen_text()
+        assert "you look back" not in it.screen_text()
         await it.press("left", "left")
         assert "28 click 27" in it.screen_text()
+        assert "you look back  28/30" in it.screen_text()
+        await it.press("right")
+        assert "you look back  29/30" in it.screen_text()
         await it.press("home")
         assert "1 click 0" in it.screen_text()
         assert "›" in it.screen_text()
+        assert "you look back  1/30" in it.screen_text()
+        it.session.pages.put_nowait(shown("Clock", png(8, 4)))
+        await until(it.pilot, it.session.pages.empty)
+        await it.settle()
+        assert "you look back  1/30" in it.screen_text(), "what happens now does not take the past away"
+        await it.press("end")
+        assert "you look back" not in it.screen_text()
+
+
+async def test_each_step_is_seen_with_its_own_picture() -> None:
+    async with running((160, 48)) as it:
+        for colour in ("red", "green", "blue"):
+            await show(it, BrowseURLAction(url="http://a/"), page(screenshot=url(png(128, 72, colour)), look={}))
+        await it.press("f5", "f5")
+        for keys, colour in ((), "0000ff"), (("left",), "008000"), (("left",), "ff0000"), (("right",), "008000"):
+            await it.press(*keys)
+            assert grounds(it, colour) > 300, (keys, colour)
+
+
+def grounds(it: Running, colour: str) -> int:
+    """How many cells have this ground."""
+    strips = it.app.screen._compositor.render_strips()
+    wanted = tuple(bytes.fromhex(colour))
+    return sum(
+        segment.cell_length
+        for strip in strips
+        for segment in strip
+        if segment.style and segment.style.bgcolor and tuple(segment.style.bgcolor.triplet or ()) == wanted
+    )
+
+
+def test_a_note_of_several_lines_stands_where_its_first_is() -> None:
+    """A field of text is high, and its words are not in its middle."""
+    assert _line_in((10, 100, 300, 90), at_top=True)[1] < 110
+    assert _line_in((10, 100, 300, 40))[1] == 111
 
 
 async def test_an_enlarged_page_is_moved_with_the_arrows_first_and_then_scrolled() -> None:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from tui.display.pictures import KEPT_SIDE
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.browser.look import NOTHING, Look
@@ -71,6 +72,9 @@ class LivePage:
 class BrowserModel(PaneModel):
     """The pages of one conversation."""
 
+    side: ClassVar[int] = KEPT_SIDE
+    """Pixels of the longer side that living pages are kept with: more where the terminal draws them itself."""
+
     def __init__(self) -> None:
         self.pages: list[PageSeen] = []
         self.pictures: Pictures | None = None
@@ -94,6 +98,11 @@ class BrowserModel(PaneModel):
     @property
     def page(self) -> PageSeen | None:
         return self.pages[self.index] if self.pages else None
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a page is looked at that is not how things are by now."""
+        return self._at is not None
 
     @property
     def live(self) -> LivePage | None:

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from tui.display.pictures import Cell, Pixels, cells, style_of
+from tui.display.pictures import ROUNDED, Cell, Pixels, cells, style_of
 from tui.display.text import sanitize_line
 from tui.panes.browser.look import Box, Look, Words
 
@@ -26,6 +26,8 @@ LEAST_CELLS = 2
 """Of a word that is cut; what has less room is left to the picture."""
 LARGE_PX = 27
 """What is as high is a heading."""
+LINE_PX = 40
+"""What is higher has its tag beside its first line."""
 CONTRAST = 60
 """Of 255, between a ground and the ink that the page has on it; with less nobody reads."""
 NEXT_PX = 2
@@ -82,6 +84,15 @@ def paint(pixels: Pixels, look: Look, view: View, tags: Mapping[str, str], tag_s
     return [_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)]
 
 
+def paint_on(
+    drawn: Iterable[Iterable[str]], look: Look, view: View, tags: Mapping[str, str], tag_style: Style
+) -> list[list[Segment]]:
+    """Tags over cells that the terminal fills with the picture by itself; words are to be read in it."""
+    canvas = _Canvas([[(cell, BLACK + BLACK) for cell in line] for line in drawn], look, view)
+    canvas.tag(tags, tag_style)
+    return [_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)]
+
+
 def _part(pixels: Pixels, look: Look, view: View) -> Pixels:
     width, height = look.width or view.part.width, look.height or view.part.height
     if view.part.width >= width and view.part.height >= height:
@@ -118,7 +129,7 @@ class _Canvas:
         view = self._view
         for mark in self._look.marks:
             tag = tags.get(mark.bid, "")[: view.columns]
-            column, row = view.cell(mark.box.left, mark.box.top + mark.box.height / 2)
+            column, row = view.cell(mark.box.left, mark.box.top + min(mark.box.height, LINE_PX) / 2)
             if not tag or not 0 <= row < view.rows or not 0 <= column < view.columns:
                 continue
             column = min(max(0, column - len(tag)), view.columns - len(tag))
@@ -203,7 +214,7 @@ class _Canvas:
     def _colours(self, words: Words, row: int) -> tuple[bytes, bytes]:
         """Ground and ink."""
         left, right = max(0, self._view.cell(words.box.left, 0)[0]), self._end(words)
-        ground = words.ground.to_bytes(3) if words.ground >= 0 else _most(self.cells[row][left : right + 1])
+        ground = _ground(words) if words.ground >= 0 else _most(self.cells[row][left : right + 1])
         ink = words.ink.to_bytes(3) if words.ink >= 0 else ground
         if abs(_light(ink) - _light(ground)) < CONTRAST:
             ink = BLACK if _light(ground) > 127 else WHITE
@@ -213,7 +224,7 @@ class _Canvas:
         """Take away what the picture has of words."""
         if words.ground < 0:
             return
-        ground = words.ground.to_bytes(3)
+        ground = _ground(words)
         left, top = self._view.cell(words.box.left, words.box.top + words.box.height * MARGIN)
         right, bottom = self._view.cell(
             words.box.left + words.box.width - 1, words.box.top + words.box.height * (1 - MARGIN)
@@ -222,6 +233,11 @@ class _Canvas:
             for column in range(max(0, left), min(right, self._view.columns - 1) + 1):
                 if (row, column) not in self._taken:
                     self.cells[row][column] = (" ", ground + ground)
+
+
+def _ground(words: Words) -> bytes:
+    """The ground of words in one of the colours that cells have, so that it does not stand out from theirs."""
+    return words.ground.to_bytes(3).translate(ROUNDED)
 
 
 def _follows(words: Words, other: Words) -> bool:

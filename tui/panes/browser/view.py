@@ -22,17 +22,20 @@ from tui.display.glyphs import GLYPHS
 from tui.display.pictures import Pixels, size_told
 from tui.display.text import sanitize_line
 from tui.i18n import _
+from tui.panes.browser.drawing import Drawing
 from tui.panes.browser.look import NOTHING, Look, PageMark, labels
 from tui.panes.browser.strip import film
 from tui.panes.copied import Copied
 
 if TYPE_CHECKING:
+    from tui.display.pictures import Pictures
     from tui.panes.browser.model import BrowserModel, LivePage, PageSeen
     from tui.panes.browser.paint import View
 
 EMPTY = _("Pages that the agent opens will stand here as pictures.")
 LIVE = _("live")
 YOURS = _("you have the browser")
+PAST = _("you look back")
 KEYS = _("F12 gives the browser back · f letters to click · i type · o address")
 TITLE_MARK = "  "
 TITLE_FROM = 8
@@ -104,6 +107,7 @@ class BrowserView(Widget, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._model: BrowserModel | None = None
+        self.drawing = Drawing(self, self.redraw)
         self._drawn: tuple[object, ...] = ()
         self._rows: list[Strip] = []
         self._view: View | None = None
@@ -122,6 +126,7 @@ class BrowserView(Widget, can_focus=True):
             self._model.changed = None
         if model is not self._model:
             self.leave_hints()
+            self.put_away()
         self._model = model
         if model is not None:
             model.changed = self._changed
@@ -131,6 +136,15 @@ class BrowserView(Widget, can_focus=True):
         """Draw anew what is shown, such as when a picture has come."""
         self._drawn = ()
         self.refresh()
+
+    def put_away(self) -> None:
+        """Take back what the terminal has of the picture; the next frame draws it again."""
+        self.drawing.clear()
+        self.redraw()  # what was drawn is kept by Textual, too
+
+    def on_hide(self) -> None:
+        """Nothing is kept for a pane that nobody sees."""
+        self.put_away()
 
     def _changed(self) -> None:
         if self._letters and not set(self._letters.values()) <= set(self._look.marks):
@@ -161,22 +175,26 @@ class BrowserView(Widget, can_focus=True):
 
     def _draw(self, width: int, height: int) -> list[Strip]:
         model, self._view = self._model, None
+        self.drawing.nothing()
         live = model.live if model is not None else None
         page = model.page if model is not None else None
         if model is None or (page is None and live is None):
             return [self._line(EMPTY, "browser--muted", width)]
         foot = self._foot(model, page, live, width, height)
         rows = max(1, height - 1 - len(foot))
+        pictures = self.drawing.prepare(model) if GLYPHS.pictures_are_drawn else model.pictures
         if live is not None:
             head = self._head(live.url, live.title, LIVE, width)
             return [head, *self._pixels(live.pixels, live.width, live.height, width, rows), *foot]
         assert page is not None
         place = f"{model.index + 1}/{len(model.pages)}  {page.at.astimezone():%H:%M:%S}"
-        return [self._head(page.url, page.title, place, width), *self._picture(page, width, rows), *foot]
+        return [self._head(page.url, page.title, place, width), *self._picture(page, pictures, width, rows), *foot]
 
     def _head(self, url: str, title: str, place: str, width: int) -> Strip:
         """Address and title on the left as far as they fit, the place among the steps on the right."""
-        taken = f"{YOURS}  " if self._model is not None and self._model.taken else ""
+        model = self._model
+        said = [YOURS] * bool(model and model.taken) + [PAST] * bool(model and model.looks_back)
+        taken = f"{' · '.join(said)}  " if said else ""
         room = max(4, width - cell_len(place) - cell_len(taken) - 3)
         address = sanitize_line(url, room)
         left = room - cell_len(address) - len(TITLE_MARK)
@@ -208,11 +226,10 @@ class BrowserView(Widget, can_focus=True):
             lines.append(Strip(parts).adjust_cell_length(width, self.rich_style))
         return lines
 
-    def _picture(self, page: PageSeen, width: int, rows: int) -> list[Strip]:
+    def _picture(self, page: PageSeen, pictures: Pictures | None, width: int, rows: int) -> list[Strip]:
         from core.store.blobs import BlobRef
 
-        assert self._model is not None
-        ref, pictures = BlobRef.parse(page.picture), self._model.pictures
+        ref = BlobRef.parse(page.picture)
         if ref is None or pictures is None:
             return self._filled([self._line(_("No picture was taken."), "browser--muted", width)], rows)
         return self._pixels(pictures.get(ref), ref.width, ref.height, width, rows)
@@ -226,7 +243,7 @@ class BrowserView(Widget, can_focus=True):
         if not isinstance(found, Pixels):
             said = _("The picture cannot be shown: {why}.").format(why=found) if found else "…"
             return self._filled([self._line(said, "browser--muted", width)], rows)
-        from tui.panes.browser.paint import View, paint
+        from tui.panes.browser.paint import View
 
         look = self._look
         wide, high = (look.width, look.height) if look.width else (max(1, wide), max(1, high))
@@ -236,7 +253,8 @@ class BrowserView(Widget, can_focus=True):
             view = View.whole(wide, high, width, rows)
         self._view, self._margin = view, (width - view.columns) // 2
         margin = [Segment(" " * self._margin, self.rich_style)] if self._margin else []
-        drawn = paint(found, look, view, self._tags(), self._style("browser--hint"))
+        at = (self._margin, 1)
+        drawn = self.drawing.lines(found, look, view, self._tags(), self._style("browser--hint"), at=at)
         lines = [Strip([*margin, *line]).adjust_cell_length(width, self.rich_style) for line in drawn]
         return self._filled(lines, rows)
 
