@@ -15,14 +15,18 @@ from tui.display import clipboard as ways
 from tui.display.escapes import ABILITIES
 from tui.display.glyphs import speaks_utf8
 from tui.doctor.finding import Finding, Mark, Patient
+from tui.graphics.terminal import Terminal
 from tui.i18n import _
 
 ANSWERS_IN_S = 0.2
 """What a terminal takes to answer, over a slow connection, too."""
 SMALLEST = (80, 24)
+_DEVICE = "\x1b[c"
+"""What every terminal answers."""
 _LAST_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
 _SYNCHRONIZED = re.compile(rb"\x1b\[\?2026;[1-4]\$y")
 _KITTY = re.compile(rb"\x1b\[\?\d+u")
+_ANSWERS = re.compile(r"\x1b[_P][^\x1b\a]*\x1b\\|\x1b\[[?>\d;]*[ct]")
 
 
 def terminal(patient: Patient) -> Finding:
@@ -42,9 +46,15 @@ def terminal(patient: Patient) -> Finding:
     if ways.is_remote(environ):
         facts.append("ssh")
     if patient.on_terminal:
-        answer = _ask()
+        questions: list[str] = []
+        pictures = Terminal("auto", environ, questions.append)
+        pictures.ask()
+        answer = _ask("".join(questions).removesuffix(_DEVICE) + ABILITIES)
+        for told in _ANSWERS.findall(answer.decode("latin-1")):
+            pictures.hear(told)
         facts += [_("synchronized output")] * bool(_SYNCHRONIZED.search(answer))
         facts += [_("kitty keyboard")] * bool(_KITTY.search(answer))
+        facts += {"kitty": [_("pictures by kitty's graphics")], "sixel": [_("pictures by sixel")]}.get(pictures.way, [])
     found = ", ".join(facts)
     if not speaks_utf8(environ):
         return Finding(Mark.NOTE, found, _("Letters are ASCII only here: set LANG to a locale with UTF-8."))
@@ -62,8 +72,11 @@ def _colours(patient: Patient) -> str:
     return _("{count} colours").format(count="256" if "256" in environ.get("TERM", "") else "16")
 
 
-def _ask() -> bytes:
-    """What the terminal answers within ANSWERS_IN_S; nothing where it is another program's at the moment. Blocks."""
+def _ask(questions: str) -> bytes:
+    """What the terminal answers within ANSWERS_IN_S; nothing where it is another program's at the moment. Blocks.
+
+    The last question is _DEVICE.
+    """
     fd, answer = sys.stdin.fileno(), b""
     if os.tcgetpgrp(fd) != os.getpgrp():
         return answer
@@ -71,7 +84,7 @@ def _ask() -> bytes:
     ends_at = time.monotonic() + ANSWERS_IN_S
     try:
         tty.setcbreak(fd)
-        os.write(sys.stdout.fileno(), ABILITIES.encode())
+        os.write(sys.stdout.fileno(), questions.encode())
         while (left_s := ends_at - time.monotonic()) > 0 and not _LAST_ANSWER.search(answer):
             if select.select([fd], [], [], left_s)[0]:
                 answer += os.read(fd, 1024)
