@@ -1,8 +1,12 @@
-"""A picture of a page as cells with its words, 80x30, beside decoding that picture alone."""
+"""A picture of a page in 80x30 cells beside decoding it alone: as cells with its words, for kitty, in sixels.
+
+What the terminal draws itself is made in a thread, so its time is what a changed page waits, and no key.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from time import perf_counter
 
 from PIL import Image, ImageDraw
@@ -10,28 +14,60 @@ from rich.style import Style
 
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
-from tui.display.pictures import decoded
+from tui.display.pictures import KEPT_SIDE, SHARP_SIDE, Pixels, decoded
+from tui.graphics.kitty import transmission
+from tui.graphics.scaled import Wanted, scaled
+from tui.graphics.sixel import sixels
 from tui.panes.browser.look import Look
 from tui.panes.browser.paint import View, paint
 
 WIDTH, HEIGHT, COLUMNS, ROWS = 1280, 720, 80, 30
+CELL = (10, 20)
+"""Pixels of a cell, as of a terminal on an ordinary screen."""
 ROUNDS = 60
 TARGET_MS = 10.0
+SHARP_RATIO = 4.0
+"""Of what the terminal draws itself: ten times the pixels of cells, packed."""
+SIXEL_RATIO = 14.0
 
 
 def measure() -> list[Figure]:
     data, look = _page()
     view = View.whole(WIDTH, HEIGHT, COLUMNS, ROWS)
+    ways: dict[str, tuple[int, Callable[[Pixels], object], Target]] = {
+        "a page as 80x30 cells with its words": (
+            KEPT_SIDE,
+            lambda pixels: paint(pixels, look, view, {}, Style()),
+            Target(TARGET_MS),
+        ),
+        "a page for kitty in 80x30 cells": (
+            SHARP_SIDE,
+            lambda pixels: transmission(_scaled(pixels, view, exact=False), 1, view.columns, view.rows),
+            Target(SHARP_RATIO, "ratio"),
+        ),
+        "a page in sixels in 80x30 cells": (
+            SHARP_SIDE,
+            lambda pixels: sixels(_scaled(pixels, view, exact=True)),
+            Target(SIXEL_RATIO, "ratio"),
+        ),
+    }
+    return [_figure(name, data, *way) for name, way in ways.items()]
+
+
+def _figure(name: str, data: bytes, side: int, make: Callable[[Pixels], object], target: Target) -> Figure:
     whole, least = list[float](), list[float]()
     for _ in range(ROUNDS):
         began = perf_counter()
-        decoded(data)
+        decoded(data, side)
         least.append(milliseconds_since(began))
         began = perf_counter()
-        paint(decoded(data), look, view, {}, Style())
+        make(decoded(data, side))
         whole.append(milliseconds_since(began))
-    targets = [Target(TARGET_MS)]
-    return [Figure("a page as 80x30 cells with its words", "ms", whole, Limit("decode only", least), targets)]
+    return Figure(name, "ms", whole, Limit("decode only", least), [target])
+
+
+def _scaled(pixels: Pixels, view: View, *, exact: bool) -> Pixels:
+    return scaled(Wanted(pixels, (0, 0, 1, 1), view.columns, view.rows), CELL, exact=exact)
 
 
 def _page() -> tuple[bytes, Look]:
