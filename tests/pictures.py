@@ -43,7 +43,13 @@ DEMO = Session("demo", "")
 PAGE = Session(
     "page", "Show me a wave.", f"scripted:{Path(__file__).with_name('sessions') / 'figure_and_page.yaml'}", ("f2",)
 )
-PICTURES = ((DEMO, (160, 48)), (DEMO, (100, 30)), (DEMO, (80, 24)), (PAGE, (160, 60)))
+FORM = Session(
+    "browser",
+    "Show me the form.",
+    f"scripted:{Path(__file__).with_name('sessions') / 'form.yaml'}",
+    ("f5", "f5", "f12", "f"),
+)
+PICTURES = ((DEMO, (160, 48)), (DEMO, (100, 30)), (DEMO, (80, 24)), (PAGE, (160, 60)), (FORM, (120, 36)))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CELL = (12.2, 24.4)
 """Pixels of one cell in Textual's SVG."""
@@ -99,8 +105,9 @@ async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO)
         while not stage.rests:
             await stage.pilot.pause(0.02)
         await stage.drawn()
-        await stage.pilot.press(*played.keys)
-        await stage.drawn()
+        for key in played.keys:
+            await stage.pilot.press(key)
+            await stage.drawn()
         return stage.svg(f"handloom {played.name}, {size[0]}x{size[1]}")
 
 
