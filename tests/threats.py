@@ -597,6 +597,7 @@ THREATS = (
             "tests/tui/text/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
             "tests/tui/text/test_hostile_workspace.py::test_every_string_of_every_kind_of_event_is_hostile",
             "tests/tui/text/test_strips.py::test_no_payload_reaches_the_terminal",
+            "tests/tui/browser/test_graphics.py::test_a_placeholder_of_others_stands_for_nothing",
         ),
         is_blocker=True,
     ),
@@ -632,6 +633,7 @@ THREATS = (
             "tests/journeys/test_terminal_whole.py::test_replies_that_nobody_asked_for_are_not_typed",
             "tests/journeys/test_terminal_whole.py::test_a_broken_report_of_the_mouse_never_reaches_the_prompt",
             "tests/tui/look/test_incoming.py::test_pieces_come_to_the_same_as_the_whole",
+            "tests/tui/look/test_incoming.py::test_an_answer_types_nothing_wherever_it_is_torn",
         ),
     ),
     Threat(

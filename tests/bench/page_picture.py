@@ -28,7 +28,7 @@ ROUNDS = 60
 TARGET_MS = 10.0
 SHARP_RATIO = 4.0
 """Of what the terminal draws itself: ten times the pixels of cells, packed."""
-SIXEL_RATIO = 14.0
+SIXEL_RATIO = 20.0
 
 
 def measure() -> list[Figure]:

@@ -200,8 +200,8 @@ async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as
         await session.take_browser()
         await session.send("go")
         async with asyncio.timeout(20):
-            while not session.state.is_busy:
-                await session.changed()
+            while not any(e.source is EventSource.AGENT for e in await log(session)):  # it has been decided
+                await asyncio.sleep(0)
         await session.hands.browser.do("click('1')")
         await session.hands.browser.settled()
         await session.hands.browser.give_back()

@@ -134,7 +134,10 @@ class GraphicTerminal(OurTerminal):
     def _text(self, data: bytes) -> None:
         for asked in _ASKED.findall(data):
             self._answer(asked)
-        super().take(_ASKED.sub(b"", data))
+        for part in re.split(rb"(?=\x1b\[\?1049[hl])", _ASKED.sub(b"", data)):
+            if part.startswith(b"\x1b[?1049"):  # the other screen, which is empty
+                self._screen.erase_in_display(2)
+            super().take(part)
 
     def _answer(self, asked: bytes) -> None:
         self.asked += 1

@@ -84,8 +84,10 @@ def browsing(
         terminal.wait_for("waits for you")
         terminal.write("go\r")
         terminal.wait_for("finished")
-        terminal.write("\x1b[15~\x1b[15~")  # F5: the browser, all of the screen
-        terminal.wait_for("Quarters", "live")
+        terminal.write("\x1b[15~")  # F5: the browser
+        terminal.wait_for("take over", "Quarters", "live")
+        terminal.write("\x1b[15~")  # all of the screen
+        until(terminal, lambda: "Ready." not in terminal.screen, "the browser does not fill the screen")
         yield terminal
     finally:
         terminal.close()
@@ -242,7 +244,9 @@ def test_another_program_on_the_terminal_finds_no_picture_there(handloom: Handlo
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
         terminal.write("\x1bOQ")  # F2: the chat, and the browser beside it
         until(terminal, lambda: shows(terminal, QUARTERS) and "Ready." in terminal.screen, "beside the chat")
-        terminal.write("\x1b[17;2~\x07")  # shift+F6: back to the prompt; ctrl+g
+        terminal.write("\x1b[17;2~")  # shift+F6: back to the prompt
+        terminal.wait_for("ctrl+j new line")
+        terminal.write("\x07")  # ctrl+g
         terminal.wait_for("EDITING", raw=True)
         assert not terminal.pictures
         terminal.write("\r")

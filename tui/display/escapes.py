@@ -1,4 +1,4 @@
-"""The control sequences that we write ourselves: title, notification, clipboard, bell. Nobody else writes any.
+"""The control sequences that we write ourselves: title, notification, clipboard, bell, pictures. Nobody else has any.
 
 What stands in a sequence comes from conversations and is hostile: it is sanitised here, once more, and no text can end
 its sequence or begin another. Inside tmux, what is meant for the terminal outside goes through tmux's passthrough.
@@ -30,6 +30,8 @@ BEGUN = "\x1b[?1049h\x1b[2J" + MOUSE_ON + "\x1b[?25l" + FOCUS_ON + "\x1b[?2004h"
 """Asks a terminal that knows nothing of us for what Textual asks for at its start."""
 ABILITIES = "\x1b[?2026$p\x1b[?u\x1b[c"
 """Asks for synchronised output, for the keyboard protocol, and for what every terminal answers, which comes last."""
+ABOUT_PICTURES = "\x1b[>q\x1b[16t\x1b[c"
+"""Asks for the terminal's name, the size of a cell, and what every terminal answers, which tells of sixel, too."""
 CLIPBOARD_BYTES = 74_994
 """Of base64, more of which xterm and others drop without a word."""
 TITLE_CELLS, NOTIFICATION_CELLS = 80, 160
@@ -86,3 +88,18 @@ def clipboard(text: str, environ: Mapping[str, str]) -> str | None:
 def through_tmux(sequence: str) -> str:
     """The sequence wrapped so that tmux hands it on to the terminal that it runs in."""
     return f"{_ESC}Ptmux;{sequence.replace(_ESC, _ESC + _ESC)}{_END}"
+
+
+def graphics(told: str, data: str = "") -> str:
+    """A command of kitty's graphics protocol, and its data: our own numbers and base64."""
+    return f"{_ESC}_G{told}{';' if data else ''}{data}{_END}"
+
+
+def sixel(drawn: str) -> str:
+    """A picture in sixels, whose clear pixels stay as they are."""
+    return f"{_ESC}P0;1;0q{drawn}{_END}"
+
+
+def placed(sequence: str, column: int, row: int) -> str:
+    """What a sequence draws, at a cell of the screen counted from 0; the cursor stays where it is."""
+    return f"{_ESC}7{_ESC}[{row + 1};{column + 1}H{sequence}{_ESC}8"

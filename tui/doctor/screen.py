@@ -26,7 +26,7 @@ _DEVICE = "\x1b[c"
 _LAST_ANSWER = re.compile(rb"\x1b\[\?[\d;]*c")
 _SYNCHRONIZED = re.compile(rb"\x1b\[\?2026;[1-4]\$y")
 _KITTY = re.compile(rb"\x1b\[\?\d+u")
-_ANSWERS = re.compile(r"\x1b[_P][^\x1b]*\x1b\\|\x1b\[[?>\d;]*[ct]")
+_ANSWERS = re.compile(r"\x1b[_P][^\x1b\a]*\x1b\\|\x1b\[[?>\d;]*[ct]")
 
 
 def terminal(patient: Patient) -> Finding:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import zlib
 
+from tui.display.escapes import graphics
 from tui.display.pictures import Pixels
 
 CHUNK = 4096
@@ -17,8 +18,8 @@ LEVEL = 1
 """Of the compression: pages are flat, and a higher one costs more than it saves."""
 QUESTION = 31
 """The number of the picture that is only asked about, and never kept."""
-ASK = f"\x1b_Gi={QUESTION},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"
-ANSWER = f"\x1b_Gi={QUESTION};OK\x1b\\"
+ASK = graphics(f"i={QUESTION},s=1,v=1,a=q,t=d,f=24", "AAAA")
+ANSWER = graphics(f"i={QUESTION}", "OK")
 
 
 def transmission(pixels: Pixels, number: int, columns: int, rows: int) -> str:
@@ -30,10 +31,10 @@ def transmission(pixels: Pixels, number: int, columns: int, rows: int) -> str:
     for at, part in enumerate(parts):
         more = int(at < len(parts) - 1)
         told = f"a=T,U=1,q=2,f=24,o=z,i={number},{size},m={more}" if at == 0 else f"q=2,m={more}"
-        written.append(f"\x1b_G{told};{part}\x1b\\")
+        written.append(graphics(told, part))
     return "".join(written)
 
 
 def removal(number: int) -> str:
     """What has the terminal forget a picture and free its memory."""
-    return f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\"
+    return graphics(f"a=d,d=I,i={number},q=2")

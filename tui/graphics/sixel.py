@@ -11,6 +11,7 @@ from itertools import chain
 
 from PIL import Image, ImageChops
 
+from tui.display.escapes import sixel
 from tui.display.pictures import Pixels
 
 COLOURS = 48
@@ -39,7 +40,7 @@ def sixels(pixels: Pixels) -> str:
                 line.append(b"#%d" % number + _RUN.sub(_counted, bits.translate(_PRINTED)))
     colours = b"".join(b"#%d;2;%d;%d;%d" % (n, *(v * 100 // 255 for v in palette[3 * n : 3 * n + 3])) for n in used)
     drawn = b"-".join(b"$".join(line) for line in lines)
-    return f'\x1bP0;1;0q"1;1;{width};{pixels.height}' + (colours + drawn).decode("ascii") + "\x1b\\"
+    return sixel(f'"1;1;{width};{pixels.height}{(colours + drawn).decode("ascii")}')
 
 
 def _phase(rows: bytes, width: int, bands: int, phase: int) -> Image.Image:

@@ -14,17 +14,16 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Literal, Protocol
 
+from tui.display.escapes import ABOUT_PICTURES
 from tui.graphics.kitty import ANSWER, ASK, removal
 
 Way = Literal["kitty", "sixel", "blocks"]
 
-QUESTIONS = ASK + "\x1b[>q\x1b[16t\x1b[c"
-"""Kitty's protocol, the terminal's name, the size of a cell, and last what every terminal answers."""
 FILLS_PLACEHOLDERS = ("kitty", "ghostty")
 """How the names of terminals begin that know Unicode placeholders."""
 TAKEN_S = 2.0
 """How long a terminal may take a picture; one that says nothing by then gets the next one all the same."""
-_NAME = re.compile(r"\x1bP>\|([\x20-\x7e]{1,64})\x1b\\")
+_NAME = re.compile(r"\x1b[P]>\|([\x20-\x7e]{1,64})\x1b\\")
 _CELL = re.compile(r"\x1b\[6;(\d{1,3});(\d{1,3})t")
 _DEVICE = re.compile(r"\x1b\[\?(\d{1,3}(?:;\d{1,3})*)c")
 SMALLEST_CELL, LARGEST_CELL = (4, 8), (64, 128)
@@ -76,7 +75,7 @@ class Terminal:
         """Ask what it can, where an answer could change anything. Answers whether it was asked."""
         if self._multiplexed or self._setting in ("blocks", "off"):
             return False
-        self.write(QUESTIONS)
+        self.write(ASK + ABOUT_PICTURES)
         return True
 
     def hear(self, answer: str) -> None:

@@ -50,7 +50,7 @@ class Picturing(_App):
             loop = asyncio.get_running_loop()
             EAR.listener = lambda answer: _tell(loop, terminal, answer)
             terminal.on_change = self._way_changed
-            self.app_suspend_signal.subscribe(self, lambda _: self.workspace.browser.put_away())
+            self.app_suspend_signal.subscribe(self, lambda _: self.workspace.browser.put_away(), immediate=True)
             self.app_resume_signal.subscribe(self, lambda _: self.workspace.browser.redraw())
             terminal.ask()
         return self._terminal

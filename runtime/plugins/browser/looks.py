@@ -25,7 +25,7 @@ MAX_COVERS = 300
 """What may lie over words; a page that stacks more of it is shown with words too many."""
 SMALLEST_PX = 3
 """What is lower or narrower is not read."""
-FIELD_LINE_PX, FIELD_INSET_PX = 18, 5
+FIELD_LINE_PX, FIELD_INSET_PX, FIRST_LINE_PX = 18, 5, 28
 DOTS = "••••••"
 _SECRET_FIELDS = ("password", "one-time-code", "cc-number", "cc-csc")
 _FIELDS = frozenset({"text", "search", "url", "email", "tel", "number", "date", "time", "month", "week"})
@@ -298,7 +298,7 @@ def _line_in(box: Box, *, at_top: bool = False) -> Box:
     inset = max(0, (height - FIELD_LINE_PX) / 2)
     left, wide = x + FIELD_INSET_PX, width - 2 * FIELD_INSET_PX
     if at_top and inset:
-        return left, y + FIELD_INSET_PX, wide, min(FIELD_LINE_PX, height - FIELD_INSET_PX)
+        return left, y + FIELD_INSET_PX, wide, min(FIRST_LINE_PX, height - FIELD_INSET_PX)
     return left, y + inset, wide, height - 2 * inset
 
 

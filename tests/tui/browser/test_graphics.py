@@ -6,6 +6,8 @@ import asyncio
 import base64
 import random
 import zlib
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -181,8 +183,8 @@ class Listening:
         self.tasks: list[asyncio.Task[None]] = []
         self.picture = KittyPicture(self.terminal, lambda: None, self._spawn)
 
-    def _spawn(self, work: object) -> None:
-        self.tasks.append(asyncio.ensure_future(work))  # type: ignore[arg-type]
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(asyncio.create_task(work))
 
     @property
     def sent(self) -> int:
@@ -247,7 +249,7 @@ async def test_no_more_is_sent_than_a_connection_takes(monkeypatch: pytest.Monke
     it = Listening()
     it.picture.want(wanted(1))
     await it.until(1)
-    monkeypatch.setattr(sharp.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     it.terminal.hear(ANSWER)
     await asyncio.wait(it.tasks)
     assert waited == [pytest.approx(len(it.written[0].removesuffix(ASK)) / sharp.BYTES_PER_S)]

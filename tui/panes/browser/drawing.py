@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.geometry import Region
 from textual.widget import Widget
 
+from tui.display.escapes import placed
 from tui.display.pictures import Pictures, Pixels
 from tui.panes.browser.look import Look
 
@@ -143,7 +144,7 @@ class Drawing:
         if not screen.is_current or place.bottom >= screen.size.height or self._is_covered(place):
             return ""
         self._is_over = True
-        return f"\x1b7\x1b[{place.y + 1};{place.x + 1}H{self._sharp.drawing}\x1b8"
+        return placed(self._sharp.drawing, place.x, place.y)
 
     def _is_covered(self, place: Region) -> bool:
         """Whether anything lies over a part of it."""

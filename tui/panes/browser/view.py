@@ -140,7 +140,7 @@ class BrowserView(Widget, can_focus=True):
     def put_away(self) -> None:
         """Take back what the terminal has of the picture; the next frame draws it again."""
         self.drawing.clear()
-        self._drawn = ()
+        self.redraw()  # what was drawn is kept by Textual, too
 
     def on_hide(self) -> None:
         """Nothing is kept for a pane that nobody sees."""
