@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
 import pytest
 from textual.widgets import Input
 
 from core.errors import ConfigurationError
 from core.llm.catalogue import KnownModel
-from tests.tui.doubles import ManagerDouble, OfferDouble
+from core.manager.conversation_manager import ConversationManager
+from tests.tui.doubles import ManagerDouble, OfferDouble, SessionDouble
 from tests.tui.frame.running import running, until
+from tui.app import HandloomApp
+from tui.cli.options import StartOptions
 from tui.screens.models import ModelPicker
 from tui.screens.start import Offer, StartScreen
 
@@ -85,6 +91,35 @@ async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_th
         await until(it.pilot, lambda: it.app.current is not None)
         await it.settle()
         assert it.session.wishes == [("send", "hello")]
+
+
+async def test_what_is_sent_while_handloom_starts_is_said_in_order_and_what_is_typed_behind_stays() -> None:
+    started, manager = asyncio.Event(), ManagerDouble()
+
+    async def connect() -> ConversationManager:
+        await started.wait()
+        return cast("ConversationManager", manager)
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test() as pilot:
+        await pilot.press(*"one", "enter", *"two", "enter", *"rest")
+        started.set()
+        await until(pilot, lambda: len(app.living_tabs) == 1)
+        session = cast("SessionDouble", app.living_tabs[0].session)
+        await until(pilot, lambda: len(session.wishes) == 2)
+        assert session.wishes == [("send", "one"), ("send", "two")]
+        assert app.workspace.prompt.text == "rest"
+
+
+async def test_what_was_sent_before_the_start_screen_was_left_is_in_the_prompt_again() -> None:
+    async with running(model=None) as it:
+        await it.press("escape")
+        await it.press(*"hello", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
+        await it.press("escape")
+        await until(it.pilot, lambda: it.shows_the_workspace)
+        await it.settle()
+        assert it.app.workspace.prompt.text == "hello"
 
 
 async def test_a_model_that_cannot_be_used_is_told_and_another_can_be_chosen() -> None:
