@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
@@ -16,7 +16,6 @@ from tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
     from core.manager.conversation_manager import ConversationManager
-    from tui.app import HandloomApp
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
 
@@ -210,7 +209,7 @@ class Conversations(Delegates):
                 await self.ask_trust(places[0] if places else self.options.workspace)
                 await self.add_tab(await self.manager.open(id))
             except StoreBusyError as error:
-                await read_along(cast("HandloomApp", self), id, error)
+                await read_along(self, id, error)
                 return
             except HandloomError as error:
                 self.report(str(error))

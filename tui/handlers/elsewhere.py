@@ -11,13 +11,13 @@ from tui.i18n import _
 
 if TYPE_CHECKING:
     from core.errors import StoreBusyError
-    from tui.app import HandloomApp
+    from tui.handlers.frame import Frame
 
 NEWEST = 2**53
 """Behind every event that there is."""
 
 
-async def read_along(app: HandloomApp, conversation_id: str, busy: StoreBusyError) -> None:
+async def read_along(app: Frame, conversation_id: str, busy: StoreBusyError) -> None:
     """Show it where the user has asked for it by its name, else begin another one with its model.
 
     Raises HandloomError.

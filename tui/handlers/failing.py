@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
 
 from tui.cli.failing import mask_here, trace_of
 from tui.display.text import sanitize
-
-if TYPE_CHECKING:
-    from textual.app import App
-
-    from core.manager.conversation_manager import ConversationManager
-
-    _App = App[None]
-else:
-    _App = object
+from tui.handlers.frame import Frame
 
 log = logging.getLogger(__name__)
 
 
-class Failing(_App):
+class Failing(Frame):
     """What is left on the terminal, and in the log."""
-
-    if TYPE_CHECKING:
-        manager: ConversationManager | None
 
     def _fatal_error(self) -> None:
         """End, and then say where it failed, without secrets; called while the exception is being handled."""

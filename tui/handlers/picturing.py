@@ -14,29 +14,17 @@ from typing import TYPE_CHECKING, Any
 from tui.display.glyphs import GLYPHS
 from tui.display.incoming import EAR
 from tui.display.pictures import KEPT_SIDE, SHARP_SIDE
+from tui.handlers.frame import Frame
 from tui.panes.browser.model import BrowserModel
 
 if TYPE_CHECKING:
-    from textual.app import App
     from textual.screen import Screen
 
-    from tui.cli.options import StartOptions
     from tui.graphics.terminal import Terminal
-    from tui.screens.workspace import Workspace
-
-    _App = App[None]
-else:
-    _App = object
 
 
-class Picturing(_App):
+class Picturing(Frame):
     """The terminal's pictures, as methods of the app."""
-
-    if TYPE_CHECKING:
-        options: StartOptions
-        workspace: Workspace
-
-        def emit(self, sequence: str) -> None: ...
 
     _terminal: Terminal | None = None
 
