@@ -39,7 +39,7 @@ def _session(case: tuple[int, int, int]) -> Facts:
     order = random.Random(f"{seed} {way}").sample(NAMES, min(count, len(NAMES)))
     facts = Facts()
     with tempfile.TemporaryDirectory(prefix="handloom-pages-") as folder:
-        report = trial(Path(folder), Options(tuple(order), **WAYS[way]), SESSION_S)  # type: ignore[arg-type]
+        report = trial(Path(folder), Options(tuple(order), **WAYS[way]), SESSION_S)
     for what in ("leaks", "strangers", "outside", "missed", "unanswered"):
         found = getattr(report, what)
         check(not found, f"{WAYS[way]}: {what}: {found[:3]}")
