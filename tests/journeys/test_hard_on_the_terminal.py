@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,3 +160,27 @@ def test_what_hostile_output_asks_for_happens_neither_outside_nor_in_the_shell(h
         terminal.wait_for(YOURS, gone=True)
         terminal.press("C-q")
     assert "HACKED" not in told(handloom).replace("]0;HACKED", "")
+
+
+def kill_the_program(terminal: Terminal) -> None:
+    """Kill what runs in the shell of the terminal, and wait until the shell has it back."""
+    shell = terminal._tmux("display-message", "-p", "#{pane_pid}").strip()
+    (program,) = subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True, check=True).stdout.split()
+    os.kill(int(program), signal.SIGKILL)
+    terminal.wait_for("Killed")
+
+
+def test_a_program_killed_while_the_user_had_the_terminal_says_so_when_it_comes_again(handloom: Handloom) -> None:
+    with taken(handloom, {"tool_calls": [bash("echo agent-$((40+2))")]}) as terminal:
+        run(terminal, "echo typed-$((40+2))")
+        terminal.wait_for("typed-42")
+        kill_the_program(terminal)
+        terminal.type("stty sane; clear; echo sa''ne")
+        terminal.press("C-j")  # the killed one left the terminal as it was
+        terminal.wait_for("sane\n")
+        terminal.handloom("--model", f"scripted:{handloom.workspace.parent / 'script.yaml'}", "--resume")
+        terminal.wait_for("Handloom ended while this was under way")
+        assert YOURS not in terminal.screen
+        run(terminal, "go")
+        terminal.wait_for("finished", "agent-42")
+        terminal.press("C-q")
