@@ -64,8 +64,8 @@ RESTART_TEXT = (
     "been lost."
 )
 ERRAND_LOST_TEXT = (
-    "Handloom ended while this was under way, so what came of it is not recorded. A terminal or a browser that the user "
-    "had is the agent's again. The sandbox may have begun anew: look before relying on what was there."
+    "Handloom ended while this was under way, so what came of it is not recorded. A terminal or a browser that the "
+    "user had is the agent's again. The sandbox may have begun anew: look before relying on what was there."
 )
 """Of what others than the agent did: a command of the user's, the terminal or the browser taken over."""
 PLANNING_TEXT = (
