@@ -65,6 +65,11 @@ RESTART_TEXT = (
     "resource constraints. Any previously established system state, dependencies, or environment variables may have "
     "been lost."
 )
+ERRAND_LOST_TEXT = (
+    "Handloom ended while this was under way, so what came of it is not recorded. A terminal or a browser that the "
+    "user had is the agent's again. The sandbox may have begun anew: look before relying on what was there."
+)
+"""Of what others than the agent did: a command of the user's, the terminal or the browser taken over."""
 PLANNING_TEXT = (
     "The action has not been executed: nothing changes before the user has approved a plan. Look, plan, show the plan."
 )
@@ -509,7 +514,9 @@ def resume(state: State) -> tuple[Effect, ...]:
     elif state.condensing:
         effects.append(Emit(CondensationRequestAction(why="full"), EventSource.ENVIRONMENT, None))
     lost = ErrorObservation(content=RESTART_TEXT, error_id=NOT_EXECUTED_ERROR)
-    effects += [Emit(lost, EventSource.ENVIRONMENT, id) for id in (*state.running, *sorted(state.errands))]
+    effects += [Emit(lost, EventSource.ENVIRONMENT, id) for id in state.running]
+    left = ErrorObservation(content=ERRAND_LOST_TEXT, error_id=NOT_EXECUTED_ERROR)
+    effects += [Emit(left, EventSource.ENVIRONMENT, id) for id in sorted(state.errands)]
     effects += [_settlement(owed) for owed in state.owed]
     effects += [Emit(NullObservation(), EventSource.ENVIRONMENT, waiting) for waiting in sorted(state.recalls)]
     return tuple(effects)

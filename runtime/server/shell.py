@@ -218,16 +218,20 @@ class Shell:
         self._changed.set()
 
     async def change(self) -> None:
-        """Wait until something is printed or ends, or `wake` is called."""
-        self._changed.clear()
+        """Wait until something is printed or ends, or `wake` is called; what was since the last call counts."""
         await self._changed.wait()
+        self._changed.clear()
 
     async def change_within(self, seconds: float) -> None:
-        """Wait until something is printed or ends, or for so long."""
-        self._changed.clear()
+        """Wait until something is printed or ends, or for so long; what was since the last call counts.
+
+        What is printed while a slow reader takes what was printed before would else be waited for in vain: the
+        terminal is paused when that is much.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
+        self._changed.clear()
 
     async def flush(self, emit: Emit) -> None:
         """Hand over the live bytes that have gathered, and let the terminal go on."""

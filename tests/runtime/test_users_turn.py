@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from core.events import CmdOutputObservation, CmdRunAction, Status
+from core.events import CmdOutputObservation, CmdRunAction, Frame, Status, TerminalOutput
 from runtime.server.bash import WAITING_FOR_INPUT
 from runtime.server.users_turn import TAKEN
-from tests.runtime.conftest import Shell
+from tests.runtime.conftest import Shell, Watcher
 
 WAITS = Status("info", WAITING_FOR_INPUT, "The command waits for input.")
 
@@ -152,6 +152,53 @@ async def test_the_size_is_the_users_for_the_turn_and_the_agents_after_it(shell:
     await line(turn, b"stty size", b"48 157\r\n")
     await turn.end()
     assert (await shell.run("stty size")).content == "30 120"
+
+
+class SlowReader(Watcher):
+    """Takes its first piece of a flood only when the terminal has been made to wait for it."""
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__()
+        self._printed = shell.session._printed
+        self.was_slow = False
+
+    async def emit(self, frame: Frame) -> None:
+        self(frame)
+        if not self.was_slow and isinstance(frame, TerminalOutput) and b"flooding" * 10 in frame.data:
+            while not self._printed.is_waiting_for_its_reader:
+                await asyncio.sleep(0)
+            self.was_slow = True
+
+
+async def test_a_flood_goes_on_behind_a_reader_who_was_slow(shell: Shell) -> None:
+    shell.watcher = reader = SlowReader(shell)
+    turn = await take(shell)
+    turn.type(b"yes floodingflooding$(printf flooding%.0s {1..20}) | head -c 2000000; echo ov''er\r")
+    await turn.sees(b"over\r\n")
+    assert reader.was_slow
+    await turn.end()
+
+
+async def test_a_flood_of_the_agents_does_not_stall_behind_a_reader_who_was_slow(shell: Shell) -> None:
+    shell.watcher = reader = SlowReader(shell)
+    command = "yes floodingflooding$(printf flooding%.0s {1..20}) | head -c 2000000; echo ov''er"
+    running = asyncio.create_task(shell.run(command, blocking=True))
+    went_on: list[bool] = []
+    wait = shell.session._shell.change_within
+
+    async def watched(seconds: float) -> None:
+        paused = shell.session._printed.is_waiting_for_its_reader
+        waiting = asyncio.create_task(wait(seconds))
+        await asyncio.sleep(0)
+        if paused:
+            went_on.append(waiting.done())
+        await waiting
+
+    shell.session._shell.change_within = watched  # type: ignore[method-assign]
+    await running
+    assert reader.was_slow
+    assert went_on
+    assert all(went_on), "more was waited for while the terminal was paused"
 
 
 async def test_a_second_one_is_refused(shell: Shell) -> None:
