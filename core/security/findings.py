@@ -14,7 +14,7 @@ MAX_ITEMS = 200
 """Commands, paths, hosts and rules each; a command line has far fewer."""
 MAX_CHARS = 500
 """Of one item, as it is shown."""
-MAX_COMMANDS_READ = 1_500
+MAX_COMMANDS_READ = 400
 """Simple commands that are read, those of functions and substitutions counted at each call."""
 
 

@@ -221,7 +221,8 @@ class Taint:
                 host = host_of(event.url)
                 if not host or is_local(host):
                     return rest
-                return rest._visited({host})._saw(event.content, [event.url])._read(event.url[:200], envelope.id)
+                agreed = set(facts.hosts) if facts is not None else {host}  # where a page leads to by itself is not
+                return rest._visited(agreed)._saw(event.content, [event.url])._read(event.url[:200], envelope.id)
             case MCPObservation():
                 return rest._saw(event.content)._read(f"an answer of the tool {event.name[:100]}", envelope.id)
             case FileDownloadObservation():
