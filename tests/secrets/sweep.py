@@ -60,6 +60,7 @@ def place(folder: Path, base_url: str) -> Handloom:
         folder,
         **{**ENVIRONMENT, **addresses, "OPENAI_BASE_URL": base_url, "TMPDIR": str(folder / "tmp")},
         HANDLOOM__SANDBOX__ISOLATION="none",
+        HANDLOOM__SECURITY__TAINT="false",
     )
     files = {
         handloom.workspace / ".env": f"TOKEN={FOUND['.env']}\n",

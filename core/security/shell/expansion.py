@@ -258,13 +258,17 @@ def _below(node: Node) -> Iterator[Node]:
         waiting += node.named_children
 
 
+_SETTING = (b"read", b"mapfile", b"readarray", b"printf")
+"""Commands whose words may be names of variables."""
+
+
 def assigned_in(node: Node) -> set[str]:
     """The variables that a part of the tree may set."""
     found = set()
     for below in _below(node):
         if below.type == "variable_assignment" and (name := below.child_by_field_name("name")) is not None:
             found.add(_text(name).partition("[")[0])
-        elif below.type == "command" and _text(below).startswith(("read ", "mapfile ", "printf -v")):
+        elif below.type == "command" and (first := below.child(0)) is not None and first.text in _SETTING:
             found |= {_text(child) for child in below.named_children[1:] if child.type == "word"}
     return found
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 * 1024
 """Of a command that is parsed; the rest of a longer one is opaque."""
-MARGIN_BYTES = 16 * 1024
+MARGIN_BYTES = 8 * 1024
 """Texts within a command have four times its own size, and this, to be read; `eval "eval "eval ...` wants more."""
 MAX_DEPTH = 10
 """Of commands within commands: `sh -c`, `eval`, functions, substitutions in texts."""
