@@ -18,6 +18,9 @@ MAX_COMMANDS_READ = 400
 """Simple commands that are read, those of functions and substitutions counted at each call."""
 
 
+MANY_WORDS = 50
+
+
 class TooMuch(Exception):
     """The action is larger than what is read; the rest of it is opaque."""
 
@@ -56,9 +59,9 @@ class Findings:
         if len(items) < MAX_ITEMS:
             items.setdefault(item[:MAX_CHARS])
 
-    def count(self) -> None:
-        """One more simple command is read. Raises TooMuch."""
-        self.read += 1
+    def count(self, words: int) -> None:
+        """One more simple command is read; one of many words counts for several. Raises TooMuch."""
+        self.read += 1 + words // MANY_WORDS
         if self.read > MAX_COMMANDS_READ:
             raise TooMuch
 

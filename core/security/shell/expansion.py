@@ -263,13 +263,19 @@ _SETTING = (b"read", b"mapfile", b"readarray", b"printf")
 
 
 def assigned_in(node: Node) -> set[str]:
-    """The variables that a part of the tree may set."""
-    found = set()
-    for below in _below(node):
+    """The variables that a part of the tree may set. What a command's words hold is run in other shells."""
+    found, waiting = set[str](), [node]
+    while waiting:
+        below = waiting.pop()
         if below.type == "variable_assignment" and (name := below.child_by_field_name("name")) is not None:
             found.add(_text(name).partition("[")[0])
-        elif below.type == "command" and (first := below.child(0)) is not None and first.text in _SETTING:
-            found |= {_text(child) for child in below.named_children[1:] if child.type == "word"}
+        elif below.type == "command":
+            parts = below.named_children
+            waiting += [part for part in parts if part.type == "variable_assignment"]
+            if parts and parts[0].text in _SETTING:
+                found |= {_text(part) for part in parts[1:] if part.type == "word"}
+            continue
+        waiting += below.named_children
     return found
 
 

@@ -172,7 +172,7 @@ class Reader:
         """A simple command, after expansion."""
         from core.security.shell.programs import dispatch
 
-        self.findings.count()
+        self.findings.count(len(words))
         return dispatch(self, list(words), state, stdin) if words else SILENT
 
     def path(self, word: Word, state: State) -> tuple[str, bool]:
