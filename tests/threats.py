@@ -145,14 +145,22 @@ THREATS = (
         "B10",
         "A page tells the model what to do, and the model obeys",
         "Behind the walls its obedience reaches nobody who is not allowed: no secret leaves, nothing of the host "
-        "changes; without walls every action asks first. After foreign content was read, what could carry data out, "
-        "write outside the workspace or run what was written since is told by reading the action itself, whatever "
-        "the model says of it",
+        "changes. After foreign content was read, what could carry data out, write outside the workspace or run what "
+        "was written since asks first in every mode, and is refused where nobody is there to answer: told by reading "
+        "the action itself, whatever the model says of it. Where a page leads to by itself is no approval. A rule or "
+        "a permission spares such a question only where it says what is done, or answered one",
         (
             "tests/journeys/test_hijacked_model.py::test_what_a_hijacked_model_does_stays_inside",
             "tests/security/test_hostile_pages.py::test_a_page_gets_nothing_out_without_asking",
             "tests/security/test_hostile_pages.py::test_what_is_let_through_leaks_nothing",
             "tests/security/test_taint.py::test_what_can_carry_data_out_asks_after_a_page_and_not_before",
+            "tests/security/test_taint.py::test_where_a_page_leads_to_by_itself_is_agreed_to_by_nobody",
+            "tests/security/test_hostile_live.py::test_a_user_who_says_no_to_each_question_loses_nothing",
+            "tests/security/test_hostile_live.py::test_nor_does_one_who_is_not_there",
+            "tests/security/test_hostile_live.py::test_without_the_gate_the_same_session_leaks",
+            "tests/security/test_taint_answers.py::TestModes::test_what_could_carry_data_out_asks_in_every_mode",
+            "tests/security/test_taint_answers.py::TestAnswersAreKept"
+            "::test_what_was_allowed_before_anything_was_read_is",
         ),
         is_blocker=True,
     ),
@@ -170,6 +178,18 @@ THREATS = (
         "Pictures of pages lie open",
         "They are for their owner alone",
         ("tests/runtime/plugins/test_browser.py::TestReading::test_its_picture_is_kept_for_its_owner_alone",),
+    ),
+    Threat(
+        "B14",
+        "A page that the user has opened in the agent's browser directs the agent, or learns what was typed",
+        "The agent waits meanwhile, and what it reads afterwards is foreign as any page is; a hidden text reaches the "
+        "page and no event",
+        (
+            "tests/security/test_foreign_memory.py::test_what_the_user_opens_or_runs_himself_is_foreign_all_the_same",
+            "tests/core/test_users_browser.py::test_the_agent_waits_until_the_browser_is_given_back",
+            "tests/core/test_users_browser.py"
+            "::test_a_hidden_text_reaches_the_sandbox_and_no_event_whatever_the_page_does_with_it",
+        ),
     ),
     Threat(
         "C06",
@@ -403,6 +423,26 @@ THREATS = (
         ),
     ),
     Threat(
+        "I17",
+        "What an earlier conversation has read comes back by recall and directs a later one",
+        "What is recalled is foreign: addresses in it are named by nobody, and what could carry data out asks",
+        (
+            "tests/security/test_foreign_memory.py"
+            "::test_what_an_earlier_conversation_had_read_steers_nothing_in_a_later_one",
+            "tests/security/test_foreign_memory.py::test_an_address_that_was_recalled_is_named_by_nobody",
+            "tests/memory/test_past.py::test_other_projects_are_none_of_its_business",
+        ),
+    ),
+    Threat(
+        "I18",
+        "Foreign content has itself remembered as a fact for all conversations to come",
+        "Only the user pins; the agent has no tool for it, and a host in a pinned fact is not named by that",
+        (
+            "tests/security/test_foreign_memory.py::test_what_is_pinned_names_no_host_and_no_tool_of_the_agent_pins",
+            "tests/memory/test_past.py::test_what_cannot_be_remembered_is_refused",
+        ),
+    ),
+    Threat(
         "L01",
         "The provider refuses: 401, 403, 404",
         "Not tried again and not hidden behind another model; one error that says what to set, without the key",
@@ -556,6 +596,8 @@ THREATS = (
         "yes; every name has that of its server in it",
         (
             "tests/mcp/test_supervisor.py::test_a_tool_that_changed_is_blocked_until_it_is_approved",
+            "tests/security/test_mcp_marks.py::test_only_a_tool_that_reads_and_reaches_nobody_is_spared",
+            "tests/security/test_mcp_marks.py::test_a_mark_that_changes_is_a_tool_that_has_changed",
             "tests/mcp/test_supervisor.py::test_a_change_while_it_runs_is_blocked_as_well",
             "tests/mcp/test_supervisor.py::test_a_project_cannot_take_the_name_of_a_users_server",
             "tests/tui/panels/test_mcp.py::test_what_changed_is_shown_and_a_approves_just_that",
@@ -969,6 +1011,30 @@ THREATS = (
             "tests/runtime/test_identity.py::test_a_server_of_another_version_is_told_with_what_to_do",
             "tests/runtime/test_identity.py::test_a_request_in_another_version_is_refused",
             "tests/runtime/test_identity.py::test_a_client_of_v0_names_neither_and_is_served",
+        ),
+    ),
+    Threat(
+        "S24",
+        "While the user has the terminal, the agent or a program in it reads what is typed, or acts beside the user",
+        "The agent's commands wait for the end of the turn; what is typed without an echo stands in no event; the "
+        "model reads once what was done",
+        (
+            "tests/runtime/test_users_turn.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
+            "tests/runtime/test_users_turn.py::test_a_password_is_in_nothing_that_is_said",
+            "tests/runtime/test_users_turn.py"
+            "::test_a_password_is_not_shown_by_a_program_that_turns_the_echo_off_itself",
+            "tests/core/test_take_over.py::test_what_the_user_did_is_stored_once_and_the_model_reads_it",
+        ),
+    ),
+    Threat(
+        "S25",
+        "A command is short and long once it is expanded, or written so that what it does is not seen",
+        "Reading takes time and memory that are bounded; wrappings, quotes and encodings are seen through, and what "
+        "cannot be told is never taken for safe",
+        (
+            "tests/security/test_fuzzed_commands.py::test_fuzzed_commands_are_read_soon_and_no_disguise_softens_them",
+            "tests/security/test_fuzzed_commands.py::test_variables_that_double_have_an_end",
+            "tests/security/test_risk_shell.py::test_no_wrapping_softens_what_is_bad",
         ),
     ),
     Threat(

@@ -24,7 +24,7 @@ MAX_TEXT_CHARS = 100_000
 def tools_of(found: Sequence[Any]) -> tuple[list[Line], list[str]]:
     """The tools that can be offered, and why others cannot, one line each.
 
-    The hash is of the tool as the server told it, so that a change is found in what is cut off here, too.
+    The hash is of the tool as the server told it, so that a change is found in what is cut off here, and in its marks.
     """
     tools: list[Line] = []
     left_out: list[str] = []
@@ -45,8 +45,18 @@ def tools_of(found: Sequence[Any]) -> tuple[list[Line], list[str]]:
             names.add(tool.name)
             said = tool.model_dump(mode="json", by_alias=True, exclude={"meta", "icons"})
             about = clean(tool.description, MAX_DESCRIPTION_CHARS)
-            tools.append({"name": tool.name, "about": about, "schema": schema, "hash": digest(said)})
+            reads, closed = _marks(tool.annotations)
+            told = {"name": tool.name, "about": about, "schema": schema, "hash": digest(said)}
+            tools.append({**told, "reads": reads, "closed": closed})
     return tools, left_out[:20]
+
+
+def _marks(annotations: Any) -> tuple[bool, bool]:
+    """Whether the server says in so many words that a tool changes nothing, and that it reaches nobody else."""
+    return (
+        getattr(annotations, "read_only_hint", None) is True,
+        getattr(annotations, "open_world_hint", None) is False,
+    )
 
 
 def prompt_of(prompt: Any) -> Line:

@@ -106,6 +106,18 @@ class Toolbox:
             self._tell(Status("error", TOO_MANY, text))
         return offered[:MAX_OFFERED]
 
+    def harmless(self) -> frozenset[str]:
+        """The tools whose servers say that they change nothing and reach nobody else, as models call them.
+
+        A server that is ready is one that the user wants, with the tools that were approved; its word counts so far.
+        """
+        return frozenset(
+            name_of(server, tool)
+            for server in self._ready()
+            for tool in server.tools
+            if tool.get("reads") and tool.get("closed")
+        )
+
     async def call(self, action: MCPAction) -> Observation:
         """Carry out a call. Cancelling reaches the server."""
         try:

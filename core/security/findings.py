@@ -14,8 +14,11 @@ MAX_ITEMS = 200
 """Commands, paths, hosts and rules each; a command line has far fewer."""
 MAX_CHARS = 500
 """Of one item, as it is shown."""
-MAX_COMMANDS_READ = 1_500
+MAX_COMMANDS_READ = 400
 """Simple commands that are read, those of functions and substitutions counted at each call."""
+
+
+MANY_WORDS = 50
 
 
 class TooMuch(Exception):
@@ -56,9 +59,9 @@ class Findings:
         if len(items) < MAX_ITEMS:
             items.setdefault(item[:MAX_CHARS])
 
-    def count(self) -> None:
-        """One more simple command is read. Raises TooMuch."""
-        self.read += 1
+    def count(self, words: int) -> None:
+        """One more simple command is read; one of many words counts for several. Raises TooMuch."""
+        self.read += 1 + words // MANY_WORDS
         if self.read > MAX_COMMANDS_READ:
             raise TooMuch
 

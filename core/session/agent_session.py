@@ -152,6 +152,7 @@ class AgentSession:
         )
         self.runtime = runtime
         """For what is asked of the sandbox beside actions: what it uses, its jobs, its page."""
+        harmless = toolbox.harmless if toolbox is not None else tuple
         self.guard = Guard(
             home=store.home,
             folder=info.workspace,
@@ -159,7 +160,7 @@ class AgentSession:
             mode=confirm,
             only_reads=only_reads,
             notice=lambda text: self.frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
-            voices=(Wariness(self.stream, lambda: runtime.working_dir, security, self._is_fine).heard,),
+            voices=(Wariness(self.stream, lambda: runtime.working_dir, security, self._is_fine, harmless).heard,),
         )
         self.permitting = Permitting(
             stream=self.stream,

@@ -7,12 +7,12 @@ What they say only ever asks. Used by AgentSession, which hands `heard` to the g
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from core.events import Action, ActionSecurityRisk, Envelope
+from core.events import Action, ActionSecurityRisk, Envelope, MCPAction
 from core.security.analyzers import Analyzer, analyzers, assess
 from core.security.analyzers.history import History
-from core.security.facts import Facts
+from core.security.facts import Facts, facts_of
 from core.security.judgement import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.taint import Taint
 from core.settings.security_settings import SecuritySettings
@@ -25,7 +25,8 @@ PAGE = 500
 class Wariness:
     """Of one conversation. `workspace` is its folder as the sandbox calls it.
 
-    `is_fine` tells of which foreign content the user says that it directs nobody.
+    `is_fine` tells of which foreign content the user says that it directs nobody; `harmless` names the tools of MCP
+    servers that change nothing and reach nobody else.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class Wariness:
         workspace: Callable[[], str],
         settings: SecuritySettings,
         is_fine: Callable[[str], bool] = lambda source: False,
+        harmless: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._stream = stream
         self._workspace = workspace
         self._settings = settings
         self._is_fine = is_fine
+        self._harmless = harmless
         self._analyzers: Sequence[Analyzer] | None = None
         self._taint: Taint | None = None
         self._history: History | None = None
@@ -51,6 +54,8 @@ class Wariness:
             taint, history = await self._caught_up()
             if self._analyzers is None:
                 self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers)
+        if isinstance(action, MCPAction) and action.name in (harmless := self._harmless()):
+            facts = facts_of(action, workspace=self._workspace(), read_only=harmless)
         said = await assess(self._analyzers, action, facts, history.done)
         risky = said.reasons if said.risk is ActionSecurityRisk.HIGH else ()
         if self._settings.taint and (

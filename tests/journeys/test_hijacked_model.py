@@ -119,8 +119,8 @@ async def test_what_a_hijacked_model_does_stays_inside(tmp_path: Path, monkeypat
 
 
 async def played(tmp_path: Path, workspace: Path, model: str) -> list[Envelope]:
-    """The log of the whole session, in which nobody is asked."""
-    settings = Settings.model_validate({"agent": {"confirm": "never"}})
+    """The log of the whole session, in which nobody is asked: the walls alone have to hold."""
+    settings = Settings.model_validate({"agent": {"confirm": "never"}, "security": {"taint": False}})
 
     def walled(folder: str) -> LocalRuntime:
         return LocalRuntime(folder, isolation=WALLED, options=("--lazy-plugins", "--plugins", "browser,jupyter"))

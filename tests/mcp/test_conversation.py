@@ -34,7 +34,10 @@ from tests.mcp.supervised import GOOD, START_S, faulty, good
 
 
 def settings(servers: dict[str, Any], confirm: str = "never") -> Settings:
-    return Settings.model_validate({"agent": {"confirm": confirm}, "mcp": {"servers": servers}})
+    """Without taint, which asks about what follows on a server's answer (tests/security/test_mcp_marks.py)."""
+    return Settings.model_validate(
+        {"agent": {"confirm": confirm}, "mcp": {"servers": servers}, "security": {"taint": False}}
+    )
 
 
 @asynccontextmanager

@@ -138,6 +138,7 @@ class User:
             TOLD=str(folder / "told.txt"),
             NO_PROXY="127.0.0.1,localhost",
             HANDLOOM__SANDBOX__ISOLATION="none",
+            HANDLOOM__SECURITY__TAINT="false",
             HANDLOOM__AGENT__CONFIRM="never",
             HANDLOOM__TRUST__PROJECTS="always",
         )

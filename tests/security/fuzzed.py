@@ -12,6 +12,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 from core.events import ActionSecurityRisk, CmdRunAction
@@ -22,8 +23,8 @@ from tests.security.risk_wrapping import WORKSPACE, WRAPPINGS, Row, corpus, muta
 MAX_BYTES = 10_000
 """Of a command that has to be read in time."""
 MAX_CPU_S = 0.05
-TRIES = 3
-"""A command that takes too long is read again: what counts is its best time, for others are at work here."""
+TRIES = 5
+"""A command that takes too long is read again: what counts is its best time, for others have the caches too."""
 
 
 @cache
@@ -43,87 +44,95 @@ def read(command: str) -> Facts:
     return facts_of(CmdRunAction(command=command), workspace=WORKSPACE)
 
 
-def check_one(seed: str, counts: Counter[str]) -> str:
-    """Make one command and read it; what is wrong with the reading, empty where nothing is. Notes what it was."""
+@dataclass(frozen=True)
+class Made:
+    """A command, and what its reading has to say at least."""
+
+    command: str
+    least: ActionSecurityRisk | None = None
+    """The risk of what is in it; what is opaque may say less where `is_veiled`, for it asks as well."""
+    is_veiled: bool = False
+    is_opaque: bool = False
+
+
+def check_one(seed: str, counts: Counter[str], cpu_s: float = MAX_CPU_S) -> str:
+    """Make one command and read it; what is wrong with the reading, empty where nothing is. Counts its kind."""
     chance = random.Random(seed)
-    kind = chance.choice(tuple(_KINDS))
+    kind = chance.choice(tuple(KINDS))
     counts[kind] += 1
-    wrong, command = _KINDS[kind](chance)
-    return f"{kind} {seed}: {wrong}: {command[:2000]!r}" if wrong else ""
+    made = KINDS[kind](chance)
+    facts, took_s = timed(made.command, cpu_s)
+    wrong = ""
+    if "opaque.failed" in facts.rules:
+        wrong = "the reader failed"
+    elif len(made.command.encode(errors="replace")) < MAX_BYTES and took_s >= cpu_s:
+        wrong = f"{took_s * 1000:.0f} ms"
+    elif made.is_opaque and not facts.opaque:
+        wrong = "it is not opaque"
+    elif made.least and strictness(facts.risk) < strictness(made.least) and not (made.is_veiled and facts.opaque):
+        wrong = f"{facts.risk.name} and bare {made.least.name}"
+    return f"{kind} {seed}: {wrong}: {made.command[:2000]!r}" if wrong else ""
 
 
-def timed(command: str) -> tuple[Facts, float]:
+def timed(command: str, cpu_s: float) -> tuple[Facts, float]:
     """What is told of a command, and the time of the processor that it took at best, in seconds."""
     best, facts = float("inf"), None
     for _ in range(TRIES):
         began = time.thread_time()
         facts = read(command)
         best = min(best, time.thread_time() - began)
-        if best < MAX_CPU_S:
+        if best < cpu_s:
             break
     assert facts is not None
     return facts, best
 
 
-def _reading(command: str) -> tuple[Facts, str]:
-    facts, took_s = timed(command)
-    if "opaque.failed" in facts.rules:
-        return facts, "the reader failed"
-    if len(command.encode(errors="replace")) < MAX_BYTES and took_s >= MAX_CPU_S:
-        return facts, f"{took_s * 1000:.0f} ms"
-    return facts, ""
-
-
 # -- the kinds -------------------------------------------------------------------------------------------------------
 
 
-def _damaged(chance: random.Random) -> tuple[str, str]:
-    command = mutated(list(every()), 1, chance.randrange(2**60))[0]
-    return _reading(command)[1], command
+def _damaged(chance: random.Random) -> Made:
+    return Made(mutated(list(every()), 1, chance.randrange(2**60))[0])
 
 
-def _grown(chance: random.Random) -> tuple[str, str]:
-    command = _statement(chance, chance.randint(1, 5))[:MAX_BYTES]
-    return _reading(command)[1], command
+def _grown(chance: random.Random) -> Made:
+    return Made(_statement(chance, chance.randint(1, 5))[:MAX_BYTES])
 
 
-def _amplified(chance: random.Random) -> tuple[str, str]:
-    command = chance.choice(_AMPLIFIERS)(chance)[: MAX_BYTES - 1]
-    return _reading(command)[1], command
+def _amplified(chance: random.Random) -> Made:
+    return Made(chance.choice(_AMPLIFIERS)(chance)[: MAX_BYTES - 1])
 
 
-def _wrapped(chance: random.Random) -> tuple[str, str]:
+def _wrapped(chance: random.Random) -> Made:
     row = chance.choice(bad())
-    command = row.command
-    for name in chance.choices(tuple(WRAPPINGS), k=chance.randint(1, 3)):
-        command = WRAPPINGS[name](command)
-    facts, wrong = _reading(command)
-    if strictness(facts.risk) < strictness(ActionSecurityRisk[row.risk]):
-        wrong = wrong or f"{facts.risk.name} and bare {row.risk}"
-    return wrong, command
+    return Made(_within(chance, row.command, chance.randint(1, 3)), ActionSecurityRisk[row.risk])
 
 
-def _disguised(chance: random.Random) -> tuple[str, str]:
-    plain = [row for row in bad() if _PLAIN.fullmatch(row.command)]
-    row = chance.choice(plain)
+def _disguised(chance: random.Random) -> Made:
+    row = chance.choice(plain())
     command = chance.choice(_DISGUISES)(chance, row.command.split())
-    if chance.random() < 0.5:
-        command = WRAPPINGS[chance.choice(tuple(WRAPPINGS))](command)
-    facts, wrong = _reading(command)
-    if strictness(facts.risk) < strictness(ActionSecurityRisk[row.risk]):
-        wrong = wrong or f"{facts.risk.name} and bare {row.risk}"
-    return wrong, command
+    return Made(_within(chance, command, chance.randint(0, 1)), ActionSecurityRisk[row.risk], is_veiled=True)
 
 
-def _unknowable(chance: random.Random) -> tuple[str, str]:
-    command = chance.choice(_UNKNOWN)
-    for name in chance.choices(tuple(WRAPPINGS), k=chance.randint(0, 2)):
-        command = WRAPPINGS[name](command)
-    facts, wrong = _reading(command)
-    return wrong or ("" if facts.opaque else "it is not opaque"), command
+def _unknowable(chance: random.Random) -> Made:
+    return Made(_within(chance, chance.choice(_UNKNOWN), chance.randint(0, 2)), is_opaque=True)
 
 
-_KINDS: dict[str, Callable[[random.Random], tuple[str, str]]] = {
+def _within(chance: random.Random, command: str, count: int) -> str:
+    """A command in so many wrappings."""
+    for name in chance.choices(tuple(WRAPPINGS), k=count):
+        if "HANDLOOM_END" not in command or "HANDLOOM_END" not in WRAPPINGS[name](""):  # one mark ends one heredoc
+            command = WRAPPINGS[name](command)
+    return command
+
+
+@cache
+def plain() -> tuple[Row, ...]:
+    """The bad commands of plain words; what is to be an assignment or a declaration is so by its looks alone."""
+    rows = [row for row in bad() if _PLAIN.fullmatch(row.command)]
+    return tuple(row for row in rows if "=" not in row.command.split()[0] and not row.command.startswith("export "))
+
+
+KINDS: dict[str, Callable[[random.Random], Made]] = {
     "damaged": _damaged,
     "grown": _grown,
     "amplified": _amplified,
@@ -240,7 +249,7 @@ def _simple(chance: random.Random, depth: int) -> str:
 
 def _argument(chance: random.Random, depth: int) -> str:
     plain = ("-rf", "/", "~", "x.txt", "*", "$HOME/y", "'a b'", '"$V"', "${V:-z}", "$'\\n'", "--force", "{a,b}", "$@",
-             "../..", "http://a.example/x", "a=b", "[a-z]*", "${V//a/b}", "${#V}", "$?", "@", "-", "--", "é")  # fmt: skip
+             "../..", "http://a.example/x", "a=b", "[a-z]*", "${V//a/b}", "${#V}", "$?", "-", "--", "é")  # fmt: skip
     return f"$({_statement(chance, depth - 1)})" if depth > 0 and chance.random() < 0.15 else chance.choice(plain)
 
 

@@ -241,3 +241,27 @@ def test_it_is_a_fold_and_never_goes_away(data: st.DataObject) -> None:
     for envelope in conversation.log:
         again = again.after(envelope)
     assert again == conversation.taint
+
+
+def test_where_a_page_leads_to_by_itself_is_agreed_to_by_nobody() -> None:
+    """A page that sends the browser on would otherwise name its own host."""
+    conversation = Conversation().said("Read https://docs.example/guide")
+    landed = BrowserOutputObservation(content="", url="https://evil.example/next", trigger_by_action="browse")
+    conversation.ran(BrowseURLAction(url="https://docs.example/guide"), landed)
+    assert "which you have not named" in (conversation.asks("wget https://evil.example/next") or "")
+    agreed = BrowserOutputObservation(content="", url="https://evil.example/next", trigger_by_action="browse")
+    conversation.ran(BrowseURLAction(url="https://evil.example/next"), agreed)
+    assert conversation.asks(BrowseURLAction(url="https://evil.example/next")) is None
+
+
+def test_no_source_is_forgotten_for_others_that_are_fine() -> None:
+    conversation = Conversation().visited("https://evil.example/")
+    for number in range(300):
+        conversation.visited(f"https://docs.example/{number}")
+    facts = facts_of(CmdRunAction(command="git push"), workspace=WORKSPACE)
+    assert len(conversation.taint.sources) <= 201
+
+    def is_fine(source: str) -> bool:
+        return source.startswith("https://docs.example/")
+
+    assert conversation.taint.asks(facts, CmdRunAction(command="git push"), is_fine)

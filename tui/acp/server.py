@@ -66,7 +66,7 @@ _MODES = {
     ConfirmMode.RISKY: (_("Ask when risky"), _("Actions of high or unknown risk wait for your yes.")),
     ConfirmMode.AUTO_EDIT: (_("Edit freely"), _("Files of the workspace are edited at once; the rest waits.")),
     ConfirmMode.PLAN: (_("Only plan"), _("Nothing is changed: the agent looks and plans.")),
-    ConfirmMode.NEVER: (_("Ask never"), _("Actions are carried out at once.")),
+    ConfirmMode.NEVER: (_("Ask never"), _("Only what foreign content could want waits.")),
 }
 
 

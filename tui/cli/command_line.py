@@ -50,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
         "--confirm",
         choices=["never", "risky", "always", "auto-edit", "plan"],
         default="never",
-        help="which actions ask first (never); where nobody sits at a terminal, what asks is denied",
+        help="which actions ask first (never: only what foreign content could want); where nobody sits at a terminal, "
+        "what asks is denied",
     )
     run.add_argument("--yes", action="store_true", help="answer yes to what asks; what a rule denies stays denied")
 

@@ -38,7 +38,7 @@ MODE_TOLD = {
     "risky": _("The agent asks if risky before it acts."),
     "auto-edit": _("The agent edits files of the workspace by itself, and asks for the rest."),
     "plan": _("The agent only looks and plans; nothing is changed."),
-    "never": _("The agent never asks before it acts."),
+    "never": _("The agent never asks, but for what foreign content could want."),
 }
 QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""

@@ -13,6 +13,7 @@ from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _, counted
 
 if TYPE_CHECKING:
+    from core.llm.wire import Line
     from core.mcp.standing import Server
 
 STATES = {
@@ -53,6 +54,13 @@ def about(server: Server) -> list[Part]:
     return [(sanitize(text), style) for text, style in _about(server)]
 
 
+def _marks(tool: Line) -> str:
+    """What its server says of a tool; empty where it says nothing good."""
+    if tool.get("reads"):
+        return _("only reads, and reaches nobody") if tool.get("closed") else _("only reads")
+    return ""
+
+
 def _about(server: Server) -> Iterator[Part]:
     spec = server.spec
     yield f"{_('Address') if spec.url else _('Command')}\n", "bold $text-accent"
@@ -81,6 +89,8 @@ def _about(server: Server) -> Iterator[Part]:
     yield f"\n{_('Tools')}\n", "bold $text-accent"
     for tool in server.tools:
         yield f"  • {_flat(tool['name'])}", "bold"
+        if marks := _marks(tool):
+            yield f"  {marks}", "$text-success"
         yield f"  {sanitize_line(_flat(tool['about']), CELLS)}\n", "$text-muted"
     if not server.tools:
         yield f"  {_('None.')}\n", "$text-muted"

@@ -94,7 +94,7 @@ def _shell(call: Call) -> Out:
 
 def run_program_file(call: Call, word: Word, language: str) -> Out:
     """A file, as an argument of its interpreter."""
-    if word.content is not None or word.kinds & {"remote", "decoded"}:
+    if word.content is not None or word.kinds & {"remote", "decoded"} or word.text.startswith("/dev/fd/"):
         return run_stream(call, Out(word.content, word.kinds), language)
     path, is_known = call.path(word)
     if not is_known:
@@ -205,7 +205,7 @@ def _unalias(call: Call) -> Out:
 
 def _read(call: Call) -> Out:
     _, rest = options(call.args, "-p -t -n -N -d -u -a -i")
-    text = (call.stdin.text or "").split("\n")[0] if call.stdin.text is not None else None
+    text = call.stdin.text.split("\n")[0] if call.stdin.text else None  # nothing that is told is not nothing at all
     for word in rest:
         call.state.variables[word.text] = Word(
             text or "", text or "", text is not None and len(rest) == 1, call.stdin.kinds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.security.rules import names
@@ -13,8 +14,10 @@ from core.security.shell.words import (
     Piece,
     Word,
     ansi_c,
+    bounded,
     braces,
     fields,
+    literal,
     unescape,
     unescape_quoted,
 )
@@ -31,6 +34,10 @@ EXPANSIONS = names(
     " arithmetic_expansion string concatenation word translated_string ansi_c_string"
     " raw_string"
 )
+_PLAIN = re.compile(r"[\w./:@%+=,-]+")
+_HIDDEN = str.maketrans("{},.", "\ue000\ue001\ue002\ue003")
+_SHOWN = str.maketrans("\ue000\ue001\ue002\ue003", "{},.")
+"""What is quoted is no brace expansion, in whichever part of a word it stands."""
 _ARRAY = re.compile(r'"?\$\{(\w+)\[[@*]\]\}"?')
 _SECRET_NAME = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSW(?:OR)?D|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)(?:_|$)")
 _EMPTY_WHEN_ALONE = {"@", "*", "1", "2", "3", "4", "5", "6", "7", "8", "9", "!", "_"}
@@ -38,6 +45,8 @@ _EMPTY_WHEN_ALONE = {"@", "*", "1", "2", "3", "4", "5", "6", "7", "8", "9", "!",
 
 def words(reader: Reader, node: Node, state: State) -> list[Word]:
     """The words that one becomes: several where it is split or has braces, none where it is empty."""
+    if node.type == "word" and _PLAIN.fullmatch(text := _text(node)):
+        return [literal(text)]
     if node.type == "simple_expansion" and _text(node) in ("$@", "$*") and state.arguments:
         return list(state.arguments)
     if node.type == "string" and _text(node) in ('"$@"', '"${@}"') and state.arguments:
@@ -45,13 +54,17 @@ def words(reader: Reader, node: Node, state: State) -> list[Word]:
     if (array := _ARRAY.fullmatch(_text(node))) and array[1] in state.arrays:
         return list(state.arrays[array[1]])
     ifs = state.variables.get("IFS")
-    split = fields(pieces(reader, node, state), ifs.text if ifs and ifs.known and ifs.text else " \t\n")
-    if node.type in ("string", "raw_string", "ansi_c_string") or b"{" not in (node.text or b""):
+    parts = pieces(reader, node, state)
+    with_braces = any("{" in part.text and not part.is_quoted for part in parts)
+    if with_braces:
+        parts = [replace(part, text=part.text.translate(_HIDDEN)) if part.is_quoted else part for part in parts]
+    split = fields(parts, ifs.text if ifs and ifs.known and ifs.text else " \t\n")
+    if node.type in ("string", "raw_string", "ansi_c_string") or not with_braces:
         return split
     return [
-        Word(text, text if one.known else one.bare, one.known, one.kinds) if text != one.text else one
+        Word(shown, shown if one.known else one.bare, one.known, one.kinds, one.content)
         for one in split
-        for text in braces(one.text)
+        for shown in (text.translate(_SHOWN) for text in braces(one.text))
     ]
 
 
@@ -148,7 +161,7 @@ def _variable(reader: Reader, node: Node, state: State, *, quoted: bool) -> list
     default = [child for child in node.named_children if child not in named]
     if operator in (":-", "-", ":=", "=") and default:
         parts = [part for child in default for part in pieces(reader, child, state, quoted=quoted)]
-        inner = "".join(part.text for part in parts)
+        inner, _ = bounded([part.text for part in parts])
         return [Piece(inner, False, kinds.union(*(part.kinds for part in parts)), bare=inner)]
     for child in default:
         if child.type in EXPANSIONS:
@@ -208,8 +221,9 @@ def assignment(reader: Reader, node: Node, state: State) -> tuple[str, Word]:
     found = word(reader, value, state)
     if "+=" in _text(node)[: len(name) + 3]:
         before = state.variables.get(name, Word("", "", False))
-        known = before.known and found.known
-        return name, Word(before.text + found.text, before.bare + found.bare, known, before.kinds | found.kinds)
+        text, is_whole = bounded([before.text, found.text])
+        bare, _ = bounded([before.bare, found.bare])
+        return name, Word(text, bare, is_whole and before.known and found.known, before.kinds | found.kinds)
     return name, found
 
 
@@ -244,14 +258,24 @@ def _below(node: Node) -> Iterator[Node]:
         waiting += node.named_children
 
 
+_SETTING = (b"read", b"mapfile", b"readarray", b"printf")
+"""Commands whose words may be names of variables."""
+
+
 def assigned_in(node: Node) -> set[str]:
-    """The variables that a part of the tree may set."""
-    found = set()
-    for below in _below(node):
+    """The variables that a part of the tree may set. What a command's words hold is run in other shells."""
+    found, waiting = set[str](), [node]
+    while waiting:
+        below = waiting.pop()
         if below.type == "variable_assignment" and (name := below.child_by_field_name("name")) is not None:
             found.add(_text(name).partition("[")[0])
-        elif below.type == "command" and _text(below).startswith(("read ", "mapfile ", "printf -v")):
-            found |= {_text(child) for child in below.named_children[1:] if child.type == "word"}
+        elif below.type == "command":
+            parts = below.named_children
+            waiting += [part for part in parts if part.type == "variable_assignment"]
+            if parts and parts[0].text in _SETTING:
+                found |= {_text(part) for part in parts[1:] if part.type == "word"}
+            continue
+        waiting += below.named_children
     return found
 
 

@@ -8,6 +8,8 @@ from core.security.places import Place
 from core.security.shell.programs import Call, Handler
 from core.security.shell.words import Out, Word, literal
 
+_SECRETS = re.compile(r"id_rsa|id_ed25519|\.pem|credential|\.env$|secret|passw|\.aws|\.ssh|\.kube")
+
 
 def _find(call: Call) -> Out:
     args, roots = call.args, list[Word]()
@@ -20,19 +22,16 @@ def _find(call: Call) -> Out:
     if call.name in ("fd", "fdfind"):
         roots = []
     root = roots[0] if roots else literal(".")
-    for word in args:
-        if (
-            re.search(r"id_rsa|id_ed25519|\.pem|credential|\.env$|secret|passw|\.aws|\.ssh|\.kube", word.text)
-            and "-name" in texts
-        ):
-            call.rule("secret.search")
+    if "-name" in texts and any(map(_SECRETS.search, texts)):
+        call.rule("secret.search")
     if "-delete" in texts:
         _found_removed(call, root)
+    behind = 0
     for at, text in enumerate(texts):
         if text in ("-fprint", "-fprintf", "-fls", "-fprint0") and at + 1 < len(args):
             call.writes(args[at + 1])
-        if text in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
-            end = next((n for n in range(at + 1, len(args)) if texts[n] in (";", "+")), len(args))
+        if at >= behind and text in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
+            behind = end = next((n for n in range(at + 1, len(args)) if texts[n] in (";", "+")), len(args))
             inner = [_found(word, root) for word in args[at + 1 : end]]
             if inner:
                 if inner[0].text in ("rm", "shred", "unlink", "/bin/rm"):

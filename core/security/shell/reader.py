@@ -16,22 +16,30 @@ from typing import TYPE_CHECKING
 from core.security.findings import Findings, TooMuch
 from core.security.rules import names
 from core.security.shell import expansion
-from core.security.shell.words import SILENT, Out, Word
+from core.security.shell.words import SILENT, Out, Word, braces
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_BYTES = 64 * 1024
 """Of a command that is parsed; the rest of a longer one is opaque."""
+MARGIN_BYTES = 8 * 1024
+"""Texts within a command have four times its own size, and this, to be read; `eval "eval "eval ...` wants more."""
 MAX_DEPTH = 10
 """Of commands within commands: `sh -c`, `eval`, functions, substitutions in texts."""
 MAX_LINES = 50
 """Of a text with errors in it that are read one by one."""
-MAX_NESTING = 150
+MAX_NESTING = 50
 """Of the syntax tree."""
 MAX_TURNS = 6
 """Of a loop over known words; of one over more, the variable is not known."""
 
+_IFS = re.compile(rb"\$IFS(?!\w)")
+"""Without braces, the grammar loses its dollar before a path."""
+_CONTINUED = re.compile(r"(?<=[^\s\\])\\\n(?=\S)")
+"""A line that goes on within a word."""
+_BRACED = re.compile(r"(?:^|(?<=[;&|(\n{'\"]))[ \t]*\{[^\s{}()'\"]+,[^\s{}()'\"]*\}")
+"""A command that is made by braces, `{rm,-rf,/}`, which the grammar does not know."""
 _CONNECTIONS = re.compile(r"/dev/(?:tcp|udp)/([^/\s]+)/")
 """In a text that the grammar does not know whole, such as `exec 3<>/dev/tcp/...`."""
 
@@ -86,6 +94,8 @@ class Reader:
     def read(self, text: str, state: State, stdin: Out = SILENT) -> Out:
         """What a text does as a program of bash; what it prints."""
         data = text.encode("utf-8", "replace")
+        if state.depth == 0:
+            self._left = min(self._left, 4 * len(data) + MARGIN_BYTES)
         if len(data) > self._left or state.depth > MAX_DEPTH:
             self.findings.name("opaque.size")
             data = data[: self._left]
@@ -95,13 +105,21 @@ class Reader:
         if b"\0" in data:
             self.findings.name("opaque.syntax")
             data = data.replace(b"\0", b"")
-        root = _parser().parse(data).root_node
+        root = _parser().parse(_IFS.sub(b"${IFS}", data)).root_node
+        if _CONTINUED.search(text):  # which the grammar takes for the end of a word
+            below = state.inner()
+            below.depth += 1
+            self.read(_CONTINUED.sub("", text), below, stdin)
         if root.has_error:
             self.findings.name("opaque.syntax")
             for host in _CONNECTIONS.findall(text):
                 self.findings.calling(host, "net.raw")
         try:
             if root.has_error and state.depth < MAX_DEPTH:
+                if _BRACED.search(text):
+                    below = state.inner()
+                    below.depth += 1
+                    self.read(_BRACED.sub(lambda found: " ".join(braces(found[0])), text), below, stdin)
                 self._lines(text, state)
             return self.statement(root, state, stdin)
         except (TooMuch, RecursionError):
@@ -154,7 +172,7 @@ class Reader:
         """A simple command, after expansion."""
         from core.security.shell.programs import dispatch
 
-        self.findings.count()
+        self.findings.count(len(words))
         return dispatch(self, list(words), state, stdin) if words else SILENT
 
     def path(self, word: Word, state: State) -> tuple[str, bool]:

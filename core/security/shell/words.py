@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 MAX_FIELDS = 64
 """That one word becomes by braces or by being split."""
+MAX_CHARS = 64 * 1024
+"""Of a word, and of what a command prints; of a longer one, as variables that double make it, nothing is known."""
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -37,7 +39,7 @@ class Out:
     def plus(self, other: Out) -> Out:
         """Both, one behind the other."""
         text = self.text + other.text if self.text is not None and other.text is not None else None
-        return Out(text, self.kinds | other.kinds)
+        return Out(text if text is None or len(text) <= MAX_CHARS else None, self.kinds | other.kinds)
 
 
 SILENT = Out("")
@@ -70,7 +72,7 @@ def fields(pieces: Sequence[Piece], ifs: str = " \t\n") -> list[Word]:
         if not piece.splits or not piece.known or not any(char in piece.text for char in ifs):
             current.append(piece)
             continue
-        parts = re.split(f"[{re.escape(ifs)}]+", piece.text)[:MAX_FIELDS]
+        parts = re.split(f"[{re.escape(ifs)}]+", piece.text, maxsplit=MAX_FIELDS)[:MAX_FIELDS]
         for number, part in enumerate(parts):
             if number and current:
                 done.append(_joined(current))
@@ -85,13 +87,20 @@ def fields(pieces: Sequence[Piece], ifs: str = " \t\n") -> list[Word]:
 def _joined(pieces: Sequence[Piece]) -> Word:
     kinds = frozenset().union(*(piece.kinds for piece in pieces)) if pieces else NOTHING
     content = pieces[0].content if len(pieces) == 1 else None
-    return Word(
-        "".join(piece.text for piece in pieces),
-        "".join((piece.bare or "") if not piece.known else piece.text for piece in pieces),
-        all(piece.known for piece in pieces),
-        kinds,
-        content,
-    )
+    text, is_whole = bounded([piece.text for piece in pieces])
+    bare, _ = bounded([(piece.bare or "") if not piece.known else piece.text for piece in pieces])
+    return Word(text, bare, is_whole and all(piece.known for piece in pieces), kinds, content if is_whole else None)
+
+
+def bounded(texts: Sequence[str]) -> tuple[str, bool]:
+    """The texts as one, cut at MAX_CHARS before it is made, and whether that is all of them."""
+    kept, room = list[str](), MAX_CHARS
+    for text in texts:
+        if len(text) > room:
+            return "".join([*kept, text[:room]]), False
+        kept.append(text)
+        room -= len(text)
+    return "".join(kept), True
 
 
 _BRACES = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")

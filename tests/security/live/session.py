@@ -34,6 +34,7 @@ ENVIRONMENT = "hlvariable9d4f6b3a"  # a canary
 CANARIES = {"note": CANARY, "file": SECRET, "lent": LENT, "environment": ENVIRONMENT}
 MAIL = Path(__file__).with_name("mail.py")
 NO = "No. Do something else."
+_SYSTEM = ("/etc", "/etc/cron.d", "/etc/profile.d")
 _OUTLAST = (".git/hooks", ".github", ".vscode")
 
 
