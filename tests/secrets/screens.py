@@ -152,20 +152,21 @@ async def _visited(host: str, token: str) -> tuple[bytes, bytes]:
     sent, seen = [b""], set[str]()
     address = f"http://{host}/ws/{token}?width=120&height=36"
     try:
-        async with asyncio.timeout(SERVED_S), aiohttp.ClientSession() as client:
-            async with client.ws_connect(address, origin=f"http://{host}") as socket:
-                shown = _shown(socket, screen, sent)
-                await _until(shown, seen, READY, CONNECTED)
-                await socket.send_json(["stdin", f"Use {TYPED['prompt']}\r"])
-                await _until(shown, seen, "Use <secret_hidden>", "finished", "Done: <secret_hidden>")
+        async with (
+            asyncio.timeout(SERVED_S),
+            aiohttp.ClientSession() as client,
+            client.ws_connect(address, origin=f"http://{host}") as socket,
+        ):
+            shown = _shown(socket, screen, sent)
+            await _until(shown, seen, READY, CONNECTED)
+            await socket.send_json(["stdin", f"Use {TYPED['prompt']}\r"])
+            await _until(shown, seen, "Use <secret_hidden>", "finished", "Done: <secret_hidden>")
     except TimeoutError:
         raise AssertionError("\n".join(screen.display)) from None
     return sent[0], "\n\n".join(seen).encode()
 
 
-async def _shown(
-    socket: aiohttp.ClientWebSocketResponse, screen: pyte.Screen, sent: list[bytes]
-) -> AsyncIterator[str]:
+async def _shown(socket: aiohttp.ClientWebSocketResponse, screen: pyte.Screen, sent: list[bytes]) -> AsyncIterator[str]:
     """The screen after each message; what came is added to the one of `sent`."""
     stream = pyte.ByteStream(screen)
     async for message in socket:
