@@ -35,7 +35,8 @@ class Failing(_App):
         error = sys.exception()
         assert error is not None
         told = mask_here(trace_of(error))
-        told = self.manager.mask(told) if self.manager is not None else told
+        if self.manager is not None:
+            told = self.manager.mask(told)
         self.bell()
         self._exit_renderables.append(Text(sanitize(told)))
         self._close_messages_no_wait()
