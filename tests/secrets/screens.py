@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -75,6 +76,15 @@ def _settled(terminal: Watched) -> None:
         pass
 
 
+def _left(terminal: Watched) -> None:
+    """Quit, and wait for the end."""
+    terminal.write("\x11")
+    end = time.monotonic() + WITHIN_S
+    while terminal.process.poll() is None and time.monotonic() < end:
+        terminal.read(0.2)
+    assert terminal.process.poll() == 0, terminal.screen
+
+
 async def workspace(user: User) -> None:
     """A task typed, what it prints shown in every pane, and a secret kept on the screen of secrets."""
     await asyncio.to_thread(_workspace, user)
@@ -103,8 +113,7 @@ def _workspace(user: User) -> None:
         terminal.wait_for("ON_SCREEN")
         terminal.write("\x1b")
         _settled(terminal)
-        terminal.write("\x11")
-        assert terminal.end() == 0
+        _left(terminal)
 
 
 async def replay(user: User) -> None:
@@ -115,8 +124,7 @@ async def replay(user: User) -> None:
 def _replay(user: User) -> None:
     with on_terminal(Watched, user, "replay", user.conversation, "--speed", "64") as terminal:
         terminal.wait_for("Replay", "ended")
-        terminal.write("\x11")
-        assert terminal.end() == 0
+        _left(terminal)
 
 
 async def crash(user: User) -> None:
