@@ -91,11 +91,11 @@ async def workspace(user: User) -> None:
 
 
 def _workspace(user: User) -> None:
-    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(SAID))
+    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(f"{SAID} all seen"))
     with on_terminal(Watched, user, "--model", "openai/test", typed=["typed prompt", "typed shell"]) as terminal:
         terminal.wait_for(READY, CONNECTED)
         terminal.write(f"Use {TYPED['prompt']}\r")
-        terminal.wait_for("finished", "Done: <secret_hidden>")
+        terminal.wait_for("finished", "all seen")
         terminal.write(f"!echo {TYPED['shell']}\r")
         terminal.wait_for("$ echo <secret_hidden>")
         for key in ("\x1bOS", "\x1b[15~", "\x1bOR"):  # F4, F5, F3
@@ -140,7 +140,7 @@ def _crash(user: User) -> None:
 
 async def served(user: User) -> None:
     """`handloom serve`: what the web browser is sent. The token is in the address and nowhere else."""
-    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(SAID))
+    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(f"{SAID} all served"))
     process = user.handloom.start("serve", "--model", "openai/test")
     assert process.stdout is not None
     try:
@@ -168,7 +168,7 @@ async def _visited(host: str, token: str) -> tuple[bytes, bytes]:
             shown = _shown(socket, screen, sent)
             await _until(shown, seen, READY, CONNECTED)
             await socket.send_json(["stdin", f"Use {TYPED['prompt']}\r"])
-            await _until(shown, seen, "Use <secret_hidden>", "finished", "Done: <secret_hidden>")
+            await _until(shown, seen, "finished", "all served")
     except TimeoutError:
         raise AssertionError("\n".join(screen.display)) from None
     return sent[0], "\n\n".join(seen).encode()
