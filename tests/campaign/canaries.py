@@ -1,4 +1,4 @@
-"""Canary sweeps: a secret in each of sixty-five places, everything that Handloom does, and then the search of every byte.
+"""Canary sweeps: a secret in each of sixty-five places, everything that Handloom does, then the search of every byte.
 
 Each sweep has the commands in another order, so that what is found by its looks, or lent for the first time, comes
 before or after everything else.
