@@ -63,7 +63,7 @@ documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,t
 
 lock: ## resolve pyproject.toml anew, with hashes, nothing younger than a week
 	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install --quiet uv
-	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra dev --extra documents --extra keyring --universal --python-version 3.11 \
+	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra dev --extra documents --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
 	  --custom-compile-command "make lock" -o requirements.lock
 	@$(VENV)-lock/bin/uv pip compile --quiet --group sandbox --constraints requirements.lock --universal \

@@ -1041,11 +1041,12 @@ THREATS = (
         "X01",
         "A secret stands where it does not belong: a database, a log, a recording, an export, a request, an argument",
         "Secrets are kept by reference, lent to the one command that names them, and masked in every usual encoding "
-        "before anything is stored, shown or sent; thirty canaries are searched for in every byte",
+        "before anything is stored, shown or sent; sixty-five canaries are searched for in every byte",
         (
             "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
             "tests/secrets/test_lending.py::test_the_value_arrives_as_it_is_and_the_next_command_has_none",
             "tests/secrets/test_lending.py::test_neither_arguments_nor_history_nor_environments_of_others_have_it",
+            "tests/docker/test_lent_secrets.py::test_the_engine_and_all_processes_and_files_have_none_of_it",
         ),
         is_blocker=True,
     ),
@@ -1061,10 +1062,29 @@ THREATS = (
     Threat(
         "X04",
         "A command prints a secret that nobody named",
-        "Keys and tokens are known by their looks, masked, and told of once; digests and ids are left alone",
+        "Keys and tokens are known by their looks, masked, and told of once in the log; digests and ids are left alone",
         (
+            "tests/secrets/test_detecting.py::test_the_log_tells_of_each_value_once_behind_what_was_appended_and_holds_none",
             "tests/secrets/test_detecting.py::test_it_is_masked_before_it_is_stored_and_told_of_once",
             "tests/secrets/test_detecting.py::test_neither_this_repository_nor_the_standard_library_holds_any",
+        ),
+    ),
+    Threat(
+        "X07",
+        "A crash shows the values of variables on the terminal, or writes them into the log",
+        "A traceback has lines of the program and no values; it is masked, and so is each line of the log",
+        (
+            "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
+            "tests/core/test_logs.py::test_no_line_holds_what_is_to_be_masked",
+        ),
+    ),
+    Threat(
+        "X11",
+        "A keyring that is locked or gone has secrets put into a file unasked, or commands run without them in silence",
+        "The refusal is told with what to do; the file is taken where the user says so; a command says what it lacks",
+        (
+            "tests/secrets/test_keyring.py::test_a_locked_one_is_told_and_the_file_is_taken_where_the_user_says_so",
+            "tests/secrets/test_keyring.py::test_it_is_there_in_the_next_session_and_out_of_reach_without_one",
         ),
     ),
 )

@@ -15,7 +15,7 @@ from core.events import Envelope, envelope_from_dict, envelope_to_dict
 from core.exchange.findings import Findings, Patterns, mask_in
 from core.exchange.formats import Format
 from core.exchange.pages import Page, found, in_thread, pages
-from core.secrets import PROTECTED
+from core.secrets.masker import is_ours
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame
 
@@ -115,13 +115,16 @@ class Cleaner:
         clean = self._value(data)
         return envelope if clean == data else envelope_from_dict(clean, envelope.conversation_id)
 
-    def _value(self, value: Any, name: str = "") -> Any:
+    def _value(self, value: Any, name: str = "", depth: int = 0) -> Any:
         if isinstance(value, str):
             return self.text(value, name)
         if isinstance(value, Mapping):
-            return {self.text(key): item if key in PROTECTED else self._value(item, key) for key, item in value.items()}
+            return {
+                self.text(key): item if is_ours(key, item, depth) else self._value(item, key, depth + 1)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
-            return [self._value(item, name) for item in value]
+            return [self._value(item, name, depth + 1) for item in value]
         return value
 
     def _frames(

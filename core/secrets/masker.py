@@ -79,7 +79,7 @@ def mask_leaves(value: Any, mask: Callable[[str], str], is_field: Callable[[str]
     if isinstance(value, Mapping):
         masked = {
             key if is_field(key) else mask(key): (
-                item if _is_ours(key, item, depth) else mask_leaves(item, mask, is_field, depth + 1)
+                item if is_ours(key, item, depth) else mask_leaves(item, mask, is_field, depth + 1)
             )
             for key, item in value.items()
         }
@@ -91,7 +91,8 @@ def mask_leaves(value: Any, mask: Callable[[str], str], is_field: Callable[[str]
     return value
 
 
-def _is_ours(key: str, item: Any, depth: int) -> bool:
+def is_ours(key: str, item: Any, depth: int) -> bool:
+    """Whether this is a PROTECTED field of an event, so deep in it, and no object of others that is called so."""
     return depth <= _OUR_DEPTH and key in PROTECTED and isinstance(item, str)
 
 

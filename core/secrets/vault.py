@@ -1,9 +1,9 @@
 """Vault: the user's secrets by name, for agents to use and not to see.
 
 What a secret is called and for stands in `secrets.json` of the home; its value in the system's keyring, or, where there
-is none, in `secret-values.json`, which nobody else may read. A secret is for everywhere, for one project's folder, or
-for one conversation; of several that have a name, the closest one counts. Everything here blocks; no method of it
-writes a value anywhere else, and no text that it raises has one.
+is none or the user says so, in `secret-values.json`, which nobody else may read. A secret is for everywhere, for one
+project's folder, or for one conversation; of several that have a name, the closest one counts. Everything here blocks;
+no method of it writes a value anywhere else, and no text that it raises has one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ EVERYWHERE = "everywhere"
 FOLDER, CONVERSATION = "folder:", "conversation:"
 MAX_SECRETS = 500
 MAX_DESCRIPTION = 300
+LOST = "{place} has no value for {names}. Set it again: handloom secrets set NAME"
 USED_EVERY = timedelta(minutes=1)
 """How exactly the last use is kept: not every command writes."""
 
@@ -87,7 +88,7 @@ class Vault:
         if self._backend is None:
             from core.secrets.backends import best_backend
 
-            self._backend = best_backend(self._home)
+            self._backend = best_backend(self._home, has_secrets=bool(self._read()))
         return self._backend
 
     def all(self) -> list[Secret]:
@@ -111,16 +112,20 @@ class Vault:
         usable = self.usable(workspace, conversation_id)
         used = [usable[name] for name in named(text, usable.keys())]
         values = {secret.name: value for secret in used if (value := self.backend.get(secret.key)) is not None}
-        self._note_use([secret for secret in used if secret.name in values])
+        if lost := [secret.name for secret in used if secret.name not in values]:
+            raise ConfigurationError(LOST.format(names=", ".join(lost), place=self.backend.place))
+        self._note_use(used)
         return values
 
     def values(self) -> list[str]:
         """Every value there is, to be masked; what cannot be had is left out."""
-        try:
-            found = [self.backend.get(secret.key) for secret in self._read()]
-        except ConfigurationError:
-            return []
-        return [value for value in found if value is not None]
+        found: list[str] = []
+        with suppress(ConfigurationError):
+            for secret in self._read():
+                with suppress(ConfigurationError):
+                    if (value := self.backend.get(secret.key)) is not None:
+                        found.append(value)
+        return found
 
     def value_of(self, name: str) -> str | None:
         """The value of the secret of this name that is for everywhere: a model's key. Raises ConfigurationError."""

@@ -107,8 +107,8 @@ MEANINGS = {
     "checkpoint_kills": "Whoever restores checkpoints is killed (-9) at a random moment, or between two files.",
     "checkpoint_swaps": "Checkpoints are taken and restored, while folders and files are swapped for links to outside.",
     "streams": "Answers as OpenAI, Anthropic and Google stream them are cut at every byte, by a reset or a plain end.",
-    "canaries": "Thirty secrets, one in each place where a user has them; a session with shell, cells and an MCP "
-    "server prints them in many ways, is exported and told of; then every byte is searched.",
+    "canaries": "Sixty-five secrets, one in each place where a user has them; shell, cells, MCP servers, hooks, a "
+    "delegate, pages, an editor, the screen, a replay and a crash show them, all is exported; every byte is searched.",
     "commands": "Commands of the corpora damaged, grown from a grammar, wrapped, disguised, made of what cannot be "
     "known, and short ones that are long once they are expanded; the time is the processor's, for less than 10 kB.",
     "hostile_pages": "Pages that direct whoever reads them, and a model that obeys every word: in live sessions with "

@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 
 from core.logs import log_to
+from core.secrets import PLACEHOLDER, Masker
+from core.secrets.beside import without_secrets
+from tests.secrets.canaries import FOUND
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,20 @@ def test_an_exception_is_told_with_its_trace(tmp_path: Path) -> None:
         logging.getLogger("room").exception("failed")
     line = json.loads(written(tmp_path).read_text())
     assert "ValueError: no good" in line["trace"]
+
+
+def test_no_line_holds_what_is_to_be_masked(tmp_path: Path) -> None:
+    known, unknown = "canary-value", FOUND[".env"]
+    log_to(tmp_path, lambda line: without_secrets(line, Masker([known])))
+    try:
+        raise ValueError(f"with {known}")
+    except ValueError:
+        logging.getLogger("room").exception("failed with %s", unknown)
+    line = written(tmp_path).read_text()
+    told = json.loads(line)
+    assert told["text"] == f"failed with {PLACEHOLDER}"
+    assert f"ValueError: with {PLACEHOLDER}" in told["trace"]
+    assert known not in line
 
 
 async def test_a_log_that_is_written_slowly_holds_up_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,3 +56,18 @@ def test_secrets_of_the_environment_are_known_by_the_names_of_their_variables() 
         "SHORT_API_KEY": "abc",
     }
     assert from_environment(environ) == ["value-number-1", "value-number-2", "value-number-3"]
+
+
+def test_objects_of_others_are_masked_whatever_their_names() -> None:
+    masker = Masker(["canary-value"])
+    event = {
+        "action": "call_tool_mcp",
+        "args": {"arguments": {"action": "canary-value", "observation": ["canary-value"]}},
+    }
+    assert masker.mask(event) == {
+        "action": "call_tool_mcp",
+        "args": {"arguments": {"action": PLACEHOLDER, "observation": [PLACEHOLDER]}},
+    }
+    assert Masker(["awaiting_user_input"]).mask({"extras": {"agent_state": "awaiting_user_input"}}) == {
+        "extras": {"agent_state": "awaiting_user_input"}
+    }

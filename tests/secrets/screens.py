@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -75,17 +76,26 @@ def _settled(terminal: Watched) -> None:
         pass
 
 
+def _left(terminal: Watched) -> None:
+    """Quit, and wait for the end."""
+    terminal.write("\x11")
+    end = time.monotonic() + WITHIN_S
+    while terminal.process.poll() is None and time.monotonic() < end:
+        terminal.read(0.2)
+    assert terminal.process.poll() == 0, terminal.screen
+
+
 async def workspace(user: User) -> None:
     """A task typed, what it prints shown in every pane, and a secret kept on the screen of secrets."""
     await asyncio.to_thread(_workspace, user)
 
 
 def _workspace(user: User) -> None:
-    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(SAID))
+    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(f"{SAID} all seen"))
     with on_terminal(Watched, user, "--model", "openai/test", typed=["typed prompt", "typed shell"]) as terminal:
         terminal.wait_for(READY, CONNECTED)
         terminal.write(f"Use {TYPED['prompt']}\r")
-        terminal.wait_for("finished", "Done: <secret_hidden>")
+        terminal.wait_for("finished", "all seen")
         terminal.write(f"!echo {TYPED['shell']}\r")
         terminal.wait_for("$ echo <secret_hidden>")
         for key in ("\x1bOS", "\x1b[15~", "\x1bOR"):  # F4, F5, F3
@@ -103,8 +113,7 @@ def _workspace(user: User) -> None:
         terminal.wait_for("ON_SCREEN")
         terminal.write("\x1b")
         _settled(terminal)
-        terminal.write("\x11")
-        assert terminal.end() == 0
+        _left(terminal)
 
 
 async def replay(user: User) -> None:
@@ -115,8 +124,7 @@ async def replay(user: User) -> None:
 def _replay(user: User) -> None:
     with on_terminal(Watched, user, "replay", user.conversation, "--speed", "64") as terminal:
         terminal.wait_for("Replay", "ended")
-        terminal.write("\x11")
-        assert terminal.end() == 0
+        _left(terminal)
 
 
 async def crash(user: User) -> None:
@@ -132,7 +140,7 @@ def _crash(user: User) -> None:
 
 async def served(user: User) -> None:
     """`handloom serve`: what the web browser is sent. The token is in the address and nowhere else."""
-    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(SAID))
+    user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(f"{SAID} all served"))
     process = user.handloom.start("serve", "--model", "openai/test")
     assert process.stdout is not None
     try:
@@ -152,12 +160,15 @@ async def _visited(host: str, token: str) -> tuple[bytes, bytes]:
     sent, seen = [b""], set[str]()
     address = f"http://{host}/ws/{token}?width=120&height=36"
     try:
-        async with asyncio.timeout(SERVED_S), aiohttp.ClientSession() as client:
-            async with client.ws_connect(address, origin=f"http://{host}") as socket:
-                shown = _shown(socket, screen, sent)
-                await _until(shown, seen, READY, CONNECTED)
-                await socket.send_json(["stdin", f"Use {TYPED['prompt']}\r"])
-                await _until(shown, seen, "Use <secret_hidden>", "finished", "Done: <secret_hidden>")
+        async with (
+            asyncio.timeout(SERVED_S),
+            aiohttp.ClientSession() as client,
+            client.ws_connect(address, origin=f"http://{host}") as socket,
+        ):
+            shown = _shown(socket, screen, sent)
+            await _until(shown, seen, READY, CONNECTED)
+            await socket.send_json(["stdin", f"Use {TYPED['prompt']}\r"])
+            await _until(shown, seen, "finished", "all served")
     except TimeoutError:
         raise AssertionError("\n".join(screen.display)) from None
     return sent[0], "\n\n".join(seen).encode()

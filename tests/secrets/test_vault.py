@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigurationError
-from core.secrets.backends import FileBackend, KeyringBackend, best_backend, wrong_mode
+from core.secrets.backends import PAUSE_S, FileBackend, KeyringBackend, best_backend, wrong_mode
 from core.secrets.vault import INDEX, VALUES, Vault, scope_of
 from core.settings.config import load
 from tests.program import Handloom
@@ -97,8 +97,10 @@ class Keyring:
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], str] = {}
         self.is_locked = False
+        self.asked = 0
 
     def get_password(self, service: str, name: str) -> str | None:
+        self.asked += 1
         if self.is_locked:
             raise RuntimeError(f"cannot give {VALUE}")
         return self.kept.get((service, name))
@@ -132,7 +134,21 @@ class TestKeyring:
 
     def test_where_there_is_none_it_is_a_file(self, tmp_path: Path) -> None:
         FileBackend(tmp_path).put("everywhere/A", VALUE)
-        assert isinstance(best_backend(tmp_path), FileBackend)
+        found = best_backend(tmp_path)
+        assert found.place == str(tmp_path / VALUES)
+        assert found.get("everywhere/A") == VALUE
+
+    def test_one_that_refused_is_asked_again_after_a_pause(self) -> None:
+        keyring, now = Keyring(), [100.0]
+        keyring.is_locked = True
+        backend = KeyringBackend(keyring, "test", lambda: now[0])
+        for _ in range(3):
+            with pytest.raises(ConfigurationError, match="--file"):
+                backend.get("everywhere/A")
+        assert keyring.asked == 1
+        keyring.is_locked = False
+        now[0] += PAUSE_S
+        assert backend.get("everywhere/A") is None
 
 
 class TestCommandLine:

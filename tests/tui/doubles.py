@@ -547,6 +547,7 @@ class ManagerDouble:
     mcp: ServersDouble = field(default_factory=ServersDouble)
     vault: Any = None
     """A Vault, where a test needs one."""
+    mask: Callable[[str], str] = str
     trust: Trusting = field(init=False)
     """The real one, on the home of this double."""
     fails_with: Exception | None = None

@@ -114,6 +114,7 @@ def _secrets(commands: Commands) -> None:
     source = put.add_mutually_exclusive_group()
     source.add_argument("--from-env", metavar="VARIABLE", help="take the value of this variable")
     source.add_argument("--stdin", action="store_true", help="take all of standard input")
+    put.add_argument("--file", action="store_true", help="keep it in a 0600 file, even where there is a keyring")
     put.add_argument("--description", metavar="TEXT", help="what it is for; agents are told this and the name")
     steps.add_parser("list", help="names and what they are for").add_argument(
         "--json", action="store_true", help="one JSON object a line"

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from core.errors import ConfigurationError
 from core.headless import ExitStatus
 from core.home import home_folder
+from core.secrets.backends import Both
 from core.secrets.lent import MAX_BYTES
 from core.secrets.vault import Secret, Vault, scope_of, wrong_with
 from core.settings.adopting import adopt
@@ -59,6 +60,8 @@ def _set(vault: Vault, options: argparse.Namespace) -> None:
     scope = scope_of(options.folder or "", options.conversation or "")
     if wrong := wrong_with(options.name, "x" * 8):
         raise ConfigurationError(wrong)
+    if options.file:
+        vault = Vault(home_folder(os.environ), Both(home_folder(os.environ)))
     vault.put(options.name, _value(options), description=options.description, scope=scope)
     notice(
         _("Kept in {place}. Commands that name ${name} get it.").format(place=vault.backend.place, name=options.name)

@@ -23,7 +23,8 @@ class Failing(Frame):
         error = sys.exception()
         assert error is not None
         told = mask_here(trace_of(error))
-        told = self.manager.mask(told) if self.manager is not None else told
+        if self.manager is not None:
+            told = self.manager.mask(told)
         self.bell()
         self._exit_renderables.append(Text(sanitize(told)))
         self._close_messages_no_wait()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from tui.display.text import sanitize_line
+from tui.display.text import sanitize, sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _
 
 if TYPE_CHECKING:
     from core.manager.conversation_manager import ConversationManager
-    from core.secrets.vault import Vault
+    from core.secrets.vault import Secret, Vault
 
 
 LINE_CELLS = 200
@@ -26,6 +27,7 @@ class SecretKeeping(Frame):
 
     async def _show_secrets(self, manager: ConversationManager) -> None:
         from core.errors import ConfigurationError
+        from core.secrets.vault import EVERYWHERE
         from tui.cli.secrets import line_of
         from tui.screens.secrets import ADD, SecretsScreen
 
@@ -39,24 +41,45 @@ class SecretKeeping(Frame):
                 if answer is None:
                     return
                 if answer == ADD:
-                    await self._add_secret(manager, vault)
+                    await self._add_secret(manager, vault, {one.name for one in secrets if one.scope == EVERYWHERE})
                 elif isinstance(answer, int):
-                    gone = secrets[answer]
-                    await asyncio.to_thread(vault.remove, gone.name, gone.scope)
+                    await self._forget_secret(vault, secrets[answer])
         except ConfigurationError as error:
-            self.flash(sanitize_line(str(error), LINE_CELLS))
+            self.report(sanitize(str(error)))
 
-    async def _add_secret(self, manager: ConversationManager, vault: Vault) -> None:
-        """Ask for name, value and description. Raises ConfigurationError."""
+    async def _forget_secret(self, vault: Vault, secret: Secret) -> None:
+        """Ask, for the value cannot be had back. Raises ConfigurationError."""
+        from tui.screens.dialogs import SureScreen
+
+        question = _("Forget {name} ({scope})? Its value cannot be had back.")
+        shown = {"name": secret.name, "scope": sanitize_line(secret.scope, LINE_CELLS)}
+        if await self.push_screen_wait(SureScreen(question.format_map(shown), _("forget it"))):
+            await asyncio.to_thread(vault.remove, secret.name, secret.scope)
+
+    async def _add_secret(self, manager: ConversationManager, vault: Vault, names: Collection[str]) -> None:
+        """Ask for name, value and description; who leaves one of them keeps nothing. Raises ConfigurationError."""
+        from core.secrets.names import MIN_LENGTH
+        from core.secrets.vault import wrong_with
         from tui.screens.line import LineScreen
-        from tui.screens.secrets import ValueScreen
+        from tui.screens.secrets import NameScreen, ValueScreen
 
-        name = await self.push_screen_wait(LineScreen(_("Name of the secret"), "GITHUB_TOKEN"))
+        title = _("Name of the secret")
+        name = await self.push_screen_wait(
+            NameScreen(title, "GITHUB_TOKEN", lambda name: wrong_with(name, "x" * MIN_LENGTH))
+        )
         if not name:
             return
-        value = await self.push_screen_wait(ValueScreen(_("Its value, which is not shown"), ""))
+        title = (
+            _("The new value of {name}, which is not shown") if name in names else _("Its value, which is not shown")
+        )
+        title = title.format(name=name)
+        value = await self.push_screen_wait(ValueScreen(title, lambda value: wrong_with(name, value)))
         if not value:
             return
         told = await self.push_screen_wait(LineScreen(_("What it is for"), _("The agent reads this.")))
-        await asyncio.to_thread(vault.put, name, value, description=told or "")
+        if told is None:
+            return
+        await asyncio.to_thread(vault.put, name, value, description=told or None)
         await manager.learn_secrets()
+        kept = _("Kept in {place}. Commands that name ${name} get it.")
+        self.flash(sanitize_line(kept.format(place=vault.backend.place, name=name), LINE_CELLS))

@@ -6,8 +6,9 @@ clean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -16,8 +17,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.display.text import sanitize
 from tui.i18n import _
 from tui.screens.line import LineScreen
+from tui.widgets.field import Field
 
 ADD = "add"
 
@@ -52,7 +55,9 @@ class SecretsScreen(ModalScreen[str | int | None]):
         with Vertical() as box:
             box.border_title = _("Secrets")
             box.border_subtitle = _("a add · d forget · Esc leaves")
-            yield OptionList(*(Option(Content(line)) for line in self._lines), markup=False)
+            yield OptionList(
+                *(Option(Content(line)) for line in self._lines or [_("There are none yet.")]), markup=False
+            )
             told = _("Commands that name $NAME get the value; the agent sees names and descriptions. Values: {place}")
             yield Static(Content(told.format(place=self._place)))
 
@@ -70,14 +75,78 @@ class SecretsScreen(ModalScreen[str | int | None]):
 
     def action_forget(self) -> None:
         """Answer with the one that is marked."""
-        if (marked := self.query_one(OptionList).highlighted) is not None:
+        if self._lines and (marked := self.query_one(OptionList).highlighted) is not None:
             self.dismiss(marked)
 
 
-class ValueScreen(LineScreen):
-    """Asks for a line that is not shown."""
+class NameScreen(LineScreen):
+    """Asks for a line until nothing is wrong with it; `check` says what is, for people."""
 
-    def on_mount(self) -> None:
+    DEFAULT_CSS = """
+    NameScreen Static { height: auto; color: $text-error; }
+    """
+
+    def __init__(self, title: str, placeholder: str, check: Callable[[str], str], *, hidden: bool = False) -> None:
+        super().__init__(title, placeholder, hidden=hidden)
+        self._check = check
+
+    def compose(self) -> ComposeResult:
+        """The line, and below it what is wrong with it."""
+        with Vertical() as box:
+            box.border_title, box.border_subtitle = self._title, _("Enter takes it · Esc leaves")
+            yield self.field()
+            yield Static(markup=False)
+
+    def field(self) -> Field:
+        """What is written into."""
+        return Field(placeholder=self._placeholder, password=self._hidden, compact=True)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """What was wrong is being mended."""
+        event.stop()
+        self.query_one(Static).update("")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Answer with the line, or say what is wrong with it; the handler of LineScreen would answer at once."""
+        event.stop()
+        event.prevent_default()
+        answer = self.answer(event.value)
+        if answer and (wrong := self._check(answer)):
+            self.query_one(Static).update(sanitize(wrong))
+        else:
+            self.dismiss(answer)
+
+    def answer(self, line: str) -> str:
+        """What is meant by the line."""
+        return line.strip()
+
+
+class ValueField(Field):
+    """A line that is not shown, or a text of several that was pasted: then the line is empty."""
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__(placeholder=placeholder, password=True, compact=True)
+        self.pasted = ""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+        if "\n" in text:
+            event.prevent_default()
+            event.stop()
+            self.value, self.pasted = "", text
+            self.placeholder = _("{n} lines were pasted; Enter takes them").format(n=text.count("\n") + 1)
+
+
+class ValueScreen(NameScreen):
+    """Asks for a value that is not shown. What is typed after a paste of several lines takes its place."""
+
+    def __init__(self, title: str, check: Callable[[str], str]) -> None:
+        super().__init__(title, _("Type or paste it; a key may have many lines"), check, hidden=True)
+
+    def field(self) -> ValueField:
         """Dots in place of letters."""
-        super().on_mount()
-        self.query_one(Input).password = True
+        return ValueField(self._placeholder)
+
+    def answer(self, line: str) -> str:
+        """The line as it is, or what was pasted."""
+        return line or self.query_one(ValueField).pasted
