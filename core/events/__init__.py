@@ -4,40 +4,18 @@ Imports pydantic and nothing else, so that the sandbox can load it. May be impor
 """
 
 from core.events.actions import (
-    PLANNER,
-    RECALL_TOOL,
-    ActionConfirmationStatus,
-    ActionSecurityRisk,
     AgentDelegateAction,
     AgentFinishAction,
     AgentRejectAction,
-    AgentState,
     AgentThinkAction,
-    BrowseInteractiveAction,
-    BrowseURLAction,
     ChangeAgentStateAction,
-    CmdRunAction,
     CondensationAction,
     CondensationRequestAction,
-    ConsentAction,
-    FileEditAction,
-    FileEditSource,
-    FileReadAction,
-    FileReadSource,
-    FileWriteAction,
-    IPythonRunCellAction,
-    LoopRecoveryAction,
-    MCPAction,
     MessageAction,
     NullAction,
-    PermissionAction,
-    PlanAction,
     RecallAction,
-    RecallType,
-    ReviewAction,
     SystemMessageAction,
     TaskTrackingAction,
-    UndoAction,
 )
 from core.events.base import (
     Action,
@@ -61,7 +39,6 @@ from core.events.codec import (
     to_json,
 )
 from core.events.frames import CONVERSATION_TITLE, Frame, PageShown, Status, TerminalOutput, TokenDelta
-from core.events.mode import ModeAction
 from core.events.observations import (
     MAX_CMD_OUTPUT_CHARS,
     AgentCondensationObservation,
@@ -90,7 +67,36 @@ from core.events.observations import (
     UserRejectObservation,
     truncate_middle,
 )
+from core.events.sandbox_actions import (
+    RECALL_TOOL,
+    BrowseInteractiveAction,
+    BrowseURLAction,
+    CmdRunAction,
+    FileEditAction,
+    FileReadAction,
+    FileWriteAction,
+    IPythonRunCellAction,
+    MCPAction,
+)
+from core.events.terms import (
+    ActionConfirmationStatus,
+    ActionSecurityRisk,
+    AgentState,
+    FileEditSource,
+    FileReadSource,
+    RecallType,
+)
 from core.events.unknown import UnknownAction, UnknownObservation
+from core.events.user_actions import (
+    PLANNER,
+    ConsentAction,
+    LoopRecoveryAction,
+    ModeAction,
+    PermissionAction,
+    PlanAction,
+    ReviewAction,
+    UndoAction,
+)
 
 __all__ = [
     "CONVERSATION_TITLE",

@@ -1,0 +1,199 @@
+"""The actions that a runtime or a server of tools carries out: shell, cells, files, pages, tools.
+
+One class each, named and with the fields and defaults of OpenHands V0 (`openhands/events/action/*.py`). To add one, add
+a class with a `kind`, and `runnable`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import JsonValue
+
+from core.events.base import Action
+from core.events.terms import (
+    CONFIRMATION,
+    ActionConfirmationStatus,
+    ActionSecurityRisk,
+    FileEditSource,
+    FileReadSource,
+)
+
+
+class CmdRunAction(Action):
+    """A shell command, or input for the one that is running (`is_input`)."""
+
+    kind: ClassVar[str] = "run"
+    runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = frozenset({"takes_over"})
+
+    command: str
+    is_input: bool = False
+    thought: str = ""
+    blocking: bool = False
+    is_static: bool = False
+    cwd: str | None = None
+    hidden: bool = False
+    takes_over: bool = False
+    """The user has the terminal until they give it back; the command is a comment that says so."""
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+
+    @property
+    def message(self) -> str:
+        return f"Running command: {self.command}"
+
+
+class IPythonRunCellAction(Action):
+    """Python for the persistent kernel."""
+
+    kind: ClassVar[str] = "run_ipython"
+    runnable: ClassVar[bool] = True
+
+    code: str
+    thought: str = ""
+    include_extra: bool = True
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    kernel_init_code: str = ""
+
+    @property
+    def message(self) -> str:
+        return f"Running Python code interactively: {self.code}"
+
+
+class FileReadAction(Action):
+    """A file to read; lines count from 0, `end` -1 is the end."""
+
+    kind: ClassVar[str] = "read"
+    runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = CONFIRMATION
+
+    path: str
+    start: int = 0
+    end: int = -1
+    thought: str = ""
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    impl_source: FileReadSource = FileReadSource.DEFAULT
+    view_range: list[int] | None = None
+
+    @property
+    def message(self) -> str:
+        return f"Reading file: {self.path}"
+
+
+class FileWriteAction(Action):
+    """A file to write, whole or from line `start` to line `end`."""
+
+    kind: ClassVar[str] = "write"
+    runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = CONFIRMATION
+
+    path: str
+    content: str
+    start: int = 0
+    end: int = -1
+    thought: str = ""
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+
+    @property
+    def message(self) -> str:
+        return f"Writing file: {self.path}"
+
+
+class FileEditAction(Action):
+    """An edit by the editor's commands (view, create, str_replace, insert, undo_edit)."""
+
+    kind: ClassVar[str] = "edit"
+    runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = CONFIRMATION
+
+    path: str
+    command: str = ""
+    file_text: str | None = None
+    old_str: str | None = None
+    new_str: str | None = None
+    insert_line: int | None = None
+    content: str = ""
+    start: int = 1
+    end: int = -1
+    thought: str = ""
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    impl_source: FileEditSource = FileEditSource.OH_ACI
+
+    @property
+    def message(self) -> str:
+        return f"Editing file: {self.path}"
+
+
+class BrowseURLAction(Action):
+    """A page to open."""
+
+    kind: ClassVar[str] = "browse"
+    runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = CONFIRMATION
+
+    url: str
+    thought: str = ""
+    return_axtree: bool = False
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+
+    @property
+    def message(self) -> str:
+        return f"I am browsing the URL: {self.url}"
+
+
+class BrowseInteractiveAction(Action):
+    """Browser functions to call, one a line."""
+
+    kind: ClassVar[str] = "browse_interactive"
+    runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = CONFIRMATION | {"by_user", "hidden_text"}
+
+    browser_actions: str
+    thought: str = ""
+    browsergym_send_msg_to_user: str = ""
+    return_axtree: bool = False
+    by_user: bool = False
+    """The user has taken the browser over and does this: the keyboard is theirs too, and no tree is told after it."""
+    hidden_text: str = ""
+    """What HIDDEN stands for in the calls, such as a password. For the sandbox alone: it is never appended."""
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+
+    HIDDEN: ClassVar[str] = "<hidden>"
+    GIVEN_BACK: ClassVar[str] = "The user gave the browser back."
+    """The thought of the step with which the agent has the browser again."""
+
+    @property
+    def message(self) -> str:
+        return f"I am interacting with the browser:\n```\n{self.browser_actions}\n```"
+
+
+RECALL_TOOL = "recall_conversations"
+"""The tool of ours that looks into earlier conversations. It is an MCPAction, so that V0 can read it."""
+
+
+class MCPAction(Action):
+    """A tool of an MCP server to call."""
+
+    kind: ClassVar[str] = "call_tool_mcp"
+    runnable: ClassVar[bool] = True
+    ours: ClassVar[frozenset[str]] = CONFIRMATION
+
+    name: str
+    arguments: dict[str, JsonValue] = {}
+    thought: str = ""
+    security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+    confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
+
+    @property
+    def message(self) -> str:
+        return (
+            f"I am interacting with the MCP server with name:\n```\n{self.name}\n```\n"
+            f"and arguments:\n```\n{self.arguments}\n```"
+        )
