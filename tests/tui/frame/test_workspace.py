@@ -289,7 +289,7 @@ async def test_a_hidden_tab_goes_on_collecting_and_says_that_there_is_news() -> 
         await hidden.say("over here")
         await hidden.become(agent_state=AgentState.ERROR)
         await it.settle()
-        assert "✕*" in it.screen_text().splitlines()[0]
+        assert "1 ◆*" in it.screen_text().splitlines()[0]
         assert "over here" not in it.screen_text()
         await it.press("ctrl+x", "1")
         assert "over here" in it.screen_text()
@@ -393,7 +393,7 @@ async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_los
     app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(*"quick", "enter")
-        assert app.workspace.prompt.text == "quick"
+        assert app.said_early == ("quick",)
         opened.set()
         await until(pilot, lambda: bool(manager.sessions) and bool(manager.sessions["c0"].wishes))
         assert manager.sessions["c0"].wishes == [("send", "quick")]

@@ -10,6 +10,8 @@ from core.events import Action, Observation
 from tests.tui.text.hostile_app import HOSTILE
 from tests.tui.text.hostile_events import hostile_events, unfilled
 from tests.tui.text.test_strips import leaks, raw_output_of
+from tui.display.escapes import ABOUT_PICTURES
+from tui.graphics.kitty import ASK
 
 OURS = re.compile(
     r"\x1b\[[0-9;:]*m"  # colours
@@ -24,6 +26,7 @@ OURS = re.compile(
     r"|\x1b\]8;id=[0-9-]*;(?:https?://[\x21-\x7e]*)?\x1b\\"  # links, and their end
     r"|\x1b\]8;;\x1b\\"
     r"|\x07"  # the bell
+    rf"|{re.escape(ASK + ABOUT_PICTURES)}"  # which pictures it draws, asked when a page is to be drawn
 )
 """Everything that the program may say to the terminal. What is left has to be text."""
 ACTING = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
