@@ -14,6 +14,7 @@ from core.errors import UsageError
 from core.events import CmdOutputObservation, CmdRunAction, ErrorObservation, EventSource, Frame, TerminalOutput
 from core.memory.prompt import build_messages
 from core.session.agent_session import AgentSession
+from core.session.places import TOO_MANY
 from tests.core.test_session import conversation, of, said_and_settled
 from tests.core.test_user_shell import answer_to
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
@@ -83,6 +84,23 @@ async def test_the_agent_waits_and_reads_what_happened_before_it_goes_on(tmp_pat
         told = of(events, CmdOutputObservation)
         assert "The user has taken over" in told[1].metadata.suffix
         assert told[2].content == "mine"
+
+
+async def test_a_conversation_whose_terminal_the_user_has_is_not_put_to_sleep(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH]) as session:
+        await said_and_settled(session)
+        seen = Seen(session)
+        await session.take_terminal(24, 80)
+        session.hands.terminal.type(b"echo he''re\r")
+        await seen.sees(b"here\r\n")
+        assert not await session.sleep(TOO_MANY)
+        session.hands.terminal.give_back()
+        await session.hands.terminal.ended()
+        await session.stream.settle()
+        assert await session.sleep(TOO_MANY)
+        await session.take_terminal(24, 80)  # wakes it up
+        session.hands.terminal.type(b"echo awa''ke\r")
+        await seen.sees(b"awake\r\n")
 
 
 async def test_only_one_has_it(tmp_path: Path) -> None:
