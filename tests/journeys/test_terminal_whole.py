@@ -120,6 +120,7 @@ def test_who_stops_it_has_a_whole_terminal_until_it_goes_on(handloom: Handloom) 
         os.kill(terminal.process.pid, signal.SIGTSTP)
         while not terminal.is_whole:
             assert terminal.read(20)
+        os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOWAIT)  # as a shell does, before it continues it
         os.kill(terminal.process.pid, signal.SIGCONT)
         while terminal.is_whole:
             assert terminal.read(20)
