@@ -1,7 +1,7 @@
 """Pace: how often the panes are drawn, so that there is always time for keys.
 
 A screen that is flooded could draw without an end, and a key would wait behind each frame. So frames come at most
-`FRAMES_PER_S` times a second, fewer while they keep the processor busy for more than half of the time, and fewer still
+`FRAMES_PER_S` times a second, fewer while they leave the loop little time for anything else, and fewer still
 while the user types, where they cost much: what is typed is drawn at once, what streams by can wait for a blink. Pure.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 FRAMES_PER_S = 30
 PERIOD_S = 1 / FRAMES_PER_S
 SLOWEST_S = 0.25
-BUSY = 0.5
-"""The share of the time that drawing may take."""
+BUSY = 0.8
+"""The share of the time that drawing, and what came with it, may take."""
 TYPING_S = 0.2
 """Between two frames while the user types, at most."""
 TYPING_BUSY = 0.25
