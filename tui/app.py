@@ -105,7 +105,7 @@ class HandloomApp(Failing, Handlers, App[None]):
         self._leader_timers: list[Timer] = []
         self._flash_timer: Timer | None = None
         self._asked: tuple[str, object] | None = None
-        self.last_key = LastKey()
+        self.last_key = self.key_before = LastKey()
         self.workspace.last_key = lambda: self.last_key
 
     # -- opening and closing -------------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ class HandloomApp(Failing, Handlers, App[None]):
                 return
             if not event.is_printable:
                 await self._typed_before()
-            self.last_key = LastKey(event.key, self.clock())
+            self.key_before, self.last_key = self.last_key, LastKey(event.key, self.clock())
             if (card := self.workspace.card) is not None:
                 card.listening.hear(event.key, self.last_key.at)
         if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from core.session.agent_session import AgentSession
     from tui.cli.options import StartOptions
     from tui.model.conversation import ConversationTab
+    from tui.model.held import LastKey
     from tui.model.tab import Tab
     from tui.panes.prompt import slash
     from tui.panes.prompt.lists import Row
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         connected: asyncio.Event
         current: Tab | None
         is_starting: bool
+        key_before: LastKey
+        last_key: LastKey
         manager: ConversationManager | None
         open_tabs: list[Tab]
         options: StartOptions

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from tui.handlers.frame import Frame
 from tui.i18n import _
+from tui.model.held import is_meant
 
 if TYPE_CHECKING:
     from core.manager.conversation_manager import ConversationManager
@@ -28,7 +29,12 @@ class FolderTrust(Frame):
             return
         from tui.screens.trust import TrustScreen
 
-        if await self.push_screen_wait(TrustScreen(standing, asks=True)):
+        appeared_at = self.clock()
+
+        def meant() -> bool:
+            return is_meant(appeared_at, self.key_before, self.last_key.at)
+
+        if await self.push_screen_wait(TrustScreen(standing, asks=True, meant=meant)):
             await manager.trust.give(folder, standing)
         else:
             await manager.trust.refuse(standing)

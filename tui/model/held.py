@@ -22,6 +22,11 @@ class LastKey:
     at: float = float("-inf")
 
 
+def is_meant(appeared_at: float, before: LastKey, at: float) -> bool:
+    """Whether a key, pressed at a moment behind another one, answers a dialog: it could be seen, and nobody types."""
+    return at - appeared_at >= GUARD_S and at - before.at >= GUARD_S
+
+
 @dataclass(slots=True)
 class Listening:
     """Whether a card that appeared at a moment listens by now. It hears every key that is pressed, for it or not."""

@@ -6,7 +6,7 @@ clean. A no is the default: Esc, Enter and q are no yes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -69,10 +69,13 @@ class TrustScreen(ModalScreen[bool | None]):
         Binding("pageup", "page(-1)", show=False, priority=True),
     ]
 
-    def __init__(self, standing: Standing, *, asks: bool) -> None:
-        """`asks` where a no is an answer, too, and is remembered."""
+    def __init__(self, standing: Standing, *, asks: bool, meant: Callable[[], bool] = lambda: True) -> None:
+        """`asks` where a no is an answer, too, and is remembered; `meant` tells whether a key's yes is one.
+
+        The screen comes up unasked, so a `y` of somebody who is just typing must not be taken for a yes.
+        """
         super().__init__()
-        self._standing, self._asks = standing, asks
+        self._standing, self._asks, self._meant = standing, asks, meant
         self._pieces: Sequence[Piece] = [*standing.waiting, *standing.trusted]
         self.is_revoked = False
         """Whether the user takes everything back."""
@@ -115,7 +118,7 @@ class TrustScreen(ModalScreen[bool | None]):
 
     def action_answer(self, answer: bool) -> None:
         """Answer, where something is asked."""
-        if self._standing.waiting:
+        if self._standing.waiting and (self._meant() or not answer):
             self.dismiss(answer)
 
     def action_revoke(self) -> None:

@@ -11,6 +11,7 @@ from textual.widgets import OptionList, Static
 
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until
+from tui.model.held import GUARD_S
 from tui.screens.dialogs import TextScreen
 from tui.screens.trust import TrustScreen
 
@@ -54,6 +55,7 @@ async def test_it_is_asked_once_and_shown_whole_and_clean(folder: Path, tmp_path
         assert "\x1b" not in text
         await run.pilot.press("down")
         await until(run.pilot, lambda: "Ship $ARGUMENTS" in text_of(screen) or "Wave" in text_of(screen))
+        run.clock.now += GUARD_S * 2
         await run.pilot.press("y")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         assert (await run.manager.trust.look(str(folder))).waiting == ()
@@ -69,9 +71,25 @@ async def test_a_no_is_the_default_and_remembered(folder: Path, tmp_path: Path, 
         assert (standing.trusted, standing.is_open) == ((), False)
 
 
+async def test_who_types_while_it_comes_up_has_not_said_yes(folder: Path, tmp_path: Path) -> None:
+    async with opened(folder, tmp_path) as run:
+        await asked(run)
+        await run.pilot.press("y")  # it could not be seen yet
+        run.clock.now += GUARD_S * 3
+        for key in (*"my", "space", *"day"):
+            run.clock.now += GUARD_S / 3
+            await run.pilot.press(key)
+        assert isinstance(run.app.screen, TrustScreen)
+        run.clock.now += GUARD_S * 2
+        await run.pilot.press("y")
+        await until(run.pilot, lambda: bool(run.manager.sessions))
+        assert (await run.manager.trust.look(str(folder))).waiting == ()
+
+
 async def test_a_yes_is_taken_back_on_the_screen(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path) as run:
         await asked(run)
+        run.clock.now += GUARD_S * 2
         await run.pilot.press("y")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         run.app.do_conv_trust()
