@@ -40,10 +40,14 @@ class Terminal:
         self._tmux("send-keys", *keys)
 
     def agree(self) -> None:
-        """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it."""
+        """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it.
+
+        The card shows what the command would carry out, which can be what it prints: it is gone when this returns.
+        """
         self.wait_for("Run this command?")
         self.read_the_card()
         self.press("y")
+        self.wait_for("Run this command?", gone=True)
 
     def read_the_card(self) -> None:
         """Take as long as it takes to be believed that somebody has read it."""
