@@ -318,7 +318,7 @@ class HandloomApp(Failing, Handlers, App[None]):
         envelope = await tab.event(action_id)
         if envelope is None:
             return
-        question = await asyncio.to_thread(ask_about, envelope, tab.session.guard.place)
+        question = await asyncio.to_thread(ask_about, envelope, tab.session.guard.folders)
         if self.current is tab and self._asked == ("action", action_id):
             self.workspace.ask(ApprovalCard(placed(question, tab.session.state.queue), self.clock))
 

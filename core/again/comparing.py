@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import zip_longest
 
-from core.again.rules import MAX_LINE, Place, normalised
+from core.again.rules import MAX_LINE, Origin, normalised
 from core.events import (
     BrowserOutputObservation,
     CmdOutputObservation,
@@ -80,7 +80,7 @@ class Comparison:
 
 
 def compare(
-    recorded: Observation | None, new: Observation | None, then: Place | None = None, now: Place | None = None
+    recorded: Observation | None, new: Observation | None, then: Origin | None = None, now: Origin | None = None
 ) -> Comparison:
     """How the new result of an action stands to the recorded one, which were had in these places."""
     if recorded is None or new is None:
@@ -91,8 +91,8 @@ def compare(
     left, right = _comparable(recorded, new)
     if left == right:
         return Comparison(Outcome.SAME, tuple(Line(line, line, Outcome.SAME) for line in left))
-    olds = [normalised(line, then or Place()) for line in left]
-    news = [normalised(line, now or Place()) for line in right]
+    olds = [normalised(line, then or Origin()) for line in left]
+    news = [normalised(line, now or Origin()) for line in right]
     pairs = list(_aligned([text for text, _ in olds], [text for text, _ in news]))
     lines = tuple(_lines(left, right, pairs, [_text(olds, i) == _text(news, j) for i, j in pairs]))
     rules = {

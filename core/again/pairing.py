@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from core.again.comparing import Comparison, Line, Outcome, compare, lines_of
 from core.again.recipe import Step, is_given, result_of
-from core.again.rules import Place
+from core.again.rules import Origin
 from core.controller.decide import NOT_EXECUTED_BEHIND, NOT_EXECUTED_ERROR, NOT_EXECUTED_STOPPED
 from core.events import (
     CmdOutputObservation,
@@ -48,7 +48,7 @@ class Pair:
 class Pairing:
     """The pairs of a recording, to which the events of its run are told one by one."""
 
-    def __init__(self, steps: Sequence[Step], then: Place, now: Place) -> None:
+    def __init__(self, steps: Sequence[Step], then: Origin, now: Origin) -> None:
         self.pairs: list[Pair] = []
         """In the order of the recording."""
         self.version = 0

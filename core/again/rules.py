@@ -83,7 +83,7 @@ RULES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Origin:
     """Where a session ran: its workspace by all its names, and what its machine was called."""
 
     folders: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ MAX_LINE = 4000
 """A longer line is compared as it is: no rule has to look at what no person reads."""
 
 
-def normalised(line: str, place: Place) -> tuple[str, frozenset[str]]:
+def normalised(line: str, place: Origin) -> tuple[str, frozenset[str]]:
     """A line without what always differs, and the names of the rules that found something in it."""
     if len(line) > MAX_LINE:
         return line, frozenset()

@@ -19,7 +19,7 @@ from core.again.agent import AgainAgent, Gate
 from core.again.folders import Folders
 from core.again.pairing import Pairing
 from core.again.recipe import Step, folders_of, lacking, steps_of
-from core.again.rules import Place
+from core.again.rules import Origin
 from core.controller.halts import HaltKind
 from core.errors import CheckpointError, UsageError
 from core.events import Action, AgentState, CheckpointObservation, CmdRunAction, Envelope, MessageAction
@@ -69,7 +69,7 @@ class Again:
         self._recorded_folders = folders
         self._session: AgentSession | None = None
         self._folders = Folders((), "/")
-        self._pairing = Pairing(steps, Place(folders), Place())
+        self._pairing = Pairing(steps, Origin(folders), Origin())
         self._agents = sum(not step.is_users for step in steps)
         self._greeted = self._made_room = False
         self._arrived = asyncio.Event()
@@ -103,7 +103,7 @@ class Again:
         self._session = session
         inside = session.runtime.working_dir
         self._folders = Folders(self._recorded_folders, inside, str(Path.home()))
-        self._pairing = Pairing(self._steps, Place(self._recorded_folders), Place((inside, session.info.workspace)))
+        self._pairing = Pairing(self._steps, Origin(self._recorded_folders), Origin((inside, session.info.workspace)))
         self.notes += [f"In this run, {name} is {self._folders.new}." for name in self._folders.recorded]
         session.stream.subscribe(EventStreamSubscriber.MAIN, self._on_event, "again")
 
@@ -293,7 +293,7 @@ async def load(store: EventStore, conversation_id: str) -> Pairing:
     source, log = await _recorded(store, info.origin_of)
     new = await _read_all(store, conversation_id)
     pairing = Pairing(
-        steps_of(log), Place(_folders(source, log)), Place(folders_of(new, info.workspace, imported=False))
+        steps_of(log), Origin(_folders(source, log)), Origin(folders_of(new, info.workspace, imported=False))
     )
     pairing.take_all(new)
     pairing.end()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.security.places import Place, Places
+from core.security.places import Places, Region
 from core.security.rules import RULES, names
 
 MAX_ITEMS = 200
@@ -73,7 +73,7 @@ class Findings:
             self.name(rule, path)
         elif not is_known:
             self.name("read.unknown", path)
-        elif self.places.place(path) is Place.HOME:
+        elif self.places.place(path) is Region.HOME:
             self.name("read.outside", path)
         return bool(rule)
 
@@ -107,10 +107,10 @@ class Findings:
 
 
 _WRITE_RULES = {
-    Place.HOME: "write.home",
-    Place.OUTSIDE: "write.outside",
-    Place.SYSTEM: "persist.system",
-    Place.DEVICE: "destroy.disk",
+    Region.HOME: "write.home",
+    Region.OUTSIDE: "write.outside",
+    Region.SYSTEM: "persist.system",
+    Region.DEVICE: "destroy.disk",
 }
 _SENDING = names(
     "opaque.syntax opaque.size opaque.program opaque.text opaque.code opaque.input"

@@ -23,7 +23,7 @@ from core.security.facts import Facts, facts_of
 from core.security.judgement import VOICES, Judgement, Verdict
 from core.security.patterns import (
     FOREIGN,
-    Place,
+    WorkFolders,
     home_of_user,
     is_inside,
     matches,
@@ -95,9 +95,9 @@ class Guard:
         self._told = ""
 
     @property
-    def place(self) -> Place:
+    def folders(self) -> WorkFolders:
         """Where the paths of actions lead to."""
-        return Place(self._workspace(), self._user_home)
+        return WorkFolders(self._workspace(), self._user_home)
 
     async def judge(self, action: Action) -> Judgement:
         """What becomes of an action. Takes as long as its voices; one that fails asks."""
@@ -126,34 +126,34 @@ class Guard:
 
     def _by_rules(self, action: Action) -> tuple[Facts, Judgement]:
         self.refresh()
-        place = self.place
-        facts = facts_of(action, workspace=place.workspace)
-        return facts, self._judged(action, facts, place)
+        folders = self.folders
+        facts = facts_of(action, workspace=folders.workspace)
+        return facts, self._judged(action, facts, folders)
 
-    def _judged(self, action: Action, facts: Facts, place: Place) -> Judgement:
+    def _judged(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
         rules = (*self._project_rules.values(), *self._own.rules)
         permissions = tuple(self._permissions())
         every: tuple[Rule | Permission, ...] = (*permissions, *rules)
         for rule in every:
-            if rule.verdict is Verdict.DENY and touches(rule.pattern, action, facts, place):
+            if rule.verdict is Verdict.DENY and touches(rule.pattern, action, facts, folders):
                 return Judgement(Verdict.DENY, str(rule), facts.reasons)
         if self.mode is ConfirmMode.PLAN and not self._looks(action):
             return Judgement(Verdict.DENY, MODE.format(mode=self.mode), (PLANNING,))
         if broken := self._own.broken or self._project.broken or self._permissions_broken:
             return Judgement(Verdict.ASK, "a broken file", (broken,), stays=True)
         for asking in rules:
-            if asking.verdict is Verdict.ASK and touches(asking.pattern, action, facts, place):
+            if asking.verdict is Verdict.ASK and touches(asking.pattern, action, facts, folders):
                 return Judgement(Verdict.ASK, str(asking), facts.reasons, stays=True)
         for rule in every:
-            if rule.verdict is Verdict.DENY and may_touch(rule.pattern, facts, place):
+            if rule.verdict is Verdict.DENY and may_touch(rule.pattern, facts, folders):
                 why = f"It may reach what {rule.pattern} denies."
                 return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons), stays=True)
-        parts = parts_of(action, facts, place)
+        parts = parts_of(action, facts, folders)
         allowing = [rule for rule in every if rule.verdict is Verdict.ALLOW]
-        if allowing and not uncovered([rule.pattern for rule in allowing], parts, place):
-            used = [rule for rule in allowing if len(uncovered([rule.pattern], parts, place)) < len(parts)]
+        if allowing and not uncovered([rule.pattern for rule in allowing], parts, folders):
+            used = [rule for rule in allowing if len(uncovered([rule.pattern], parts, folders)) < len(parts)]
             return Judgement(Verdict.ALLOW, str(used[0] if used else allowing[0]))
-        return self._by_mode(action, facts, place)
+        return self._by_mode(action, facts, folders)
 
     def has_read(self, source: str) -> bool:
         """Whether the user says that foreign content from there, an address, a path or a tool, directs nobody."""
@@ -165,14 +165,14 @@ class Guard:
         """Whether the user has allowed all of an action knowing what was read, or by a rule that says what it is."""
         sparing = [one.pattern for one in self._permissions() if one.verdict is Verdict.ALLOW and one.informed]
         sparing += [one.pattern for one in self._own.rules if one.verdict is Verdict.ALLOW and one.pattern.is_definite]
-        return bool(sparing) and not uncovered(sparing, parts_of(action, facts, self.place), self.place)
+        return bool(sparing) and not uncovered(sparing, parts_of(action, facts, self.folders), self.folders)
 
-    def _by_mode(self, action: Action, facts: Facts, place: Place) -> Judgement:
+    def _by_mode(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
         rule = MODE.format(mode=self.mode)
         match self.mode:
             case ConfirmMode.PLAN:
                 return Judgement(Verdict.ALLOW, rule)  # what changes something was denied before
-            case ConfirmMode.AUTO_EDIT if _edits_the_work(action, facts, place):
+            case ConfirmMode.AUTO_EDIT if _edits_the_work(action, facts, folders):
                 return Judgement(Verdict.ALLOW, rule)
         risk = _risk(action, facts)
         if not needs_confirmation(action, self.mode, risk):
@@ -253,11 +253,11 @@ async def _heard(voice: Voice, action: Action, facts: Facts) -> Judgement | None
         return Judgement(Verdict.ASK, "a check that failed", why, in_every_mode=not misset)
 
 
-def _edits_the_work(action: Action, facts: Facts, place: Place) -> bool:
+def _edits_the_work(action: Action, facts: Facts, folders: WorkFolders) -> bool:
     """Whether an action only reads or edits files of the workspace that no program obeys."""
     if not isinstance(action, FileReadAction | FileWriteAction | FileEditAction):
         return False
     paths = (*facts.reads, *facts.writes)
-    if not paths or facts.risk is ActionSecurityRisk.HIGH or not all(is_inside(path, place) for path in paths):
+    if not paths or facts.risk is ActionSecurityRisk.HIGH or not all(is_inside(path, folders) for path in paths):
         return False
     return not any(own in path.split("/") for path in facts.writes for own in _OWN)

@@ -103,7 +103,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkFolders:
     """Where paths lead to: the folder of the work, and the home that `~` stands for."""
 
     workspace: str
@@ -115,14 +115,14 @@ class Place:
         return os.path.isdir(self.workspace)
 
 
-def parts_of(action: Action, facts: Facts, place: Place) -> tuple[Part, ...]:
+def parts_of(action: Action, facts: Facts, folders: WorkFolders) -> tuple[Part, ...]:
     """What all has to be covered for the action to be allowed. Follows links on the disk."""
     match action:
         case CmdRunAction():
             commands = [Part("bash", command) for command in facts.commands]
             if facts.opaque or not commands:
                 commands.append(Part("bash", None))
-            outside = [path for path in facts.writes if path not in HARMLESS_FILES and not is_inside(path, place)]
+            outside = [path for path in facts.writes if path not in HARMLESS_FILES and not is_inside(path, folders)]
             return (*commands, *(Part("write", path) for path in outside))
         case FileReadAction(path=path) | FileEditAction(command="view", path=path):
             return tuple(Part("read", read) for read in facts.reads or (path,))
@@ -141,7 +141,7 @@ def parts_of(action: Action, facts: Facts, place: Place) -> tuple[Part, ...]:
     return (Part(action.kind, None),)
 
 
-def covers(pattern: Pattern, part: Part, place: Place) -> bool:
+def covers(pattern: Pattern, part: Part, folders: WorkFolders) -> bool:
     """Whether a pattern that allows covers this part, whichever way it is named."""
     if not pattern.tool:
         return True
@@ -154,19 +154,19 @@ def covers(pattern: Pattern, part: Part, place: Place) -> bool:
     if part.text is None:
         return False
     if part.tool in _PATHS:
-        return all(path_matches(pattern.glob, path, place) for path in names_of(part.text, place))
+        return all(path_matches(pattern.glob, path, folders) for path in names_of(part.text, folders))
     if part.tool == "cell":  # code can do anything behind what a glob has matched
         return unescaped(pattern.glob) == part.text
     return command_matches(pattern.glob, part.text) if part.tool == "bash" else matches(pattern.glob, part.text)
 
 
-def uncovered(patterns: Iterable[Pattern], parts: Iterable[Part], place: Place) -> list[Part]:
+def uncovered(patterns: Iterable[Pattern], parts: Iterable[Part], folders: WorkFolders) -> list[Part]:
     """The parts that none of the patterns covers."""
     known = tuple(patterns)
-    return [part for part in parts if not any(covers(pattern, part, place) for pattern in known)]
+    return [part for part in parts if not any(covers(pattern, part, folders) for pattern in known)]
 
 
-def touches(pattern: Pattern, action: Action, facts: Facts, place: Place) -> bool:
+def touches(pattern: Pattern, action: Action, facts: Facts, folders: WorkFolders) -> bool:
     """Whether any part of an action, or what it reads, writes or calls, is one that a pattern means."""
     if not pattern.tool:
         return True
@@ -175,52 +175,52 @@ def touches(pattern: Pattern, action: Action, facts: Facts, place: Place) -> boo
             return any(matches(pattern.glob, host) for host in facts.hosts)
         case "read" | "write":
             paths = facts.reads if pattern.tool == "read" else facts.writes
-            return any(path_matches(pattern.glob, name, place) for path in paths for name in names_of(path, place))
+            return any(path_matches(pattern.glob, name, folders) for path in paths for name in names_of(path, folders))
         case "bash" if isinstance(action, CmdRunAction):
             return any(command_matches(pattern.glob, text) for text in _said(action, facts)) or pattern.is_all
         case "cell" if isinstance(action, IPythonRunCellAction):
             return matches(pattern.glob, action.code)
         case "browser" if isinstance(action, BrowseInteractiveAction):
             return pattern.is_all or any(matches(pattern.glob, url) for url in _urls(action.browser_actions))
-    return any(covers(pattern, part, place) for part in parts_of(action, facts, place) if part.tool == pattern.tool)
+    return any(covers(pattern, part, folders) for part in parts_of(action, facts, folders) if part.tool == pattern.tool)
 
 
-def may_touch(pattern: Pattern, facts: Facts, place: Place) -> bool:
+def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
     """Whether a command names a folder, or a glob, in which there may be what a pattern for paths means."""
     if pattern.tool not in _PATHS:
         return False
-    base = _expanded(re.split(r"[*?\[]", pattern.glob, maxsplit=1)[0], place).rstrip("/")
+    base = _expanded(re.split(r"[*?\[]", pattern.glob, maxsplit=1)[0], folders).rstrip("/")
     paths = facts.reads if pattern.tool == "read" else facts.writes
     for path in paths:
-        for name in names_of(re.split(r"[*?\[]", path, maxsplit=1)[0].rstrip("/") or "/", place):
+        for name in names_of(re.split(r"[*?\[]", path, maxsplit=1)[0].rstrip("/") or "/", folders):
             has_glob = re.search(r"[*?\[]", path) is not None
             if base.startswith(name if has_glob else f"{name.rstrip('/')}/"):
                 return True
     return False
 
 
-def is_inside(path: str, place: Place) -> bool:
+def is_inside(path: str, folders: WorkFolders) -> bool:
     """Whether a path lies in the folder of the work, and links do not lead it out."""
-    top = _expanded(place.workspace, place)
-    tops = {top, os.path.realpath(top)} if place.is_here else {top}
+    top = _expanded(folders.workspace, folders)
+    tops = {top, os.path.realpath(top)} if folders.is_here else {top}
     return all(any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in tops)
-               for name in names_of(path, place))  # fmt: skip
+               for name in names_of(path, folders))  # fmt: skip
 
 
-def names_of(path: str, place: Place) -> tuple[str, ...]:
+def names_of(path: str, folders: WorkFolders) -> tuple[str, ...]:
     """A path as it is written, absolute; and where links lead it, if the folder of the work is on this machine."""
-    written = _expanded(path, place)
-    if not place.is_here:
+    written = _expanded(path, folders)
+    if not folders.is_here:
         return (written,)
     real = os.path.realpath(written)
     return (written,) if real == written else (written, real)
 
 
-def _expanded(path: str, place: Place) -> str:
+def _expanded(path: str, folders: WorkFolders) -> str:
     path = re.sub(r"^(\$HOME|\$\{HOME\})(?=/|$)", "~", path)
     if path == "~" or path.startswith("~/"):
-        path = place.home + path[1:]
-    return posixpath.normpath(posixpath.join(place.workspace, path)) if path else path
+        path = folders.home + path[1:]
+    return posixpath.normpath(posixpath.join(folders.workspace, path)) if path else path
 
 
 def _said(action: CmdRunAction, facts: Facts) -> Iterator[str]:
@@ -289,9 +289,9 @@ def command_matches(glob: str, command: str) -> bool:
     return matches(glob, command) or (glob.endswith(" *") and matches(glob[:-2], command))
 
 
-def path_matches(glob: str, path: str, place: Place) -> bool:
+def path_matches(glob: str, path: str, folders: WorkFolders) -> bool:
     """Whether an absolute path is what a glob for paths means; `folder/**` means the folder, too."""
-    wanted = _expanded(glob.rstrip("/") + "/**" if glob.endswith("/") and glob != "/" else glob, place)
+    wanted = _expanded(glob.rstrip("/") + "/**" if glob.endswith("/") and glob != "/" else glob, folders)
     if wanted in ("/**", "/"):
         return wanted == "/**" or path == "/"
     return _segments_match(tuple(wanted.split("/")), tuple(path.split("/")))

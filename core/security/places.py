@@ -13,7 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 
-class Place(StrEnum):
+class Region(StrEnum):
     """Where a path leads."""
 
     INSIDE = "inside"
@@ -119,19 +119,19 @@ class Places:
                 return self.resolve(path, None)
         return "/" + posixpath.normpath(path).lstrip("/")
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> Region:
         """Where a resolved path leads."""
         if _within(path, self.workspace):
-            return Place.INSIDE
+            return Region.INSIDE
         if _within(path, *_TEMPORARY):
-            return Place.TEMPORARY
+            return Region.TEMPORARY
         if path.startswith("~") or _HOME.match(path):
-            return Place.HOME
+            return Region.HOME
         if path == "/dev" or path.startswith("/dev/"):
-            return Place.INSIDE if _within(path, *_HARMLESS_DEVICES) else Place.DEVICE
+            return Region.INSIDE if _within(path, *_HARMLESS_DEVICES) else Region.DEVICE
         if path == "/" or _within(path, *_SYSTEM):
-            return Place.SYSTEM
-        return Place.OUTSIDE if path.startswith("/") else Place.UNKNOWN
+            return Region.SYSTEM
+        return Region.OUTSIDE if path.startswith("/") else Region.UNKNOWN
 
     def is_above(self, path: str) -> bool:
         """Whether the workspace lies in this folder, or is it."""

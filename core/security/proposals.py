@@ -18,7 +18,7 @@ from core.security.patterns import (
     FOREIGN,
     Pattern,
     PatternError,
-    Place,
+    WorkFolders,
     escaped,
     is_inside,
     parse_all,
@@ -59,27 +59,27 @@ class Reach:
         return bool(self.patterns) and not self.problem and not self.uncovered
 
 
-def proposal(action: Action, facts: Facts, place: Place) -> str:
+def proposal(action: Action, facts: Facts, folders: WorkFolders) -> str:
     """The patterns that would allow an action and what is like it, apart by spaces.
 
     Empty where part of it cannot be told by reading, or nobody would read through so many: one key must not open
     everything.
     """
-    parts = parts_of(action, facts, place)
+    parts = parts_of(action, facts, folders)
     if any(part.text is None for part in parts):
         return ""
-    patterns = tuple(dict.fromkeys(str(_for(part.tool, part.text or "", place)) for part in parts))
+    patterns = tuple(dict.fromkeys(str(_for(part.tool, part.text or "", folders)) for part in parts))
     told = " ".join(patterns)
     return told if len(patterns) <= MAX_PATTERNS and len(told) <= MAX_PROPOSAL_CHARS else ""
 
 
-def _for(tool: str, text: str, place: Place) -> Pattern:
+def _for(tool: str, text: str, folders: WorkFolders) -> Pattern:
     match tool:
         case "bash":
             return Pattern("bash", _for_command(text))
         case "read" | "write":
-            path = posixpath.normpath(posixpath.join(place.workspace, text))
-            inside = is_inside(text, place) and posixpath.dirname(path) != path
+            path = posixpath.normpath(posixpath.join(folders.workspace, text))
+            inside = is_inside(text, folders) and posixpath.dirname(path) != path
             return Pattern(tool, f"{escaped(posixpath.dirname(path))}/**" if inside else escaped(path))
         case "browser":
             url = urlsplit(text)
@@ -99,7 +99,7 @@ def _for_command(command: str) -> str:
     return escaped(command)
 
 
-def reach_of(text: str, action: Action, facts: Facts, place: Place) -> Reach:
+def reach_of(text: str, action: Action, facts: Facts, folders: WorkFolders) -> Reach:
     """What a pattern would mean for this action."""
     try:
         patterns = parse_all(text)
@@ -107,7 +107,7 @@ def reach_of(text: str, action: Action, facts: Facts, place: Place) -> Reach:
         return Reach(problem=str(error))
     if patterns and all(pattern.tool == FOREIGN for pattern in patterns) and _is_tainted(action):
         return Reach(patterns, broad=tuple(str(pattern) for pattern in patterns if pattern.is_all))
-    missing = uncovered(patterns, parts_of(action, facts, place), place)
+    missing = uncovered(patterns, parts_of(action, facts, folders), folders)
     told = tuple(f"{part.tool}: {part.text}" if part.text is not None else "what cannot be told" for part in missing)
     return Reach(patterns, "", told, tuple(str(pattern) for pattern in patterns if is_broad(pattern)))
 

@@ -31,7 +31,7 @@ from core.events import (
 )
 from core.security.facts import Facts, facts_of
 from core.security.network import host_of, hosts_named, is_local, urls_in
-from core.security.places import Place, Places
+from core.security.places import Places, Region
 
 MAX_SEEN = 4_000
 """Addresses that stood in what was read; the oldest are asked about again."""
@@ -130,7 +130,7 @@ class Taint:
         if found := next((rule for rule in facts.rules if rule.startswith("secret.")), ""):
             return f"It reads what may hold secrets ({found})"
         for path in facts.writes:
-            if places.place(path) not in (Place.INSIDE, Place.TEMPORARY):
+            if places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
                 return f"It writes outside the workspace ({path[:100]})"
         if found := next((rule for rule in facts.rules if rule.startswith("persist.")), ""):
             return f"It changes what outlasts this conversation ({found})"
@@ -247,7 +247,7 @@ class Taint:
     def _came_from_elsewhere(self, path: str) -> bool:
         if _BROUGHT.search(path) or any(path == one or _is_below(path, one) for one in self.foreign):
             return True
-        return Places(self.workspace).place(path) in (Place.HOME, Place.OUTSIDE)
+        return Places(self.workspace).place(path) in (Region.HOME, Region.OUTSIDE)
 
     def _visited(self, hosts: set[str]) -> Taint:
         return self if hosts <= self.visited else replace(self, visited=self.visited | hosts)

@@ -77,7 +77,7 @@ from core.session.tasks import Tasks
 from core.session.titles import SuggestTitle
 from core.session.turns import Turns
 from core.session.undoing import Undoing
-from core.session.users_action import Place
+from core.session.users_action import Surroundings
 from core.session.wariness import Wariness
 from core.session.ways_out import WaysOut
 from core.settings.config import SandboxSettings
@@ -206,7 +206,9 @@ class AgentSession:
             ready=self._preparation.ready,
         )
         lending = runtime if vault is None else Lending(runtime, vault, masker, info.workspace, info.id)
-        self.hands = Hands(runtime, lending, Place(self.stream, self.frames, self._preparation.ready, self._spawn))
+        self.hands = Hands(
+            runtime, lending, Surroundings(self.stream, self.frames, self._preparation.ready, self._spawn)
+        )
         """What the user does in the sandbox by himself."""
         executor = _executor(lending, toolbox, past)
         self._browsing = AgentsBrowsing(self.hooks.around(executor), self.hands.browser, self.frames)

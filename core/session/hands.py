@@ -8,14 +8,14 @@ from __future__ import annotations
 from core.ports import Executor, Runtime
 from core.session.take_over import TakeOver
 from core.session.user_shell import UserShell
-from core.session.users_action import Place
+from core.session.users_action import Surroundings
 from core.session.users_browser import UsersBrowser
 
 
 class Hands:
     """Of one conversation. `shell` carries out commands: the runtime, or what lends it secrets."""
 
-    def __init__(self, runtime: Runtime, shell: Executor, place: Place) -> None:
+    def __init__(self, runtime: Runtime, shell: Executor, place: Surroundings) -> None:
         self.commands = UserShell(shell, place)
         """Commands between what the agent does."""
         self.terminal = TakeOver(runtime, place)

@@ -27,7 +27,7 @@ from core.events import (
 )
 from core.ports import Executor, FrameSink, Runtime
 from core.session.user_shell import NO_LIMIT_S
-from core.session.users_action import Place, UsersAction
+from core.session.users_action import Surroundings, UsersAction
 
 COMMAND = "# The user took over the terminal."
 """A comment, so that a shell that does not know better does nothing."""
@@ -43,7 +43,7 @@ READY = "STATUS$TERMINAL_TAKEN"
 class TakeOver:
     """Who has the terminal of one conversation."""
 
-    def __init__(self, runtime: Runtime, place: Place) -> None:
+    def __init__(self, runtime: Runtime, place: Surroundings) -> None:
         self._runtime = runtime
         self._place = place
         self._is_on = False

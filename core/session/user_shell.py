@@ -15,7 +15,7 @@ from core.controller.outcomes import Seen
 from core.errors import UsageError
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Envelope, Observation
 from core.ports import Executor
-from core.session.users_action import Place, UsersAction
+from core.session.users_action import Surroundings, UsersAction
 
 NO_LIMIT_S = 7 * 24 * 3600.0
 """A server that the user started may run for days; what is forgotten ends with the conversation."""
@@ -24,7 +24,7 @@ NO_LIMIT_S = 7 * 24 * 3600.0
 class UserShell:
     """The user's commands of one conversation, carried out by `shell`."""
 
-    def __init__(self, shell: Executor, place: Place) -> None:
+    def __init__(self, shell: Executor, place: Surroundings) -> None:
         self._shell = shell
         self._place = place
         self._task: asyncio.Task[None] | None = None

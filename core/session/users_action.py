@@ -23,7 +23,7 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Surroundings:
     """Where one conversation's user acts: what stores it, tells it, makes the sandbox ready, and starts a task."""
 
     stream: EventStream
@@ -45,7 +45,7 @@ class UsersAction:
     last: Callable[[], None] = lambda: None
     """Called at the end, after the observation is stored."""
 
-    async def begin(self, place: Place) -> tuple[Envelope, asyncio.Task[None]]:
+    async def begin(self, place: Surroundings) -> tuple[Envelope, asyncio.Task[None]]:
         """Store it and let it go on in a task, which may be cancelled. Raises StoreError; then nothing has begun."""
         envelope = await place.stream.append(self.action, EventSource.USER)
         begun = asyncio.Event()
@@ -53,7 +53,7 @@ class UsersAction:
         await begun.wait()  # one that is cancelled before its first step could not answer for its action
         return envelope, task
 
-    async def _see_through(self, place: Place, action_id: int, begun: asyncio.Event) -> None:
+    async def _see_through(self, place: Surroundings, action_id: int, begun: asyncio.Event) -> None:
         begun.set()
         observation = await self._observe(action_id)
         try:

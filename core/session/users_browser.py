@@ -25,7 +25,7 @@ from core.events import (
 )
 from core.ports import Runtime
 from core.secrets import MIN_LENGTH, Masker
-from core.session.users_action import Place, UsersAction
+from core.session.users_action import Surroundings, UsersAction
 
 TAKEN = "The user took over the browser."
 INTERRUPTED = "The browser was interrupted while the user acted."
@@ -38,7 +38,7 @@ MAX_WAITING = 20
 class UsersBrowser:
     """Who has the browser of one conversation."""
 
-    def __init__(self, runtime: Runtime, place: Place) -> None:
+    def __init__(self, runtime: Runtime, place: Surroundings) -> None:
         self._runtime = runtime
         self._place = place
         self._free = asyncio.Event()

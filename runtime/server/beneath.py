@@ -1,7 +1,7 @@
 """Where a path leads, beneath the root folders, and nowhere else.
 
-A path becomes a Place: the descriptor of the folder that it ends in, and a name there. All that is done to the file is
-done from that descriptor, so no symbolic link that is put into the way afterwards leads elsewhere. The kernel finds
+A path becomes a Location: the descriptor of the folder that it ends in, and a name there. All that is done to the file
+is done from that descriptor, so no symbolic link that is put into the way afterwards leads elsewhere. The kernel finds
 the folder in one step (`openat2` with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS); where it cannot, or does not like
 what it finds, a walk from descriptor to descriptor does, which follows links itself, absolute ones too, as long as
 they stay beneath a root. `..` in a path is taken away before anything is opened; in a link's target it means what it
@@ -43,7 +43,7 @@ class FileError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a path leads: a folder that is open, and a name in it, behind which is a file, a folder, or nothing yet.
 
     Valid only inside of `Roots.locate`, which gives it. Of one that is looked at, nothing is opened that is no file
@@ -119,11 +119,11 @@ class Roots:
         self._walks = walks
 
     @contextmanager
-    def locate(self, path: str, *, umask: int | None = None) -> Iterator[Place]:
-        """The Place that an absolute path leads to. With `umask`, folders that are missing on the way are made.
+    def locate(self, path: str, *, umask: int | None = None) -> Iterator[Location]:
+        """The Location that an absolute path leads to. With `umask`, folders that are missing on the way are made.
 
         Raises FileError for what is outside or is no path, OSError with `path` for what the system refuses, whether
-        on the way or in what is done to the Place.
+        on the way or in what is done to the Location.
         """
         root, names = self._beneath(path)
         folder: int | None = None
@@ -160,8 +160,8 @@ class Roots:
         folders = ", ".join(root.path for root in self._roots)
         return FileError(f"The path {path} is outside of {folders}. Use a path beneath it.")
 
-    def _walk(self, root: _Root, names: list[str], path: str, umask: int | None) -> Place:
-        """Go from folder to folder, each opened from the one before. Holds one descriptor, which the Place takes."""
+    def _walk(self, root: _Root, names: list[str], path: str, umask: int | None) -> Location:
+        """Go from folder to folder, each opened from the one before. Holds one descriptor, which the Location takes."""
         ahead, behind, links = deque(names or ["."]), list[str](), 0
         folder = os.dup(root.fd)
         try:
@@ -186,7 +186,7 @@ class Roots:
                     behind.append(name)
                 else:
                     real_path = os.path.join(root.path, *behind, *([] if name == "." else [name]))
-                    return Place(folder, name, path, real_path)
+                    return Location(folder, name, path, real_path)
                 if not ahead:  # a link or `..` that ended the path: what is meant is the folder itself
                     ahead.append(".")
         except BaseException:
@@ -201,8 +201,8 @@ class Roots:
         raise self._outside(path)
 
 
-def _by_kernel(root: _Root, names: list[str], path: str) -> Place | None:
-    """The Place, or None where the walk has to find it, or to find out why there is none."""
+def _by_kernel(root: _Root, names: list[str], path: str) -> Location | None:
+    """The Location, or None where the walk has to find it, or to find out why there is none."""
     folder, above = -1, "/".join(names[:-1]) or "."
     try:
         try:
@@ -217,7 +217,7 @@ def _by_kernel(root: _Root, names: list[str], path: str) -> Place | None:
                 os.close(folder)
                 return None
         real_path = real_folder if name == "." else os.path.join(real_folder, name)
-        return Place(folder, name, path, real_path)
+        return Location(folder, name, path, real_path)
     except OSError:
         if folder >= 0:
             os.close(folder)

@@ -15,7 +15,7 @@ import tempfile
 from typing import BinaryIO
 
 from runtime.server import processes
-from runtime.server.beneath import FileError, Place
+from runtime.server.beneath import FileError, Location
 
 TIME_LIMIT_S = 20.0
 LIBRARY_MISSING = 3
@@ -35,7 +35,7 @@ def may_be_one(path: str) -> bool:
     return _kind(path) in _SIGNATURES
 
 
-def open_document(place: Place) -> int | None:
+def open_document(place: Location) -> int | None:
     """A descriptor of a document, by its name and its first bytes; None for what is none. Raises FileError, OSError."""
     fd = place.open_file()
     try:

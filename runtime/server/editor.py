@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from runtime.server import textfile
-from runtime.server.beneath import FileError, Place, Roots
+from runtime.server.beneath import FileError, Location, Roots
 from runtime.server.diffs import kept_lines, unified_diff
 from runtime.server.excerpts import RangeError, line_numbers_of, lines_of, numbered, shown, snippet
 from runtime.server.history import History, HistoryInMemory
@@ -149,7 +149,7 @@ class Editor:
         said = f"Last edit to {path} undone successfully. {excerpt}{note}"
         return _edit(path, said, _text_of(path, data), before.text)
 
-    def _write(self, place: Place, before: bytes, file: TextFile, told: Callable[[], Edit]) -> Edit:
+    def _write(self, place: Location, before: bytes, file: TextFile, told: Callable[[], Edit]) -> Edit:
         """Replace a file's content, once its way back is kept; the answer is what is `told` of it.
 
         File and way back are written at once, since each waits for the disk; what is told is made while the second of
@@ -172,8 +172,8 @@ class Editor:
         return edit
 
     @contextmanager
-    def _there(self, path: str) -> Iterator[tuple[Place, bool]]:
-        """The Place of something that is there, and whether it is a folder. Raises EditorError, FileError, OSError."""
+    def _there(self, path: str) -> Iterator[tuple[Location, bool]]:
+        """Where something is that is there, and whether it is a folder. Raises EditorError, FileError, OSError."""
         missing = _invalid("path", path, f"The path {path} does not exist. Please provide a valid path.")
         try:
             with self._roots.locate(path) as place:
@@ -185,7 +185,7 @@ class Editor:
             raise missing from None
 
     @contextmanager
-    def _file(self, path: str) -> Iterator[Place]:
+    def _file(self, path: str) -> Iterator[Location]:
         """The same, of what can be edited."""
         with self._there(path) as (place, is_folder):
             if is_folder:
@@ -246,7 +246,7 @@ def _text_of(path: str, data: bytes) -> str:
         return ""
 
 
-def _refuse_existing(place: Place) -> None:
+def _refuse_existing(place: Location) -> None:
     if place.status() is not None:
         hint = f"File already exists at: {place.path}. Cannot overwrite files using command `create`."
         raise _invalid("path", place.path, hint)

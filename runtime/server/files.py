@@ -25,7 +25,7 @@ from core.events import (
     Observation,
 )
 from runtime.server import documents, textfile
-from runtime.server.beneath import FileError, Place, Roots
+from runtime.server.beneath import FileError, Location, Roots
 from runtime.server.documents import ExtraMissingError
 from runtime.server.editor import Edit, Editor, EditorError
 from runtime.server.executor import Emit, Table
@@ -120,7 +120,7 @@ class Files:
             return ErrorObservation(content=str(error))
         return FileWriteObservation(path=action.path)
 
-    def _readable(self, place: Place, action: FileWriteAction) -> TextFile:
+    def _readable(self, place: Location, action: FileWriteAction) -> TextFile:
         """What is there. A whole write may take the place of any file, also of what is no text."""
         try:
             return textfile.read(place)

@@ -10,7 +10,7 @@ import os
 import stat
 from itertools import islice
 
-from runtime.server.beneath import FileError, Place, Roots
+from runtime.server.beneath import FileError, Location, Roots
 from runtime.server.excerpts import MAX_CHARS
 
 LISTED_ENTRIES = 10_000
@@ -22,7 +22,7 @@ _CLIPPED = (
 )
 
 
-def listing(roots: Roots, place: Place) -> str:
+def listing(roots: Roots, place: Location) -> str:
     """A folder's entries and theirs; hidden ones are left out, and counted. Raises FileError, OSError."""
     path = place.path
     top = _entries(place)
@@ -67,12 +67,12 @@ def _marked(roots: Roots, path: str) -> str:
         return path
 
 
-def _is_folder(place: Place) -> bool:
+def _is_folder(place: Location) -> bool:
     status = place.status()
     return status is not None and stat.S_ISDIR(status.st_mode)
 
 
-def _entries(place: Place) -> list[str]:
+def _entries(place: Location) -> list[str]:
     fd = place.open_folder()
     try:
         with os.scandir(fd) as entries:

@@ -13,7 +13,7 @@ import secrets
 import stat
 from contextlib import suppress
 
-from runtime.server.beneath import Place, sync_folder
+from runtime.server.beneath import Location, sync_folder
 
 NEW_FILE_MODE = 0o664
 """As V0; the user's umask takes away from it."""
@@ -25,13 +25,13 @@ _ATTRIBUTES = hasattr(os, "listxattr")
 
 
 class Replacement:
-    """A new content for a Place, in steps: written beside it when made, then `flush`, `commit`, `close`.
+    """A new content for a Location, in steps: written beside it when made, then `flush`, `commit`, `close`.
 
     Raises IsADirectoryError, FileError for what is no regular file, OSError. Closed without `commit`, it leaves
     everything as it was. `umask` is for a file that is new.
     """
 
-    def __init__(self, place: Place, data: bytes, umask: int) -> None:
+    def __init__(self, place: Location, data: bytes, umask: int) -> None:
         self._place = place
         self._name = PREFIX + secrets.token_hex(8)
         self.is_visible = False
@@ -67,7 +67,7 @@ class Replacement:
         sync_folder(folder)
 
     def close(self) -> None:
-        """Let go of it; what was not committed is removed, while its Place is valid. May be called twice.
+        """Let go of it; what was not committed is removed, while its Location is valid. May be called twice.
 
         The old content is held open until then, so that freeing its blocks is not waited for in `commit`: who has
         committed may close in another thread, and later.
@@ -80,7 +80,7 @@ class Replacement:
                 os.unlink(self._name, dir_fd=self._place.folder)
 
 
-def replace(place: Place, data: bytes, umask: int) -> None:
+def replace(place: Location, data: bytes, umask: int) -> None:
     """Put `data` in the place of a file, or make a new one; it lasts once this has returned.
 
     Raises FileError, OSError.
@@ -93,7 +93,7 @@ def replace(place: Place, data: bytes, umask: int) -> None:
         replacement.close()
 
 
-def _opened(place: Place) -> int | None:
+def _opened(place: Location) -> int | None:
     """The old file; None for one that may be written, but not read."""
     try:
         return place.open_file()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from core import images
-from runtime.server.beneath import FileError, Place
+from runtime.server.beneath import FileError, Location
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 BINARY = (
@@ -58,7 +58,7 @@ class TextFile:
             ) from error
 
 
-def read_bytes(place: Place) -> bytes:
+def read_bytes(place: Location) -> bytes:
     """What stands in a file. Raises FileError for one that is none or is too large, OSError."""
     fd = place.open_file()
     with open(fd, "rb") as file:
@@ -74,7 +74,7 @@ def read_bytes(place: Place) -> bytes:
     return data
 
 
-def read(place: Place) -> TextFile:
+def read(place: Location) -> TextFile:
     """Read a text file. Raises FileError, BinaryFileError, OSError."""
     return decode(place.path, read_bytes(place))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import beneath, textfile
-from runtime.server.beneath import FileError, Place, Roots
+from runtime.server.beneath import FileError, Location, Roots
 from runtime.server.syscalls import RESOLVE_BENEATH, openat2
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this")
@@ -144,7 +144,7 @@ def test_a_root_is_a_place_itself(base: Path, make: Callable[..., Roots]) -> Non
 
 
 @contextmanager
-def opened(place: Place) -> Iterator[int]:
+def opened(place: Location) -> Iterator[int]:
     """The descriptor of a folder, closed afterwards."""
     fd = place.open_folder()
     try:

@@ -79,7 +79,7 @@ async def card_of(session: AgentSession) -> Question:
     awaiting = session.state.awaiting
     assert awaiting is not None
     (held,) = await session.stream.read(after=awaiting - 1, before=awaiting + 1)
-    return replace(ask_about(held, session.guard.place), look=None)
+    return replace(ask_about(held, session.guard.folders), look=None)
 
 
 async def chat_of(session: AgentSession) -> str:

@@ -22,7 +22,7 @@ from core.events import (
 from core.security.facts import facts_of
 from core.security.patterns import (
     PatternError,
-    Place,
+    WorkFolders,
     escaped,
     matches,
     may_touch,
@@ -36,16 +36,16 @@ from core.security.patterns import (
 )
 from core.security.proposals import is_broad, proposal, reach_of
 
-PLACE = Place("/nowhere/work", "/nowhere/home")
+PLACE = WorkFolders("/nowhere/work", "/nowhere/home")
 
 
-def allows(pattern: str, action: Action, place: Place = PLACE) -> bool:
-    facts = facts_of(action, workspace=place.workspace)
-    return not uncovered(parse_all(pattern), parts_of(action, facts, place), place)
+def allows(pattern: str, action: Action, folders: WorkFolders = PLACE) -> bool:
+    facts = facts_of(action, workspace=folders.workspace)
+    return not uncovered(parse_all(pattern), parts_of(action, facts, folders), folders)
 
 
-def denies(pattern: str, action: Action, place: Place = PLACE) -> bool:
-    return touches(parse(pattern), action, facts_of(action, workspace=place.workspace), place)
+def denies(pattern: str, action: Action, folders: WorkFolders = PLACE) -> bool:
+    return touches(parse(pattern), action, facts_of(action, workspace=folders.workspace), folders)
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_a_link_out_of_the_folder_is_not_covered_by_the_folder(tmp_path: Path) -
     (tmp_path / "work").mkdir()
     (tmp_path / "secret").write_text("s")
     (tmp_path / "work" / "link").symlink_to(tmp_path / "secret")
-    place = Place(str(tmp_path / "work"), "/nowhere/home")
+    folders = WorkFolders(str(tmp_path / "work"), "/nowhere/home")
     inside = f"read({tmp_path}/work/**)"
-    assert not allows(inside, FileReadAction(path="link"), place)
-    assert denies(f"read({tmp_path}/secret)", FileReadAction(path="link"), place)
+    assert not allows(inside, FileReadAction(path="link"), folders)
+    assert denies(f"read({tmp_path}/secret)", FileReadAction(path="link"), folders)
 
 
 def test_a_folder_above_what_is_denied_may_touch_it() -> None:

@@ -23,7 +23,7 @@ from core.events import (
     TaskTrackingAction,
 )
 from core.security.facts import facts_of
-from core.security.places import Place, Places
+from core.security.places import Places, Region
 
 WORKSPACE = "/workspace/app"
 ACTIONS: list[tuple[str, str, Action]] = [
@@ -99,21 +99,21 @@ def test_a_command_begins_where_the_shell_stands() -> None:
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("a/../b", Place.INSIDE),
-        ("../app/b", Place.INSIDE),
-        ("../app2/b", Place.OUTSIDE),
-        ("~/x", Place.HOME),
-        ("/root/x", Place.HOME),
-        ("/tmp/x", Place.TEMPORARY),
-        ("/tmp/../etc/x", Place.SYSTEM),
-        ("/dev/sda", Place.DEVICE),
-        ("/dev/null", Place.INSIDE),
-        ("/", Place.SYSTEM),
-        ("//etc//x", Place.SYSTEM),
-        ("/data/x", Place.OUTSIDE),
+        ("a/../b", Region.INSIDE),
+        ("../app/b", Region.INSIDE),
+        ("../app2/b", Region.OUTSIDE),
+        ("~/x", Region.HOME),
+        ("/root/x", Region.HOME),
+        ("/tmp/x", Region.TEMPORARY),
+        ("/tmp/../etc/x", Region.SYSTEM),
+        ("/dev/sda", Region.DEVICE),
+        ("/dev/null", Region.INSIDE),
+        ("/", Region.SYSTEM),
+        ("//etc//x", Region.SYSTEM),
+        ("/data/x", Region.OUTSIDE),
     ],
 )
-def test_paths_lead_where_they_lead(path: str, place: Place) -> None:
+def test_paths_lead_where_they_lead(path: str, place: Region) -> None:
     places = Places(WORKSPACE)
     resolved = places.resolve(path, WORKSPACE)
     assert resolved is not None
@@ -123,8 +123,8 @@ def test_paths_lead_where_they_lead(path: str, place: Place) -> None:
 def test_a_workspace_in_the_home_folder_is_inside() -> None:
     places = Places("/home/me/app")
     assert places.resolve("~/app/x", "/") == "/home/me/app/x"
-    assert places.place("/home/me/app/x") is Place.INSIDE
-    assert places.place("/home/me/x") is Place.HOME
+    assert places.place("/home/me/app/x") is Region.INSIDE
+    assert places.place("/home/me/x") is Region.HOME
 
 
 def test_the_grammar_is_loaded_at_the_first_command_only() -> None:

@@ -141,9 +141,10 @@ class TestAnswersAreKept:
             await said(session)
             held = of(await session.stream.read(), CmdRunAction)[-1]
             free = held.model_copy(update={"judgement": None})
-            place, facts = session.guard.place, facts_of(held, workspace=session.guard.place.workspace)
-            assert reach_of("foreign(*/Downloads/notes.txt)", held, facts, place).is_usable
-            assert not reach_of("foreign(*/Downloads/notes.txt)", free, facts, place).is_usable
+            folders = session.guard.folders
+            facts = facts_of(held, workspace=folders.workspace)
+            assert reach_of("foreign(*/Downloads/notes.txt)", held, facts, folders).is_usable
+            assert not reach_of("foreign(*/Downloads/notes.txt)", free, facts, folders).is_usable
 
 
 def test_an_informed_permission_is_another_one_than_the_same_given_before(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.manager.trusting import Trusting
 from core.mcp.standing import Server
-from core.security.patterns import Place
+from core.security.patterns import WorkFolders
 from core.security.permissions import Permission
 from core.settings.book import Setting, SettingsBook
 from core.settings.config import AgentSettings, SandboxSettings
@@ -295,7 +295,9 @@ class SessionDouble:
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
         self.recollection = RecollectionDouble(info.workspace)
         self.guard = SimpleNamespace(
-            place=Place("/nowhere/work", "/nowhere/home"), conversation=[], project_file=Path("/nowhere/policy.toml")
+            folders=WorkFolders("/nowhere/work", "/nowhere/home"),
+            conversation=[],
+            project_file=Path("/nowhere/policy.toml"),
         )
         self.permitting = PermittingDouble(self)
         self.planning = PlanningDouble(self)

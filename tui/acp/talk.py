@@ -253,7 +253,7 @@ class Talk:
             await self._carry_out(session, envelope)
             return True
         await self.outbox.flush()
-        question = await asyncio.to_thread(ask_about, envelope, session.guard.place)
+        question = await asyncio.to_thread(ask_about, envelope, session.guard.folders)
         asked = await asyncio.to_thread(
             permission.request, self.session.id, envelope, question, self.teller.paths, prefix
         )

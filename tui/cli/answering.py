@@ -35,7 +35,7 @@ async def asked_about(session: AgentSession, envelope: Envelope) -> tuple[Questi
     """The question about an action that waits, and what its pattern would mean; None where none is proposed."""
 
     def look() -> tuple[Question, Reach | None]:
-        question = ask_about(envelope, session.guard.place)
+        question = ask_about(envelope, session.guard.folders)
         return question, question.look(question.pattern) if question.look and question.pattern else None
 
     return await asyncio.to_thread(look)

@@ -14,7 +14,7 @@ from tui.i18n import _
 if TYPE_CHECKING:
     from core.store.listing import ConversationInfo
     from tui.model.tab import Tab
-    from tui.screens.session_finding import Place, Wish
+    from tui.screens.session_finding import Whereabouts, Wish
     from tui.sessions.rows import Standing
 
 
@@ -28,20 +28,20 @@ BACK_PAGES = 40
 class SessionManager(Frame):
     """The session manager, as methods of the app."""
 
-    _manager_place: Place | None = None
+    _manager_place: Whereabouts | None = None
     """Where the user was in the session manager."""
 
     def do_conv_manager(self) -> None:
         self.attempt(self._manage())
 
     async def _manage(self) -> None:
-        from tui.screens.session_finding import Place, Ways
+        from tui.screens.session_finding import Ways, Whereabouts
         from tui.screens.sessions import SessionsScreen
 
         if self.manager is None:
             self.flash(_("Handloom is still starting."))
             return
-        place = self._manager_place = self._manager_place or Place()
+        place = self._manager_place = self._manager_place or Whereabouts()
         store = self.manager.store
         ways = Ways(store, self._standings, self._last_said, store.index, self._rename_stored, self._delete_stored)
         here = self.current.folder if self.current is not None else self.options.workspace

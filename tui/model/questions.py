@@ -27,7 +27,7 @@ from core.events import (
     event_to_dict,
 )
 from core.security.facts import facts_of
-from core.security.patterns import Place
+from core.security.patterns import WorkFolders
 from core.security.proposals import Reach, proposal, reach_of
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
@@ -66,8 +66,8 @@ class Question:
     """How many actions stand behind it, whether they ask or not."""
 
 
-def ask_about(envelope: Envelope, place: Place | None = None) -> Question:
-    """Put an action into words. With the place of its paths, a permission is proposed; then links are followed."""
+def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Question:
+    """Put an action into words. With the folders of the work, a permission is proposed; then links are followed."""
     event = envelope.event
     match event:
         case CmdRunAction(command=command, is_input=True):
@@ -105,21 +105,21 @@ def ask_about(envelope: Envelope, place: Place | None = None) -> Question:
     if not isinstance(event, Action):
         return question
     judged = event.judgement
-    read = facts_of(event, workspace=place.workspace).risk if place is not None else None
+    read = facts_of(event, workspace=folders.workspace).risk if folders is not None else None
     question = replace(question, risk=risk_words(event, read))
     reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
     question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
     question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
-    return question if place is None else _with_proposal(question, event, place)
+    return question if folders is None else _with_proposal(question, event, folders)
 
 
-def _with_proposal(question: Question, action: Action, place: Place) -> Question:
-    facts = facts_of(action, workspace=place.workspace)
+def _with_proposal(question: Question, action: Action, folders: WorkFolders) -> Question:
+    facts = facts_of(action, workspace=folders.workspace)
 
     def look(text: str) -> Reach:
-        return reach_of(text, action, facts, place)
+        return reach_of(text, action, facts, folders)
 
-    return replace(question, pattern=proposal(action, facts, place), look=look)
+    return replace(question, pattern=proposal(action, facts, folders), look=look)
 
 
 _WORD = re.compile(r"[^\W\d_]+")

@@ -77,7 +77,7 @@ class Ways(NamedTuple):
 
 
 @dataclass
-class Place:
+class Whereabouts:
     """Where the user was when the screen was left, to begin there the next time."""
 
     chosen: Chosen = field(default_factory=Chosen)
@@ -113,7 +113,7 @@ class SessionFinding(ModalScreen[Wish | None]):
         self,
         ways: Ways,
         here: str,
-        place: Place,
+        place: Whereabouts,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`here` is the folder that is this one; `place` is kept up to date."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from core.security.places import Place
+from core.security.places import Region
 from core.security.rules import names
 from core.security.shell.programs import Call, Handler, shown
 from core.security.shell.words import Out, Word, literal, options
@@ -54,12 +54,12 @@ def run_file(call: Call, path: str, language: str = "shell") -> Out:
     if put is not None:
         return run_stream(call, put, _language_of(path, language))
     where = findings.places.place(path)
-    if where is Place.INSIDE:
+    if where is Region.INSIDE:
         call.rule("run.project")
-    elif where is Place.SYSTEM:
+    elif where is Region.SYSTEM:
         call.rule("program.unknown")
     else:
-        call.rule("run.elsewhere" if where is not Place.TEMPORARY else "opaque.code")
+        call.rule("run.elsewhere" if where is not Region.TEMPORARY else "opaque.code")
     for word in call.args:
         if "/" in word.text and not word.text.startswith("-"):
             call.reads(word)
@@ -121,7 +121,7 @@ def _source(call: Call) -> Out:
         call.rule("run.project")
         return Out("")
     call.reads(word) if word.content is None else None
-    call.state.cwd = call.state.cwd if call.reader.findings.places.place(path) is Place.INSIDE else None
+    call.state.cwd = call.state.cwd if call.reader.findings.places.place(path) is Region.INSIDE else None
     return run_program_file(call, word, "shell")
 
 

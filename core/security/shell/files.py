@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from core.security.places import Place
+from core.security.places import Region
 from core.security.shell.programs import Call, Handler
 from core.security.shell.reader import Reader, State
 from core.security.shell.words import Out, Word, literal, options
@@ -43,11 +43,11 @@ def removed(call: Call, word: Word, *, recursive: bool) -> None:
         or resolved in ("/", "~", "/home", places.home, "/*")
         or re.match(r"^/[a-zA-Z]+/?$", resolved)
     )
-    if whole and places.place(resolved or "/") is not Place.TEMPORARY and (recursive or "*" in word.text):
+    if whole and places.place(resolved or "/") is not Region.TEMPORARY and (recursive or "*" in word.text):
         call.rule("destroy.root")
     elif not is_known:
         emptied = places.resolve(word.bare or "/", call.state.cwd)
-        if emptied is None or recursive or places.place(emptied) is not Place.INSIDE:
+        if emptied is None or recursive or places.place(emptied) is not Region.INSIDE:
             call.rule("destroy.variable")
     if not is_known and not path.startswith("/"):
         findings.add(findings.writes, path)
@@ -57,7 +57,7 @@ def removed(call: Call, word: Word, *, recursive: bool) -> None:
         call.rule("destroy.history")
     if re.search(r"\.(?:bash|zsh|python)_history$|^/var/log/", places.symbolic(path)):
         call.rule("destroy.traces")
-    if place in (Place.HOME, Place.OUTSIDE, Place.SYSTEM, Place.DEVICE, Place.UNKNOWN):
+    if place in (Region.HOME, Region.OUTSIDE, Region.SYSTEM, Region.DEVICE, Region.UNKNOWN):
         call.rule("destroy.outside")
         findings.add(findings.writes, path)
         return
@@ -83,7 +83,7 @@ def _copy(call: Call) -> Out:
             rule = call.reader.findings.places.secret(path)
             if rule:
                 call.rule(rule)
-            elif call.reader.findings.places.place(path) not in (Place.INSIDE, Place.TEMPORARY):
+            elif call.reader.findings.places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
                 call.rule("write.outside", path)
     else:
         given = call.reads(*sources)
@@ -93,7 +93,7 @@ def _copy(call: Call) -> Out:
             call.reader.programs[call.path(targets[0])[0]] = posixpath.basename(path)
     if call.name == "mv":
         for word in sources:
-            if call.reader.findings.places.place(call.path(word)[0]) not in (Place.INSIDE, Place.TEMPORARY):
+            if call.reader.findings.places.place(call.path(word)[0]) not in (Region.INSIDE, Region.TEMPORARY):
                 removed(call, word, recursive=True)
             else:
                 call.writes(word)
@@ -125,7 +125,7 @@ def _chmod(call: Call) -> Out:
     for word in paths:
         path, is_known = call.path(word)
         place = call.reader.findings.places.place(path)
-        if place not in (Place.INSIDE, Place.TEMPORARY) or not is_known:
+        if place not in (Region.INSIDE, Region.TEMPORARY) or not is_known:
             call.rule("rights.wide")
     if flags & {"-R", "--recursive"} or call.name == "chown":
         call.rule("rights.many")
@@ -179,7 +179,7 @@ def _truncate(call: Call) -> Out:
     _, rest = options(call.args, "-s -r --size --reference -o -l --offset --length")
     for word in rest:
         path, _ = call.path(word)
-        if call.reader.findings.places.place(path) not in (Place.INSIDE, Place.TEMPORARY):
+        if call.reader.findings.places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
             call.rule("destroy.emptied")
         if path.endswith("_history"):
             call.rule("destroy.traces")
@@ -228,7 +228,7 @@ def _unpacked(call: Call, folders: list[Word]) -> None:
     """Folders that an archive is unpacked to; in the home folder it may bring any settings."""
     call.writes(*folders)
     for word in folders:
-        if call.reader.findings.places.place(call.path(word)[0]) is Place.HOME:
+        if call.reader.findings.places.place(call.path(word)[0]) is Region.HOME:
             call.rule("persist.config")
 
 

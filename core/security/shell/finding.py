@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from core.security.places import Place
+from core.security.places import Region
 from core.security.shell.programs import Call, Handler
 from core.security.shell.words import Out, Word, literal
 
@@ -51,7 +51,7 @@ def _found(word: Word, root: Word) -> Word:
 def _found_removed(call: Call, root: Word) -> None:
     path, is_known = call.path(root)
     place = call.reader.findings.places.place(path)
-    if not is_known or place not in (Place.INSIDE, Place.TEMPORARY):
+    if not is_known or place not in (Region.INSIDE, Region.TEMPORARY):
         call.rule("destroy.outside" if path != "/" else "destroy.root")
     else:
         narrowed = any(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
-from core.security.places import Place
+from core.security.places import Region
 from core.security.rules import names
 from core.security.shell.hooked import options_that_run
 from core.security.shell.reader import Reader, State
@@ -240,7 +240,7 @@ def _at_path(call: Call, path: str) -> Out:
         base in ("pip", "pip3", "python", "python3", "pytest", "node", "npm") or "/node_modules/.bin/" in path
     ):
         call.name = base
-        if findings.places.place(path) in (Place.INSIDE, Place.SYSTEM):
+        if findings.places.place(path) in (Region.INSIDE, Region.SYSTEM):
             return _by_name(call)
     return run_file(call, path)
 

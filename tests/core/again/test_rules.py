@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.again.rules import RULES, Place, normalised
+from core.again.rules import RULES, Origin, normalised
 
 SAME = {
     "file dates": [
@@ -61,14 +61,14 @@ DIFFERENT = {
 
 @pytest.mark.parametrize(("name", "one", "other"), [(name, *pair) for name, pairs in SAME.items() for pair in pairs])
 def test_a_rule_takes_away_what_says_only_when_or_where(name: str, one: str, other: str) -> None:
-    (left, used), (right, _) = normalised(one, Place()), normalised(other, Place())
+    (left, used), (right, _) = normalised(one, Origin()), normalised(other, Origin())
     assert left == right
     assert name in used
 
 
 @pytest.mark.parametrize(("one", "other"), [pair for pairs in DIFFERENT.values() for pair in pairs])
 def test_no_rule_hides_a_difference(one: str, other: str) -> None:
-    assert normalised(one, Place())[0] != normalised(other, Place())[0]
+    assert normalised(one, Origin())[0] != normalised(other, Origin())[0]
 
 
 def test_every_rule_is_tested_both_ways() -> None:
@@ -77,7 +77,7 @@ def test_every_rule_is_tested_both_ways() -> None:
 
 
 def test_the_folder_and_the_host_belong_to_the_place_and_longer_names_do_not() -> None:
-    then, now = Place(("/workspace", "/home/me/project"), "18f4db943d2f"), Place(("/tmp/again-1",), "box-of-mine")
+    then, now = Origin(("/workspace", "/home/me/project"), "18f4db943d2f"), Origin(("/tmp/again-1",), "box-of-mine")
     assert normalised("/workspace/a on 18f4db943d2f", then)[0] == normalised("/tmp/again-1/a on box-of-mine", now)[0]
     assert normalised("cd /home/me/project", then)[0] == normalised("cd /tmp/again-1", now)[0]
     assert normalised("/workspace2", then)[0] == "/workspace2"
@@ -86,4 +86,4 @@ def test_the_folder_and_the_host_belong_to_the_place_and_longer_names_do_not() -
 
 def test_a_line_of_any_length_is_looked_at_in_no_time() -> None:
     for line in ("1" * 100_000, "/tmp/" * 800, "0x" * 2000, "1:" * 2000, "[" * 4000, " " * 4000, "-rw-r--r-- 1" * 300):
-        normalised(line, Place(("/workspace",)))
+        normalised(line, Origin(("/workspace",)))

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from core.again.comparing import compare
 from core.again.pairing import Pair
 from core.again.recipe import Step
-from core.again.rules import RULES, Place
+from core.again.rules import RULES, Origin
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Envelope, EventSource
 from tui.panes.again.sheet import Sheet, head
 from tui.panes.again.words import RULES as RULE_WORDS
@@ -24,7 +24,7 @@ def pair_of(recorded: str, new: str, command: str = "make") -> Pair:
     action = Envelope(
         conversation_id="c", id=0, timestamp=at, source=EventSource.AGENT, event=CmdRunAction(command=command)
     )
-    return Pair(Step(action), comparison=compare(ran(recorded), ran(new), Place(), Place()))
+    return Pair(Step(action), comparison=compare(ran(recorded), ran(new), Origin(), Origin()))
 
 
 def text_of(sheet: Sheet) -> list[str]:

@@ -20,7 +20,7 @@ from core.store.index import Hit
 from core.store.listing import ConversationInfo, NewConversation
 from tui.model.marks import Mark
 from tui.screens.dialogs import SureScreen, TextScreen
-from tui.screens.session_finding import Place, Ways, Wish
+from tui.screens.session_finding import Ways, Whereabouts, Wish
 from tui.screens.session_rows import ChipBar, RowsView
 from tui.screens.sessions import SessionsScreen
 from tui.sessions.listing import Entry
@@ -87,7 +87,7 @@ class Home:
 class Host(App[None]):
     """Shows the screen and keeps its answer."""
 
-    def __init__(self, home: Home, place: Place) -> None:
+    def __init__(self, home: Home, place: Whereabouts) -> None:
         super().__init__()
         self.home, self.place = home, place
         self.answers: list[Wish | None] = []
@@ -149,8 +149,10 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
 
 
 @asynccontextmanager
-async def shown(home: Home, size: tuple[int, int] = (100, 30), place: Place | None = None) -> AsyncIterator[Shown]:
-    app = Host(home, place or Place())
+async def shown(
+    home: Home, size: tuple[int, int] = (100, 30), place: Whereabouts | None = None
+) -> AsyncIterator[Shown]:
+    app = Host(home, place or Whereabouts())
     async with app.run_test(size=size) as pilot:
         it = Shown(app, pilot)
         await it.until_said(" of ")
@@ -160,7 +162,7 @@ async def shown(home: Home, size: tuple[int, int] = (100, 30), place: Place | No
 class TestList:
     @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (40, 12), (20, 5)], ids=str)
     async def test_it_stands_at_every_size(self, home: Home, size: tuple[int, int]) -> None:
-        app = Host(home, Place())
+        app = Host(home, Whereabouts())
         async with app.run_test(size=size) as pilot:
             it = Shown(app, pilot)
             await it.until(lambda: len(it.rows.drawn) == 3)
@@ -220,7 +222,7 @@ class TestList:
             await it.until(lambda: it.text.index("Fix the parser") < it.text.index("what is"))
 
     async def test_the_place_is_kept_for_the_next_time(self, home: Home) -> None:
-        place = Place()
+        place = Whereabouts()
         async with shown(home, place=place) as it:
             await it.press("down", "down")
             await it.until(lambda: place.conversation_id == "bb2")

@@ -45,7 +45,7 @@ SPLIT_MIN = 60
 """Below this two sides are too narrow to be read."""
 
 
-class Place:
+class ReaderPlace:
     """Where the reader is in one model."""
 
     def __init__(self, column: Column) -> None:
@@ -63,8 +63,8 @@ class Canvas(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._model: ChatModel | None = None
-        self.place: Place | None = None
-        self._places: WeakKeyDictionary[ChatModel, Place] = WeakKeyDictionary()
+        self.place: ReaderPlace | None = None
+        self._places: WeakKeyDictionary[ChatModel, ReaderPlace] = WeakKeyDictionary()
         self.renderer: Renderer | None = None
         self.styles_used: dict[str, Style] = {}
         self.side_by_side: bool | None = None
@@ -115,7 +115,7 @@ class Canvas(ScrollView, can_focus=True):
         renderer.pictures = model.pictures
         place = self._places.get(model)
         if place is None:
-            place = self._places[model] = Place(Column(model, renderer))
+            place = self._places[model] = ReaderPlace(Column(model, renderer))
         else:
             place.column.restyle(renderer)
             place.column.sync()
