@@ -33,7 +33,7 @@ class ModelPicker(Finder):
     """Choose a model; answers with its name."""
 
     TITLE_TEXT = _("Model")
-    PLACEHOLDER = _("Type to narrow down, or any PROVIDER/NAME · prices are for a million tokens")
+    PLACEHOLDER = _("Type to narrow down, or PROVIDER/NAME · prices per million tokens")
 
     def __init__(
         self,

@@ -100,7 +100,6 @@ class PermissionsScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Permissions")
-            box.border_subtitle = _("d takes it back · PgDn scroll · Esc leaves")
             yield OptionList(markup=False)
             with VerticalScroll(id="permission-about", can_focus=False):
                 yield Static(id="permission-text")
@@ -154,6 +153,17 @@ class PermissionsScreen(ModalScreen[None]):
         if self._shown:
             lines.highlighted = min(at, len(self._shown) - 1)
         self._tell()
+        self.call_after_refresh(self._show_keys)
+
+    def _show_keys(self) -> None:
+        """Name the keys that do something here: what is to be taken back, and a text that is longer than its place."""
+        keys = [_("d takes it back")] * bool(self._shown)
+        keys += [_("PgDn scroll")] * (self.query_one(VerticalScroll).max_scroll_y > 0)
+        self.query_one(Vertical).border_subtitle = " · ".join([*keys, _("Esc leaves")])
+
+    def on_resize(self) -> None:
+        """Another size, in which other keys do something."""
+        self.call_after_refresh(self._show_keys)
 
     def on_option_list_option_highlighted(self) -> None:
         """Tell of the one under the cursor."""

@@ -32,6 +32,7 @@ async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp
         await until(it.pilot, lambda: "bash(git push *)" in it.screen_text())
         assert "this conversation" in it.screen_text()
         assert "policy.toml:1 deny read(~/.ssh/**)" in it.screen_text()
+        await until(it.pilot, lambda: "d takes it back · Esc leaves" in it.screen_text())
         add("mcp(mail__\u202e)", Scope.EVERYWHERE, Verdict.DENY)  # another program
         await until(it.pilot, lambda: "U+202E" in it.screen_text())
         await it.press("d")
@@ -51,6 +52,8 @@ async def test_a_broken_file_is_told_and_left_alone(tmp_path: Path) -> None:
     async with running(manager=manager) as it:
         await it.press("ctrl+x", "Y")
         await until(it.pilot, lambda: "Mend" in it.screen_text())
+        await until(it.pilot, lambda: "Esc leaves" in it.screen_text())
+        assert "takes it back" not in it.screen_text(), "nothing is there to be taken back"
     assert (tmp_path / "permissions.json").read_text() == "{"
 
 
@@ -69,4 +72,5 @@ async def test_each_permission_has_one_line_with_its_reach_and_day_and_a_bad_rul
         (row,) = [line for line in it.screen_text().split("\n") if "denied" in line]
         assert re.search(r"✕ denied +everywhere +20\d\d-\d\d-\d\d  write\(/very", row)
         assert it.app.screen.query_one(OptionList).region.height == 1
-        await until(it.pilot, lambda: "policy.toml, line 2" in it.screen_text())
+        # A long path is cut wherever the line ends.
+        await until(it.pilot, lambda: "policy.toml,line2" in re.sub(r"[\s│]", "", it.screen_text()))
