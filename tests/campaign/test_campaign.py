@@ -41,6 +41,7 @@ from tests.campaign import (
     kills,
     links,
     owners,
+    prefixes,
     replays,
     shells,
     stored,
@@ -263,6 +264,21 @@ class TestTrajectories:
         assert envelope_to_dict(envelope_from_dict(whole, "c"))["new"] == [1]
         with pytest.raises(EventFormatError):
             envelope_from_dict({"id": 1}, "c")
+
+
+class TestPrefixes:
+    def test_wherever_a_log_ends_its_state_is_what_was_live_and_it_goes_on(self, seed: int) -> None:
+        result = prefixes.run(prefixes.STRIDE, seed)
+        holds(result, prefixes.LOGS)
+        assert result.counts["folded"] > prefixes.LOGS * prefixes.LEAST * 0.9
+        assert result.counts["went on"] >= prefixes.LOGS * prefixes.LEAST // prefixes.STRIDE
+
+    async def test_a_state_that_is_not_the_fold_of_its_log_is_noticed(self, seed: int, tmp_path: Path) -> None:
+        log, live = await prefixes.record(tmp_path, seed, least=20)
+        prefixes.folds(log, live)
+        live[7] = live[8]
+        with pytest.raises(Violation, match="after event 7"):
+            prefixes.folds(log, live)
 
 
 class TestReplays:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from core.controller.decide import fold
 from core.errors import LeaseLostError, StoreBusyError, StoreError, StoreVersionError, UsageError
 from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation
 from core.store import reader as reader_module
@@ -421,3 +422,14 @@ def test_a_process_lock_file_is_locked_for_others(tmp_path: Path) -> None:
 def test_kinds_are_named_by_branch() -> None:
     assert kind_of(CmdRunAction(command="x")) == "action:run"
     assert kind_of(NullObservation()) == "observation:null"
+
+
+async def test_clocks_that_jump_change_nothing_but_the_time_that_is_told(tmp_path: Path) -> None:
+    moments = iter(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=days) for days in (0, 400, -400, 3, -3) * 40)
+    async with EventStore(tmp_path / "home", clock=lambda: next(moments)) as store:
+        lease, sources = await conversation(store), list(EventSource)
+        for number in range(20):
+            await store.append(lease, [Draft(CmdRunAction(command=str(number)), sources[number % 3])])
+        log = await store.read("c")
+    assert [e.id for e in log] == list(range(20))
+    assert fold(log).worked_s >= 0

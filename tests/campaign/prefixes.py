@@ -1,5 +1,7 @@
 """A log may end anywhere: every prefix of long recorded logs folds to the state that was live, and goes on from there.
 
+The short form folds every prefix, too, and lets every `STRIDE`th go on, each log from another one.
+
 The logs are recorded here, from sessions that do all that a conversation can do: questions, refusals, interrupts,
 pauses, limits, loops, errors of model and sandbox, delegates, condensations, queued messages.
 """
@@ -8,15 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from core.controller.controller import AgentController
-from core.controller.decide import fold
+from core.controller.decide import evolve, fold
 from core.controller.halts import Way
 from core.controller.state import Limits, State
 from core.events import (
@@ -37,8 +38,11 @@ from core.session.snapshots import can_be_kept, restored, written
 from core.settings.config import Settings
 from core.store.event_store import EventStore
 from core.store.writer import Draft
+from tests.campaign.trial import Facts, Result, check, run_trials
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
 
+PROMISE = "A conversation goes on from wherever its log ends, and its state is the fold of what is there."
+LOGS, STRIDE = 3, 6
 LEAST = 300
 """Events of a log."""
 TURNS = 400
@@ -103,37 +107,39 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.model_validate({"agent": agent})
 
 
-async def record(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Sequence[Envelope], dict[int, State]]:
-    """A log of at least LEAST events, and the state that was live after each."""
+async def record(folder: Path, seed: int, least: int = LEAST) -> tuple[Sequence[Envelope], dict[int, State]]:
+    """A log of at least so many events, and the state that was live after each."""
     chance, live = random.Random(seed), dict[int, State]()
-    on_event = AgentController.on_event
+    make_runtime = lambda workspace: ScriptedRuntime(lambda action: answer(chance, action))  # noqa: E731
+    async with ConversationManager(
+        folder / "recorded", settings(folder), make_runtime=make_runtime, environ={}
+    ) as manager:
+        model = write_script(folder, turns(chance), "recorded.yaml")
+        with _watched(live) as conversations:
+            session = await manager.create(workspace=str(folder), model=model)
+            conversations.append(session.info.id)
+            while session.stream.latest_id < least:
+                await meddle(session, chance)
+                async with asyncio.timeout(20):
+                    await session.settled()
+            return await session.stream.read(), live
+
+
+@contextmanager
+def _watched(live: dict[int, State]) -> Iterator[list[str]]:
+    """Keep the state after each event of the conversations that are named in the list."""
+    on_event, conversations = AgentController.on_event, list[str]()
 
     async def watched(self: AgentController, envelope: Envelope) -> None:
-        work = on_event(self, envelope)
-        await work
-        if self.stream.conversation_id == conversation:
-            live[envelope.id] = fold_of(self)
+        await on_event(self, envelope)
+        if self.stream.conversation_id in conversations:
+            live[envelope.id] = self.state
 
-    def fold_of(controller: AgentController) -> State:
-        return controller.state
-
-    conversation = ""
-    monkeypatch.setattr(AgentController, "on_event", watched)
-    make_runtime = lambda folder: ScriptedRuntime(lambda action: answer(chance, action))  # noqa: E731
-    async with ConversationManager(
-        tmp_path / "recorded", settings(tmp_path), make_runtime=make_runtime, environ={}
-    ) as manager:
-        model = write_script(tmp_path, turns(chance), "recorded.yaml")
-        session = await manager.create(workspace=str(tmp_path), model=model)
-        conversation = session.info.id
-        while session.stream.latest_id < LEAST:
-            await meddle(session, chance)
-            async with asyncio.timeout(20):
-                await session.settled()
-        log = await session.stream.read()
-    return log, live
+    AgentController.on_event = watched  # type: ignore[method-assign]
+    try:
+        yield conversations
+    finally:
+        AgentController.on_event = on_event  # type: ignore[method-assign]
 
 
 async def stored(home: Path, logs: Sequence[Sequence[Envelope]], workspace: str, model: str) -> list[str]:
@@ -148,31 +154,47 @@ async def stored(home: Path, logs: Sequence[Sequence[Envelope]], workspace: str,
     return names
 
 
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("log_number", range(3))
-async def test_every_prefix_of_a_recorded_log_folds_to_what_was_live_and_goes_on(
-    tmp_path: Path, seed: int, log_number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, live = await record(tmp_path, seed + log_number, monkeypatch)
-    assert len(log) >= LEAST
-    kept, whole = 0, [envelope_from_dict(envelope_to_dict(e)) for e in log]
-    for count in range(1, len(log) + 1):
-        state = fold(whole[:count], LIMITS)
-        if count - 1 in live:
-            assert state == live[count - 1], f"after event {count - 1}"
-        if can_be_kept(state):
-            kept += 1
-            assert restored(written(state)) == state, f"after event {count - 1}"
-    assert len(live) > LEAST * 0.9
-    assert kept > LEAST * 0.05
-    finishes = write_script(tmp_path, [FINISH] * (2 * TURNS), "finishes.yaml")
-    names = await stored(tmp_path / "home", [log[:count] for count in range(len(log) + 1)], str(tmp_path), finishes)
-    monkeypatch.undo()
+def run(stride: int, seed: int, logs: int = LOGS) -> Result:
+    """So many logs, with seeds in a row; of each, one prefix in `stride` goes on."""
+    return run_trials("prefixes", PROMISE, trial, [(seed + n, stride, n) for n in range(logs)], seed=seed)
+
+
+def trial(case: tuple[int, int, int]) -> Facts:
+    """One log: all its prefixes are folded, and one in `stride` goes on, from the `first` on."""
+    seed, stride, first = case
+    with tempfile.TemporaryDirectory(prefix="handloom-prefixes-") as folder:
+        return asyncio.run(_every_prefix(Path(folder), seed, stride, first))
+
+
+async def _every_prefix(folder: Path, seed: int, stride: int, first: int) -> Facts:
+    log, live = await record(folder, seed)
+    facts = folds(log, live)
+    check(facts.counts["kept"] > LEAST * 0.05, f"only {facts.counts['kept']} states could be kept")
+    finishes = write_script(folder, [FINISH] * (2 * TURNS), "finishes.yaml")
+    chosen = range(first % stride, len(log) + 1, stride)
+    names = await stored(folder / "home", [log[:count] for count in chosen], str(folder), finishes)
     async with ConversationManager(
-        tmp_path / "home", settings(tmp_path), make_runtime=lambda folder: ScriptedRuntime(), environ={}
+        folder / "home", settings(folder), make_runtime=lambda workspace: ScriptedRuntime(), environ={}
     ) as manager:
         for name in names:
             await goes_on(manager, name)
+    facts.counts["went on"] += len(names)
+    return facts
+
+
+def folds(log: Sequence[Envelope], live: dict[int, State]) -> Facts:
+    """Every prefix folds to what was live, and what is kept of a state is all of it. Raises Violation."""
+    facts, state = Facts(), fold([], LIMITS)
+    for envelope in log:
+        state = evolve(state, envelope_from_dict(envelope_to_dict(envelope)))
+        if envelope.id in live:
+            check(state == live[envelope.id], f"after event {envelope.id}: {state} is not {live[envelope.id]}")
+            facts.counts["folded"] += 1
+        if can_be_kept(state):
+            facts.counts["kept"] += 1
+            check(restored(written(state)) == state, f"kept after event {envelope.id}: {state}")
+    check(state == fold(log, LIMITS), f"at the end: {state}")
+    return facts
 
 
 async def goes_on(manager: ConversationManager, name: str) -> None:
@@ -190,27 +212,11 @@ async def goes_on(manager: ConversationManager, name: str) -> None:
             await session.settled()
         if session.state.agent_state is AgentState.FINISHED:
             break
-    assert session.state.agent_state is AgentState.FINISHED, f"{name} rests in {session.state}"
+    check(session.state.agent_state is AgentState.FINISHED, f"{name} rests in {session.state}")
     events = await session.stream.read()
     answers = [e.cause for e in events if isinstance(e.event, Observation)]
     for envelope in events:
         if isinstance(envelope.event, Action) and envelope.event.acts:
-            assert answers.count(envelope.id) == 1, f"{name}: action {envelope.id} has {answers.count(envelope.id)}"
+            count = answers.count(envelope.id)
+            check(count == 1, f"{name}: action {envelope.id} has {count} observations")
     await manager.close(name)
-
-
-async def test_clocks_that_jump_change_nothing_but_the_time_that_is_told(tmp_path: Path) -> None:
-    moments = iter(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=days) for days in (0, 400, -400, 3, -3) * 40)
-    async with EventStore(tmp_path / "home", clock=lambda: next(moments)) as store:
-        lease = await store.create_conversation("c", title="", workspace="/", model="m")
-        for number in range(20):
-            await store.append(lease, [Draft(CmdRunAction(command=str(number)), event_source(number))])
-        log = await store.read("c")
-    assert [e.id for e in log] == list(range(20))
-    assert fold(log).worked_s >= 0
-
-
-def event_source(number: int) -> Any:
-    from core.events import EventSource
-
-    return list(EventSource)[number % 3]
