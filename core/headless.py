@@ -8,28 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from enum import IntEnum
 
 from core.controller.controller import STORE_STATUS
 from core.controller.halts import HaltKind
 from core.errors import HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
+from core.exit_status import ExitStatus
 from core.session.agent_session import AgentSession
 from core.session.compacting import came_of, compact_wish
 from core.stream import EventStreamSubscriber
-
-
-class ExitStatus(IntEnum):
-    """How `handloom run` ends."""
-
-    FINISHED = 0
-    ERROR = 1
-    """The agent, the model, the sandbox or the disk failed."""
-    USAGE = 2
-    """The command line or the configuration is wrong."""
-    STUCK = 3
-    LIMIT = 4
-    INTERRUPTED = 130
 
 
 async def run_task(

@@ -41,12 +41,14 @@ def _plain(options: argparse.Namespace) -> int:
     import asyncio
 
     from core.errors import HandloomError
-    from core.headless import ExitStatus
-    from tui.cli import plain
+    from core.exit_status import ExitStatus
+    from tui.cli import lines
 
     try:
         match options.command:
             case "run":
+                from tui.cli import plain
+
                 return int(asyncio.run(plain.run(options)))
             case "acp":
                 return _acp(options)
@@ -99,7 +101,7 @@ def _plain(options: argparse.Namespace) -> int:
 
                 return int(asyncio.run(exporting.export(options)))
     except HandloomError as error:
-        plain.notice(f"handloom: {error}")
+        lines.notice(f"handloom: {error}")
         return ExitStatus.USAGE  # nothing has happened yet: what fails later is told by the command itself
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains once more
@@ -232,13 +234,13 @@ def _by_lines(start: StartOptions) -> int:
     import asyncio
 
     from core.errors import HandloomError
-    from core.headless import ExitStatus
-    from tui.cli import plain, reader
+    from core.exit_status import ExitStatus
+    from tui.cli import lines, reader
 
     try:
         return int(asyncio.run(reader.run(start, lambda: connect(start))))
     except HandloomError as error:
-        plain.notice(f"handloom: {error}")
+        lines.notice(f"handloom: {error}")
         return ExitStatus.USAGE
 
 

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from core.events import AgentState, AgentStateChangedObservation, Envelope
-from core.headless import ExitStatus, run_task
+from core.exit_status import ExitStatus
+from core.headless import run_task
 from core.manager.conversation_manager import ConversationManager
 from core.settings.config import Settings
 from runtime.local import LocalRuntime

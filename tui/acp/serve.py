@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from acp.connection import Connection
 
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from tui.acp.server import Server
 from tui.acp.streams import standard_streams
-from tui.cli.plain import notice
+from tui.cli.lines import notice
 from tui.i18n import _
 
 if TYPE_CHECKING:

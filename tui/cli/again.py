@@ -16,10 +16,11 @@ from core.again import running
 from core.again.comparing import Comparison, Outcome
 from core.again.pairing import Pair, Pairing
 from core.again.running import Again
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.settings.config import load
-from tui.cli.plain import ask, interrupts, manager_of_one, notice, say
+from tui.cli.lines import notice, say
+from tui.cli.plain import ask, interrupts, manager_of_one
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 from tui.panes.again.words import MARKS, WORDS, rule_words, summary

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from core.agent.registry import AgentKind, Agents
 from core.errors import ConfigurationError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
-from tui.cli.plain import can_ask, notice, say
+from tui.cli.lines import can_ask, notice, say
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 

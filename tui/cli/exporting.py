@@ -16,10 +16,10 @@ from core.exchange.cleaning import Cleaner, look_through
 from core.exchange.findings import Findings, Patterns
 from core.exchange.formats import FORMATS
 from core.exchange.writing import export as write
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.store.reader import EventReader
-from tui.cli.plain import answer_to, can_ask, notice
+from tui.cli.lines import answer_to, can_ask, notice
 
 LISTED = 20
 """Findings that are told one by one."""

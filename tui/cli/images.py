@@ -15,12 +15,12 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from core.errors import RuntimeUnavailableError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.settings.config import load
 from runtime import image
 from runtime.engine import connect
-from tui.cli.plain import notice, say
+from tui.cli.lines import notice, say
 from tui.display.text import sanitize_line
 
 TICK_S = 1.0

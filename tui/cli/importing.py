@@ -13,11 +13,11 @@ import os
 from pathlib import Path
 
 from core.exchange.importing import import_file
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.secrets import Masker, from_environment
 from core.store.event_store import EventStore
-from tui.cli.plain import notice, say
+from tui.cli.lines import notice, say
 
 
 async def import_conversation(options: argparse.Namespace) -> int:

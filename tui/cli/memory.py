@@ -8,10 +8,10 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.memory.pins import Fact, Pins
-from tui.cli.plain import notice, say
+from tui.cli.lines import notice, say
 from tui.display.text import sanitize_line
 from tui.i18n import _
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from core.home import home_folder
 from core.security.permissions import PermissionFile
-from tui.cli.plain import say
+from tui.cli.lines import say
 from tui.display.text import sanitize, sanitize_line
 
 PATTERN_CELLS = 60

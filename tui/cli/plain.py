@@ -31,7 +31,8 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
-from core.headless import ExitStatus, run_task
+from core.exit_status import ExitStatus
+from core.headless import run_task
 from core.home import home_folder
 from core.knowledge.library import MAX_INSTRUCTIONS_CHARS
 from core.manager.conversation_manager import ConversationManager
@@ -39,6 +40,7 @@ from core.security.judgement import TAINT
 from core.session.compacting import compact_wish
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
+from tui.cli.lines import answer_to, can_ask, notice, say
 from tui.display.text import sanitize
 from tui.runtimes import Runtimes
 
@@ -60,16 +62,6 @@ HOW = {
     "": "It is allowed beforehand by a rule of policy.toml; --yes agrees to everything.",
 }
 """What would have allowed an action, by the rule that asked."""
-
-
-def notice(text: str) -> None:
-    """One line on standard error."""
-    print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
-
-
-def say(text: str) -> None:
-    """One line on standard output."""
-    print(text, flush=True)  # noqa: T201
 
 
 def interrupts() -> asyncio.Event:
@@ -237,26 +229,3 @@ def _without_answer(envelope: Envelope) -> str:
 @cache
 def _tell_once(text: str) -> None:
     notice(text)
-
-
-def can_ask() -> bool:
-    """Whether somebody sits at a terminal and can answer."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-async def answer_to(question: str) -> str:
-    """What is typed as the answer to a question, in small letters; empty for nothing."""
-    sys.stderr.write(question)
-    sys.stderr.flush()
-    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    loop = asyncio.get_running_loop()
-
-    def read_line() -> None:
-        if not answer.done():
-            answer.set_result(sys.stdin.readline())
-
-    loop.add_reader(sys.stdin.fileno(), read_line)
-    try:
-        return (await answer).strip().lower()
-    finally:
-        loop.remove_reader(sys.stdin.fileno())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from core.controller.halts import Way
 from core.errors import HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.session.compacting import compact_wish
 from core.stream import EventStreamSubscriber
 from tui.cli.answering import TrustTalk, answer, asked_about, question_lines

@@ -18,13 +18,13 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 
 from core.errors import UsageError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.statistics import Durations, Statistics, Tally
 from core.store.event_store import EventStore
 from core.store.listing import ConversationInfo
 from core.store.writer import Spent
-from tui.cli.plain import say
+from tui.cli.lines import say
 from tui.cli.sessions import info_line, info_to_dict
 from tui.display.text import sanitize_line
 from tui.i18n import _

@@ -14,14 +14,14 @@ import sys
 from dataclasses import asdict
 
 from core.errors import ConfigurationError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.secrets.backends import Both
 from core.secrets.lent import MAX_BYTES
 from core.secrets.vault import Secret, Vault, scope_of, wrong_with
 from core.settings.adopting import adopt
 from core.settings.config import load, save_settings
-from tui.cli.plain import can_ask, notice, say
+from tui.cli.lines import can_ask, notice, say
 from tui.display.text import sanitize_line
 from tui.i18n import _
 

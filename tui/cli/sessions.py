@@ -18,7 +18,7 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 
 from core.errors import HandloomError, UsageError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.secrets import Masker, from_environment
 from core.secrets.beside import without_secrets
@@ -27,12 +27,12 @@ from core.store.event_store import EventStore
 from core.store.index import Hit
 from core.store.listing import ConversationFilter, ConversationInfo
 from core.store.reader import EventReader
-from tui.cli.plain import manager_of_one, notice, say
+from tui.cli.lines import notice, say
+from tui.display.figures import bytes_of, dollars
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.model.marks import mark_of_stored
 from tui.sessions.chips import STATES
-from tui.sessions.rows import bytes_of, dollars
 
 LONGEST = 400
 """Cells of a title or a path that is looked at."""
@@ -169,6 +169,8 @@ async def rename(options: argparse.Namespace) -> int:
 
 async def delete(options: argparse.Namespace) -> int:
     """`handloom delete ID...`: asks on a terminal; elsewhere it wants `--yes`. Says on standard error what went."""
+    from tui.cli.plain import manager_of_one  # all of the system, which no other of these commands needs
+
     home = home_folder(os.environ)
     settings = load(home, os.environ)
     async with manager_of_one(home, settings) as manager:

@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 
 from core.errors import ConfigurationError, UsageError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.knowledge.gathering import Own
 from core.manager.trusting import Trusting
 from core.settings.config import load
 from core.trust.book import Standing
 from core.trust.gate import Gate
-from tui.cli.plain import can_ask, notice, say
+from tui.cli.lines import can_ask, notice, say
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 

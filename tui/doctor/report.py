@@ -19,11 +19,11 @@ from pathlib import Path
 from rich.cells import cell_len, set_cell_size
 
 from core.errors import ConfigurationError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.secrets import Masker, from_environment
 from core.settings.config import Settings, load
-from tui.cli.plain import say
+from tui.cli.lines import say
 from tui.display import glyphs
 from tui.display.text import sanitize_line
 from tui.doctor.checks import CHECKS, Check

@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from core.errors import HandloomError, OutOfReachError
 from core.store.listing import ConversationInfo
+from tui.display.figures import bytes_of
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
@@ -24,7 +25,7 @@ from tui.screens.session_finding import NARROW, TYPED_S, SessionFinding, Wish
 from tui.screens.session_rows import ChipBar
 from tui.sessions.chips import KEYS, NAMES, Chip, Chosen
 from tui.sessions.listing import ORDERS
-from tui.sessions.rows import CLOSED, bytes_of
+from tui.sessions.rows import CLOSED
 
 TITLE_CHARS = 120
 """A longer name is no name."""

@@ -15,6 +15,7 @@ from textual.content import Content
 
 from core.store.index import Hit
 from core.store.listing import TITLE_ENDINGS, ConversationInfo
+from tui.display.figures import bytes_of, dollars
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 from tui.model.marks import Mark, mark_of_stored
@@ -24,7 +25,6 @@ from tui.sessions.listing import Entry
 
 LONGEST = 400
 """Cells of a text that is looked at before it is cut to its place."""
-UNKNOWN = "—"
 _LEFT = 6
 """Cells before a title: chosen, folded, state."""
 _SAID_FROM = 14
@@ -183,22 +183,6 @@ def age(at: datetime, now: datetime) -> str:
     if seconds < 86400 * 60:
         return _("{n} d").format(n=int(seconds // 86400))
     return at.astimezone().strftime("%Y-%m-%d")
-
-
-def dollars(cost: float | None) -> str:
-    """US dollars; a dash where they are not known."""
-    if cost is None:
-        return UNKNOWN
-    return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:,.2f}"
-
-
-def bytes_of(size: int) -> str:
-    """A number of bytes for people."""
-    if size < 1000:
-        return f"{size} B"
-    step = min(4, (len(str(size)) - 1) // 3)
-    value, unit = size / 1000**step, ("", "kB", "MB", "GB", "TB")[step]
-    return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
 
 
 def _title(info: ConversationInfo) -> str:
