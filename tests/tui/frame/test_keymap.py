@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import ROOT
+from tests.tui.look.texts import all_texts
 from tui import keys
 from tui.commands import ROWS, Command
 from tui.keymap import MAX_BYTES, MAX_ROWS, Keymap, Wanted, applied, read
@@ -257,3 +259,26 @@ def test_a_remapped_key_carries_out_its_command_and_everything_names_it() -> Non
         [sys.executable, "-c", REMAPPED], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+OF_ITS_OWN = {
+    "ctrl+s carries it out · Esc leaves",  # the screen of a plan, not the workspace
+    "↑ ↓ and Enter, a number or a click choose. Esc goes to the workspace without a model. ctrl+q ends Handloom.",
+    "Type in the agent's own terminal while it waits; the same key, or ctrl+], gives it back.",
+    "Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D leaves. A \\ at the end goes on in a new line.",
+    "Nothing runs. Ctrl+D leaves.",
+    "This waits for an editor on standard input. Ctrl+C ends it.",
+    "type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc leaves",
+    "search through all texts, or back to the list",
+    "Press keys. ctrl+c twice, or Esc twice, ends this.",
+}
+"""Texts of places that have their own keys, which are no commands of the table."""
+
+
+def test_no_text_writes_the_key_of_a_command_instead_of_asking_for_it() -> None:
+    written = re.compile(r"(?i)\bctrl\+(?!\w*enter)\S|\bF[1-9][0-2]?\b")
+    assert {text for text in all_texts() if written.search(re.sub(r'"[^"]*"', "", text))} - OF_ITS_OWN == set()
+    core = [path for path in (ROOT / "core").rglob("*.py") if written.search(path.read_text("utf-8"))]
+    assert core == [], "core knows no keys"
