@@ -252,14 +252,17 @@ WISHES = (
     Wish(
         "A19",
         "A new line and every command must be on keys that my terminal sends",
-        "ctrl+j, and a backslash before Enter, begin a line anywhere; all commands are in the palette",
+        "ctrl+j, and a backslash before Enter, begin a line anywhere; all commands are in the palette; a row of [keys] "
+        "gives a command other keys, clashes and keys that terminals do not send are told, and handloom keys --test "
+        "shows what a key sends",
         (
             "tests/tui/prompt/test_prompt.py::test_a_new_line_is_begun_without_sending",
             "tests/tui/prompt/test_prompt.py::test_enter_behind_a_backslash_begins_a_new_line_in_its_place",
             f"{_SPACE}::test_the_palette_carries_out_what_is_chosen",
+            "tests/tui/frame/test_keymap.py::test_a_remapped_key_carries_out_its_command_and_everything_names_it",
+            "tests/tui/frame/test_keymap.py::test_a_wrong_row_is_told_once_and_costs_no_other",
+            "tests/journeys/test_keys.py::test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards",
         ),
-        missing="keys cannot be given to other commands by a file yet, so there is no report of clashes either, and no "
-        "tool that shows what a key sends",
     ),
     Wish(
         "A20",

@@ -80,6 +80,8 @@ def _plain(options: argparse.Namespace) -> int:
                 from tui.cli import trust as trust_lines
 
                 return trust_lines.trust(options)
+            case "keys":
+                return _keys(options)
             case "permissions":
                 from tui.cli import permissions as permission_lines
 
@@ -149,6 +151,19 @@ def _doctor(options: argparse.Namespace) -> int:
     return int(asyncio.run(report.doctor(options)))
 
 
+def _keys(options: argparse.Namespace) -> int:
+    from core.home import home_folder
+    from core.settings import screen_settings
+    from tui import keymap
+
+    home = home_folder(os.environ)
+    speak(screen_settings.read(home, os.environ).language)
+    keymap.use(keymap.read(home, os.environ))
+    from tui.cli import keys
+
+    return keys.keys(options)
+
+
 def _workspace(options: argparse.Namespace) -> int:
     from tui.cli.options import StartOptions
 
@@ -174,6 +189,10 @@ def _workspace(options: argparse.Namespace) -> int:
 
 def _show(start: StartOptions) -> int:
     """Run the screen until the user leaves it."""
+    from tui import keymap
+
+    if start.home is not None:
+        keymap.use(keymap.read(start.home, os.environ))  # before the table of commands is imported
     from tui.app import HandloomApp
     from tui.display.mending import mend
 

@@ -23,7 +23,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from tui.cli.options import StartOptions
-from tui.commands import BY_ID, COMMANDS, Scope, by_leader
+from tui.commands import BY_ID, COMMANDS, Scope, by_leader, keyed
 from tui.display import bursts, incoming, strips, vanishing
 from tui.display.pace import Pace
 from tui.display.text import sanitize, sanitize_line
@@ -64,8 +64,8 @@ ALWAYS_POSSIBLE = frozenset({"app.redraw"})
 """Commands that also answer while a dialog is up."""
 
 
-class HandloomApp(Failing, Handlers, App[None]):
-    """The workspace as a program."""
+class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
+    """The workspace as a program. Without Textual's own keys: those to quit with are the table's."""
 
     TITLE = "Handloom"
     CSS = SURROUNDINGS_CSS
@@ -116,7 +116,7 @@ class HandloomApp(Failing, Handlers, App[None]):
 
     def on_mount(self) -> None:
         """Take the theme; what is slower waits until the first frame is out."""
-        problems = self.begin_theme()
+        problems = [*self.begin_theme(), *self.begin_keys()]
         self.begin_title()
         self.end_with_signals()
         self._elapsed_timer = self.set_interval(1.0, self._wake_current, pause=True)
@@ -405,9 +405,9 @@ class HandloomApp(Failing, Handlers, App[None]):
             found = by_leader(event.character or event.key)
             if found is not None:
                 await self.do(found[0].id, found[1])
-            elif event.key not in ("escape", "ctrl+x"):
-                told = _("ctrl+x {key} is no command; ctrl+x ? shows which there are.")
-                self.flash(told.format(key=event.character or event.key))
+            elif event.key not in ("escape", *BY_ID["app.leader"].keys):
+                told = _("{app.leader} {key} is no command; {app.help} shows which there are.")
+                self.flash(keyed(told, key=event.character or event.key))
             return
         await super().on_event(event)
 

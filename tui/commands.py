@@ -2,20 +2,25 @@
 
 Bindings, leader keys, palette, help, footer hints and the README's table are made from it, so none of them can promise
 a key that another does not know. A command is carried out by `HandloomApp.do_<id with _ for .>`. `NATIVE` rows are
-keys that a widget answers to by itself; they are listed for help and bound by nobody. The rows are English, `COMMANDS`
-has them in the language of the screen. Imports no more than that. Invariants, held by tests: no key twice where both
-would answer, none of `NEVER`, no id twice.
+keys that a widget answers to by itself; they are listed for help and bound by nobody. The rows are English and have the
+default keys; `COMMANDS` has them in the language of the screen, with the keys that the user gave them (`tui.keymap`).
+So a text never writes a key of a command: it writes the command's id as a place, and `keyed` fills it. Invariants, held
+by tests: no key twice where both would answer, none of `keys.NEVER`, no id twice.
 
 `python -m tui.commands` prints the table in Markdown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from string import Formatter
+from typing import Any
 
+from tui import keymap
 from tui.i18n import _
+from tui.keys import shown as show_key
 
 
 class Scope(StrEnum):
@@ -39,6 +44,23 @@ class Scope(StrEnum):
         """For people, in the language of the screen."""
         return _(self.value)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether keys that write have to write here."""
+        return self in (Scope.GLOBAL, Scope.PROMPT, Scope.EMPTY_PROMPT, Scope.FIND)
+
+    @property
+    def is_card(self) -> bool:
+        """Whether a key is an answer here."""
+        return self in (Scope.APPROVAL, Scope.HALT, Scope.PLAN)
+
+    def meets(self, other: Scope) -> bool:
+        """Whether keys of both answer at the same time."""
+        return self is other or Scope.GLOBAL in (self, other) or {self, other} in _TOGETHER
+
+
+_TOGETHER = ({Scope.PROMPT, Scope.EMPTY_PROMPT}, {Scope.LIST, Scope.CHAT}, {Scope.LIST, Scope.EVENTS})
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -52,7 +74,7 @@ class Command:
     group: str
     scope: Scope = Scope.GLOBAL
     leader: str = ""
-    """The key after ctrl+x; `1-9` stands for the digits."""
+    """The key after the leader; `1-9` stands for the digits."""
     hint: str = ""
     """The word in the footer's hints; empty leaves it out."""
     slash: str = ""
@@ -87,17 +109,10 @@ class Command:
 UNLISTED = frozenset({"app.palette", "app.leader", "app.back", "conv.goto"})
 """Commands that mean nothing once the palette is open."""
 
-NEVER = frozenset(
-    {"ctrl+h", "ctrl+i", "ctrl+m", "ctrl+left_square_bracket", "alt+enter", "alt+full_stop", "shift+f3"}
-    | {"alt+left_square_bracket"}
-    | {f"alt+{key}" for key in "0123456789"}
-)
-"""Keys that terminals send as something else: they would send the message, or do nothing at all."""
-
 _APP, _CONV, _PANE = "Workspace", "Conversations", "Panes"
 _PROMPT, _LIST, _ASK, _REPLAY = "Prompt", "Reading", "Questions", "Replay"
 
-_ROWS: tuple[Command, ...] = (
+ROWS: tuple[Command, ...] = (
     Command("app.palette", ("ctrl+p",), "Command palette", "Find a command by its name.", _APP, hint="commands"),
     Command("app.leader", ("ctrl+x",), "Leader", "Wait for a second key; shows which there are.", _APP),
     Command("app.help", ("f1",), "Help", "Show every key.", _APP, leader="?", hint="help", slash="help"),
@@ -113,6 +128,8 @@ _ROWS: tuple[Command, ...] = (
             leader="k", slash="select"),
     Command("app.settings", (), "Settings", "See and change every setting; config.toml keeps what you change.", _APP,
             leader=",", slash="settings"),
+    Command("app.keys", (), "Your own keys", "Give commands other keys: opens config.toml in your editor, then "
+            "checks it.", _APP, slash="keys"),
     Command("app.jump", (), "Jump", "Letters stand over whatever can have the focus; a letter goes there.", _APP,
             leader="g", slash="jump"),
     Command("app.secrets", (), "Secrets", "What commands may use and agents do not see; add and forget.", _APP,
@@ -188,8 +205,8 @@ _ROWS: tuple[Command, ...] = (
             "Show tool output in full, or folded; in the prompt, a pasted text in the place of its chip.", _PANE,
             slash="fold"),
     Command("tasks.toggle", ("ctrl+t",), "Plan", "Show the agent's plan, or take it away.", _PANE, slash="plan"),
-    Command("find", ("ctrl+f",), "Find", "Find text in the pane in focus; Enter goes on, ↑ back, Esc ends it.", _PANE,
-            hint="find", slash="find"),
+    Command("find", ("ctrl+f",), "Find", "Find text in the pane in focus; {find.next} goes on, {find.prev} back, "
+            "{app.back} ends it.", _PANE, hint="find", slash="find"),
     Command("answer.copy", (), "Copy the last answer", "What the agent said last, as it wrote it.", _PANE, leader="y",
             slash="copy"),
     Command("ask.focus", (), "Answer the question", "Go to the card that waits for an answer.", _ASK, leader="a"),
@@ -235,15 +252,15 @@ _ROWS: tuple[Command, ...] = (
     Command("prompt.send", ("enter",), "Send", "Send the message.", _PROMPT, Scope.PROMPT, hint="send", native=True),
     Command("prompt.newline", ("ctrl+j",), "New line", "Begin a new line (shift+enter where the terminal tells).",
             _PROMPT, Scope.PROMPT, hint="new line", native=True),
-    Command("prompt.queue", ("tab",), "Queue", "Say it once the agent rests; Enter says it now.", _PROMPT,
+    Command("prompt.queue", ("tab",), "Queue", "Say it once the agent rests; {prompt.send} says it now.", _PROMPT,
             Scope.PROMPT, hint="queue"),
     Command("queue.drop", (), "Take back what is queued", "The last one goes back into the prompt.", _PROMPT,
             leader="Q", acts=True),
     Command("prompt.mode", ("shift+tab",), "When to ask", "Ask before each action, edit freely, or only plan.", _PROMPT,
             Scope.PROMPT, hint="mode", slash="mode"),
     Command("prompt.search", ("ctrl+r",), "Search what was sent",
-            "Typing narrows, ctrl+r goes further back, Enter takes it, Esc leaves the text as it was.", _PROMPT,
-            Scope.PROMPT, native=True),
+            "Typing narrows, {prompt.search} goes further back, Enter takes it, Esc leaves the text as it was.",
+            _PROMPT, Scope.PROMPT, native=True),
     Command("prompt.editor", ("ctrl+g",), "Your editor", "Write the message in $VISUAL or $EDITOR.", _PROMPT,
             Scope.PROMPT, slash="editor"),
     Command("prompt.paste", ("ctrl+v",), "Paste", "Text, or the picture in the clipboard, which goes with the message.",
@@ -291,8 +308,8 @@ _ROWS: tuple[Command, ...] = (
             hint="next", native=True),
     Command("find.prev", ("up", "shift+enter"), "Hit before", "The place before.", _LIST, Scope.FIND, hint="before",
             native=True),
-    Command("find.read", ("tab",), "Read on", "To the pane; n and N go on there, Esc ends the search.", _LIST,
-            Scope.FIND, hint="to the pane", native=True),
+    Command("find.read", ("tab",), "Read on", "To the pane; {list.find_next} and {list.find_prev} go on there, "
+            "{app.back} ends the search.", _LIST, Scope.FIND, hint="to the pane", native=True),
     Command("chat.fold", ("space",), "Fold or unfold", "The output of the block under the cursor.", _LIST,
             Scope.CHAT, hint="fold", native=True),
     Command("chat.copy", ("c",), "Copy", "The block under the cursor.", _LIST, Scope.CHAT, hint="copy", native=True),
@@ -387,14 +404,48 @@ _ROWS: tuple[Command, ...] = (
     Command("replay.help", ("question_mark",), "Help", "Show every key.", _REPLAY, Scope.REPLAY, hint="keys"),
     Command("list.help", ("question_mark",), "Help", "Show every key.", _LIST, Scope.LIST),
 )  # fmt: skip
+"""The table in English, with its default keys. Where a help names a command's key, it has the id in braces."""
 
-COMMANDS = tuple(row.translated() for row in _ROWS)
+KEYMAP = keymap.applied([row.translated() for row in ROWS], keymap.chosen())
+"""The user's keys, and what is wrong with them."""
+_GIVEN = {command.id: command for command in KEYMAP.commands}
+
+
+def all_keys(command: Command) -> list[str]:
+    """Every way to give a command by keys, as people write it; empty where the user took them all away."""
+    keys = [show_key(key) for key in command.keys]
+    leader = _GIVEN["app.leader"].keys
+    return [*keys, f"{show_key(leader[0])} {command.leader}"] if command.leader and leader else keys
+
+
+def key_of(id: str) -> str:
+    """What gives a command, for a sentence that names it: a key, else its name behind a slash, else its title."""
+    command = _GIVEN[id]
+    named = f"/{command.slash}" if command.slash else f"“{command.title}”"
+    return next(iter(all_keys(command)), named)
+
+
+class _Keys(Formatter):
+    """Fills places that are ids of commands with their keys."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if field_name in _GIVEN:
+            return key_of(field_name), field_name
+        return super().get_field(field_name, args, kwargs)
+
+
+def keyed(text: str, **values: object) -> str:
+    """A text of ours with the keys of the commands that it names, as `{conv.new}`, and values in its other places."""
+    return _Keys().vformat(text, (), values)
+
+
+COMMANDS = tuple(replace(command, help=keyed(command.help)) for command in KEYMAP.commands)
 BY_ID = {command.id: command for command in COMMANDS}
 
 
 def by_leader(key: str) -> tuple[Command, str] | None:
     """The command that a key after the leader means, with its argument (the digit of a tab, or "")."""
-    if key.isdigit() and key != "0":
+    if key.isdigit() and key != "0" and BY_ID["conv.goto"].leader:
         return BY_ID["conv.goto"], key
     for command in COMMANDS:
         if command.leader == key:
@@ -407,26 +458,11 @@ def leader_commands() -> Iterator[Command]:
     return (command for command in COMMANDS if command.leader)
 
 
-_SHOWN = {"question_mark": "?", "at": "@", "number_sign": "#", "slash": "/", "exclamation_mark": "!",
-          "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
-          "apostrophe": "'", "plus": "+", "equals_sign": "=", "minus": "-",
-          "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
-
-
-def show_key(key: str) -> str:
-    """A key as people write it: `ctrl+pagedown` is `ctrl+PgDn`, `f6` is `F6`."""
-    *modifiers, name = key.split("+")
-    name = _SHOWN.get(name, name.upper() if name[0] == "f" and name[1:].isdigit() else name)
-    return "+".join([*modifiers, name])
-
-
-def all_keys(command: Command) -> list[str]:
-    """Every way to give a command, as people write it."""
-    keys = [show_key(key) for key in command.keys]
-    return [*keys, f"ctrl+x {command.leader}"] if command.leader else keys
-
-
-WORKING = (("Enter", _("says it now")), ("Tab", _("queues it")), ("Esc", _("stops")))
+WORKING = (
+    (key_of("prompt.send"), _("says it now")),
+    (key_of("prompt.queue"), _("queues it")),
+    (key_of("app.back"), _("stops")),
+)
 """What the prompt's keys do while the agent works: three things that must not be mistaken for one another."""
 
 
@@ -435,9 +471,10 @@ def hints(scope: Scope, *, working: bool = False) -> list[tuple[str, str]]:
     if working and scope is Scope.PROMPT:
         return list(WORKING)
     scopes = {scope, Scope.LIST} if scope in (Scope.CHAT, Scope.EVENTS) else {scope}
-    own = [c for c in COMMANDS if c.hint and c.scope in scopes and c.scope is not Scope.GLOBAL]
-    shared = [c for c in COMMANDS if c.hint and c.scope is Scope.GLOBAL]
-    return [(show_key(c.keys[0]), c.hint) for c in own + shared][:7]
+    named = [c for c in COMMANDS if c.hint and all_keys(c)]
+    own = [c for c in named if c.scope in scopes and c.scope is not Scope.GLOBAL]
+    shared = [c for c in named if c.scope is Scope.GLOBAL]
+    return [(key_of(c.id), c.hint) for c in own + shared][:7]
 
 
 def markdown() -> str:

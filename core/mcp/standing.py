@@ -11,7 +11,7 @@ from core.llm.wire import Line
 from core.mcp.servers import ServerSpec
 from core.mcp.tidy import tool_name
 
-CONSENT = "needs your consent before it starts (ctrl+x M)"
+CONSENT = "needs your consent before it starts (/mcp)"
 CONSENT_AGAIN = "; its command, or a file that it names, has changed"
 """What is announced of a server of a project that may not start yet."""
 

@@ -216,7 +216,7 @@ class Supervisor:
         server.since = time.monotonic() if server.state is not ServerState.READY else server.since
         words = "is back" if came_back else ""
         if fresh or (server.changed and came_back):
-            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them (ctrl+x M)"
+            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them (/mcp)"
         self._set(server, ServerState.READY, announce=words)
 
     def _failed(self, server: Server, reason: str) -> None:

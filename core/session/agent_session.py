@@ -523,7 +523,7 @@ class AgentSession:
         if self.state.agent_state is AgentState.RUNNING or self.state.is_busy:
             raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
         if self.hands.terminal.is_on:
-            raise UsageError("You have taken over the terminal. Type the command there, or give it back with F12.")
+            raise UsageError("You have taken over the terminal. Type the command there, or give it back.")
         async with self._awake():
             return await self.hands.commands.run(command)
 

@@ -64,7 +64,7 @@ class TakeOver:
     async def begin(self, rows: int, columns: int) -> Envelope:
         """Have the terminal in this size. It is stored when this returns. Raises UsageError where somebody has it."""
         if self.is_on:
-            raise UsageError("The terminal is taken over already. F12 gives it back where it was taken.")
+            raise UsageError("The terminal is taken over already. Give it back where it was taken.")
         action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
         self._keys.clear()
         self._gives_back = self.is_ready = False
@@ -90,7 +90,7 @@ class TakeOver:
         if not self.is_on:
             return
         if len(self._keys) + len(keys) > MAX_WAITING_BYTES:
-            raise UsageError("The program does not read what was typed. Wait for it, or press F12 to give back.")
+            raise UsageError("The program does not read what was typed. Wait for it, or give the terminal back.")
         self._keys += keys
         self._wanted.set()
 

@@ -65,7 +65,7 @@ class UsersBrowser:
     async def begin(self) -> Envelope:
         """Have the browser. It is stored when this returns. Raises UsageError where it is taken, StoreError."""
         if self.is_on:
-            raise UsageError("You have the browser already. F12 gives it back.")
+            raise UsageError("You have the browser already. Give it back first.")
         self._free.clear()
         self._has_acted = self._is_going = False
         try:
@@ -80,7 +80,7 @@ class UsersBrowser:
         Raises UsageError where the user has no browser or is too far ahead of it, StoreError.
         """
         if not self.is_on or self._is_going:
-            raise UsageError("The agent has the browser. F12 takes it over.")
+            raise UsageError("The agent has the browser. Take it over first.")
         if len(self._steps) >= MAX_WAITING:
             raise UsageError("The page does not keep up. Wait until it has done what you asked for.")
         self._has_acted = True

@@ -32,6 +32,8 @@ from core.settings.trust_settings import TrustSettings
 PREFIX = "HANDLOOM__"
 
 
+Keys = Annotated[dict[str, Any], BeforeValidator(lambda value: value if isinstance(value, dict) else {})]
+"""Nothing in it is refused here: a wrong key costs its row, and `tui.keymap` says so, but no start."""
 Paths = Annotated[tuple[Path, ...], BeforeValidator(split)]
 
 
@@ -214,6 +216,8 @@ class Settings(_Section):
     screen: ScreenSettings = ScreenSettings()
     trust: TrustSettings = TrustSettings()
     security: SecuritySettings = SecuritySettings()
+    keys: Keys = {}
+    """Keys of the user's own, by the ids of commands; `handloom keys` lists them."""
 
 
 def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:

@@ -111,10 +111,10 @@ async def test_the_agent_waits_until_the_browser_is_given_back(tmp_path: Path) -
 
 async def test_who_has_it_cannot_take_it_and_who_has_it_not_cannot_act(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
-        with pytest.raises(UsageError, match="F12 takes it over"):
+        with pytest.raises(UsageError, match="Take it over first"):
             await session.hands.browser.do("click('1')")
         await session.take_browser()
-        with pytest.raises(UsageError, match="F12 gives it back"):
+        with pytest.raises(UsageError, match="Give it back first"):
             await session.take_browser()
         await session.hands.browser.give_back()
         await session.hands.browser.give_back()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from core.security.confirmation import NOT_WANTED
 from core.security.judgement import Verdict
 from core.security.permissions import Scope
+from tui.commands import keyed
 from tui.display.glyphs import in_ascii
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
@@ -90,10 +91,12 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
 
 async def _permit(session: AgentSession, question: Question, scope: Scope, pattern: str, *, is_never: bool) -> str:
     if question.stays and not is_never:
-        return _("This rule asks each time; y allows it once.")
+        return keyed(_("This rule asks each time; {approval.approve} allows it once."))
     reach = await asyncio.to_thread(question.look, pattern) if question.look is not None and pattern else None
     if reach is None:
-        return _("Too much of it to permit at once, or it cannot be read: y allows it this once.")
+        return keyed(
+            _("Too much of it to permit at once, or it cannot be read: {approval.approve} allows it this once.")
+        )
     if reach.problem:
         return sanitize(reach.problem)
     if reach.uncovered and not is_never:

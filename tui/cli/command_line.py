@@ -80,6 +80,8 @@ def parser() -> argparse.ArgumentParser:
     _played_again(commands)
 
     _permitted(commands)
+    keys = commands.add_parser("keys", help="every command with its keys; what is wrong with those of your own")
+    keys.add_argument("--test", action="store_true", help="show what each key sends, and which command it gives")
     doctor = commands.add_parser("doctor", help="what Handloom needs of this machine, and what to do where it lacks")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
 

@@ -12,6 +12,7 @@ from core.errors import ConfigurationError
 from core.inherited import inherited
 from core.mcp.pins import Pins
 from core.mcp.servers import ServerSpec, of_project, of_user
+from tui.commands import keyed
 from tui.display.text import sanitize_line
 from tui.doctor.finding import Finding, Mark, Patient
 from tui.i18n import _
@@ -45,7 +46,7 @@ def servers(patient: Patient) -> Finding:
         return Finding(Mark.OK, told)
     asks = _("waiting for your consent: {names}").format(names=_names(waiting))
     return Finding(
-        Mark.NOTE, "; ".join(filter(None, (told, asks))), _("Read what they run with ctrl+x M, and press y.")
+        Mark.NOTE, "; ".join(filter(None, (told, asks))), keyed(_("Read what they run with {conv.mcp}, and press y."))
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from tui.commands import keyed
 from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.widgets.approval import ApprovalCard
@@ -103,9 +104,9 @@ class Answers(Frame):
             return
         id, pattern, reach = card.question.action_id, card.pattern, card.reach
         if card.question.stays and not card.never:
-            card.say(_("This rule asks each time; y allows it once."))
+            card.say(keyed(_("This rule asks each time; {approval.approve} allows it once.")))
         elif reach is None or reach.problem or (reach.uncovered and not card.never):
-            card.say(_("That pattern does not cover this action; r changes it."))
+            card.say(keyed(_("That pattern does not cover this action; {approval.pattern} changes it.")))
         else:
             self.attempt(_permit(tab.session, id, pattern, scope, never=card.never))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from textual.filter import ANSIToTruecolor, DimFilter, LineFilter
 
+from tui.commands import keyed
 from tui.display import glyphs, look, themes
 from tui.handlers.frame import Frame
 from tui.i18n import _
@@ -62,7 +63,7 @@ class Appearance(Frame):
             few = self.console.color_system == "standard" and not self.is_headless
             wanted = themes.DEFAULT_ANSI if few else themes.DEFAULT_DARK
         if wanted not in self.offered_themes:
-            problems.append(_("There is no theme {name}. ctrl+x t shows which there are.").format(name=wanted))
+            problems.append(keyed(_("There is no theme {name}. {app.theme} shows which there are."), name=wanted))
             wanted = themes.DEFAULT_DARK
         self.theme = wanted
         return problems

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tui.commands import keyed
 from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.panes.browser.look import PageMark
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tui.model.conversation import ConversationTab
 
 
-NOT_TAKEN = _("The agent has the browser. F12 takes it over, and the agent waits.")
+NOT_TAKEN = keyed(_("The agent has the browser. {terminal.take} takes it over, and the agent waits."))
 REPLAYED = _("This is a replay: the page is a picture of what was.")
 NOTHING_THERE = _("Nothing to click is known here. Scroll, or press r to load the page again.")
 NO_FIELD = _("No field has the focus. f shows letters: type those of a field.")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
+from tui.commands import keyed
 from tui.display.text import sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _
@@ -150,7 +151,7 @@ class Composing(Frame):
             return
         line = slash.parse(prompt.text)
         if prompt.text.startswith(SHELL) or (line is not None and line.name in slash.BUILT_IN):
-            self.flash(_("Only messages can be queued. Enter carries this out."))
+            self.flash(keyed(_("Only messages can be queued. {prompt.send} carries this out.")))
             return
         self.attempt(self.submit(tab, prompt.take(), queued=True))
 
@@ -177,7 +178,7 @@ class Composing(Frame):
             return
         if tab is None:
             self._put_back(tab, written)
-            self.flash(_("No conversation is open yet. ctrl+n begins one."))
+            self.flash(keyed(_("No conversation is open yet. {conv.new} begins one.")))
             return
         own, _problems = await self.own_commands()
         if (command := own.get(line.name)) is not None:
@@ -232,7 +233,9 @@ class Composing(Frame):
             with self.batch_update(), self.suspend(), _deaf_to_ctrl_c():
                 left = await _left_by_editor(prompt.text)
         except SuspendNotSupported:
-            self.report(_("This terminal cannot be handed to an editor. Write here: ctrl+j begins a new line."))
+            self.report(
+                keyed(_("This terminal cannot be handed to an editor. Write here: {prompt.newline} begins a new line."))
+            )
         else:
             if isinstance(left, EditorError):
                 self.report(str(left))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
+from tui.commands import keyed
 from tui.handlers.delegates import Delegates, moved
 from tui.handlers.elsewhere import read_along
 from tui.i18n import _
@@ -234,7 +235,12 @@ class Conversations(Delegates):
         if not model and not manager.settings.model:
             chosen = await self._choose_model()
             if chosen is None:
-                told = _("No model was chosen, so nobody can answer yet. ctrl+n asks again; F1 shows every key.")
+                told = keyed(
+                    _(
+                        "No model was chosen, so nobody can answer yet. {conv.new} asks again; {app.help} "
+                        "shows every key."
+                    )
+                )
                 self.report(told)
                 self.show_tab(self.current)
                 return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from tui.commands import keyed
 from tui.display.text import sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _
@@ -136,7 +137,7 @@ class EventLog(Frame):
             is_cause = row is not None and row.is_action
             self.flash(_("Nothing has come of it yet.") if is_cause else _("It has no cause in the log."))
         elif tab.events.filter is not None and tab.events.lines.index(other) is None and other >= tab.events.searched:
-            self.flash(_("The filter hides event {id}. Esc shows every event.").format(id=other))
+            self.flash(keyed(_("The filter hides event {id}. {app.back} shows every event."), id=other))
         else:
             self.attempt(self.go_to_event(tab, other))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.widgets import Input
 
+from tui.commands import keyed
 from tui.handlers.answers import Answers
 from tui.handlers.appearance import Appearance
 from tui.handlers.browsing import Browsing
@@ -17,6 +18,7 @@ from tui.handlers.panels import Panels
 from tui.handlers.picturing import Picturing
 from tui.handlers.planning import Planning
 from tui.handlers.reading import Reading
+from tui.handlers.remapping import Remapping
 from tui.handlers.remembering import Remembering
 from tui.handlers.replaying import Replaying
 from tui.handlers.rerun import Rerun
@@ -69,6 +71,7 @@ class Handlers(
     Slashes,
     Browsing,
     Picturing,
+    Remapping,
 ):
     """The commands, as methods of the app."""
 
@@ -78,7 +81,8 @@ class Handlers(
 
     def do_app_leader(self) -> None:
         prompt = self.workspace.prompt
-        if self.focused is prompt and not prompt.selection.is_empty:
+        is_cut = self.last_key.key == "ctrl+x"
+        if is_cut and self.focused is prompt and not prompt.selection.is_empty:
             prompt.action_cut_selection()  # what ctrl+x means everywhere else, where it can mean it
         else:
             self.arm_leader()
@@ -99,7 +103,7 @@ class Handlers(
             self.exit()
         else:
             self._quit_armed_at = self.clock()
-            self.flash(_("Press ctrl+c again to quit."))
+            self.flash(keyed(_("Press {app.interrupt} again to quit.")))
 
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.living

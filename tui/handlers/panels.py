@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 from textual.widget import Widget
 
+from tui.commands import keyed
 from tui.display.text import sanitize, sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _
@@ -86,7 +87,7 @@ class Panels(Frame):
 
         focused = self.workspace.focused
         about = next((w.HELP for w in (focused.ancestors_with_self if focused else ()) if getattr(w, "HELP", "")), "")
-        self.push_screen(HelpScreen(self.workspace.scope, about or ""))
+        self.push_screen(HelpScreen(self.workspace.scope, about or ""), self.left_help)
 
     do_list_help = do_app_help
     do_replay_help = do_app_help
@@ -138,6 +139,7 @@ class Panels(Frame):
             return
         from core.errors import ConfigurationError
         from core.settings.book import checked, empty_is_default, sections
+        from tui.model import own_keys
         from tui.screens.settings import SettingsScreen, Ways
 
         manager = self.manager
@@ -145,12 +147,12 @@ class Panels(Frame):
         async def change(name: str, value: str | bool) -> Sequence[Setting]:
             listed = await manager.change_setting(name, value)
             self.setting_changed(name)
-            return listed
+            return [*listed, *own_keys.rows()]
 
         async def reset(name: str) -> Sequence[Setting]:
             listed = await manager.reset_setting(name)
             self.setting_changed(name)
-            return listed
+            return [*listed, *own_keys.rows()]
 
         def check(name: str, value: str) -> str:
             try:
@@ -160,8 +162,9 @@ class Panels(Frame):
                 return str(error)
             return ""
 
-        listed = await manager.read_settings()
-        await self.push_screen(SettingsScreen(listed, sections(), Ways(change, reset, check), at))
+        listed = [*await manager.read_settings(), *own_keys.rows()]
+        about = sections() | {own_keys.SECTION: own_keys.ABOUT}
+        await self.push_screen(SettingsScreen(listed, about, Ways(change, reset, check), at), self.left_help)
 
     def setting_changed(self, name: str) -> None:
         """A setting was written down; what the screen itself is set by is taken over here."""
@@ -192,7 +195,7 @@ class Panels(Frame):
     def do_tasks_toggle(self) -> None:
         tab = self.current
         if tab is None:
-            self.flash(_("No conversation is open. ctrl+n begins one."))
+            self.flash(keyed(_("No conversation is open. {conv.new} begins one.")))
             return
         tab.plan.shown = not tab.plan.shown
         self.workspace.arrange_panes()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.home import home_folder
-from tui.commands import Command
+from tui.commands import Command, keyed
 from tui.display.text import sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _
@@ -206,7 +206,10 @@ class Replaying(Frame):
         self.flash(told.format(n=max(0, tab.player.position.event) + 1))
 
     def do_replay_next_mark(self) -> None:
-        self._go(lambda tab: tab.after(tab.marks), _("Nothing is marked; m marks the event that is shown."))
+        self._go(
+            lambda tab: tab.after(tab.marks),
+            keyed(_("Nothing is marked; {replay.mark} marks the event that is shown.")),
+        )
 
     def do_replay_search(self) -> None:
         tab = self.replay

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.commands import keyed
 from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.model.arrangement import SPLIT
@@ -27,7 +28,7 @@ class Split(Frame):
         if self.workspace.beside is not None:
             self.workspace.end_split()
         elif tab is None or len(self.open_tabs) < 2:
-            self.flash(_("There is no other conversation to show beside this one; ctrl+n begins one."))
+            self.flash(keyed(_("There is no other conversation to show beside this one; {conv.new} begins one.")))
         elif self.size.width < SPLIT:
             told = _("Two conversations side by side need {needed} columns; here are {width}.")
             self.flash(told.format(needed=SPLIT, width=self.size.width))
@@ -40,7 +41,7 @@ class Split(Frame):
 
     def do_conv_other(self) -> None:
         if self.workspace.beside is None:
-            self.flash(_("There is one conversation here; ctrl+x v shows another beside it."))
+            self.flash(keyed(_("There is one conversation here; {conv.split} shows another beside it.")))
         else:
             self.show_tab(self.workspace.beside)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
-from tui.commands import BY_ID, all_keys
+from tui.commands import BY_ID, key_of, keyed
 from tui.display.bursts import typed
 from tui.handlers.frame import Frame
 from tui.i18n import _
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 ROOMY = 240
 """Columns from which the terminal is wide enough beside the chat; on less it fills the screen while it is taken."""
-GIVES_BACK = frozenset({"f12", "ctrl+right_square_bracket"})
-"""F12 may be another program's; ctrl+] every terminal has, as telnet's way out."""
+GIVES_BACK = frozenset({*BY_ID["terminal.take"].keys, "ctrl+right_square_bracket"})
+"""A function key may be another program's; ctrl+] every terminal has, as telnet's way out."""
 
 
 class Terminals(Frame):
@@ -44,7 +44,7 @@ class Terminals(Frame):
     def do_terminal_take(self) -> None:
         tab = self.living
         if tab is None:
-            self.flash(_("No conversation is open. ctrl+n begins one."))
+            self.flash(keyed(_("No conversation is open. {conv.new} begins one.")))
         elif self.workspace.browser.has_focus or tab.session.hands.browser.is_on:
             self.workspace.browser.action_ask("take")  # the same key, for what the user looks at
         elif tab.has_terminal:
@@ -80,7 +80,7 @@ class Terminals(Frame):
         tab, view = self.living, self.workspace.terminal
         taken = tab is not None and tab.has_terminal
         view.show_taken(taken)
-        key = all_keys(BY_ID["terminal.take"])[0]
+        key = key_of("terminal.take")
         waits = tab is not None and tab.terminal.waits and not taken
         title, told = _("Terminal"), ""
         if taken:

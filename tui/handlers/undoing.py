@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.commands import keyed
 from tui.display.text import sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _, counted
@@ -60,7 +61,7 @@ class Undoing(Frame):
             prompt.put(chosen.preview.text)
             prompt.focus()
         self.have_plan(tab)
-        self._tell(done, _("Undone. {files}; ctrl+x R takes that back."))
+        self._tell(done, _("Undone. {files}; {conv.redo} takes that back."))
 
     async def _redo(self, tab: ConversationTab) -> None:
         from core.session.undo import Turn
@@ -88,7 +89,7 @@ class Undoing(Frame):
         if not done.done:
             self.report(_("Not undone. {why}").format(why=done.why))
             return
-        self.flash(told.format(files=counted(done.changed, "{n} file changed", "{n} files changed")))
+        self.flash(keyed(told, files=counted(done.changed, "{n} file changed", "{n} files changed")))
         if done.kept:
             kept = ", ".join(sanitize_line(path, 60) for path in done.kept[:10])
             self.report(_("These files should have gone and are still there: {files}").format(files=kept))

@@ -20,6 +20,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from core.errors import HandloomError
+from tui.commands import keyed
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
 from tui.screens.dialogs import SureScreen
@@ -219,7 +220,9 @@ class ChangesScreen(ModalScreen[Reviewed]):
         if self._changes is None or not self._changes.files:
             return
         count = counted(len(self._changes.files), "Take back the changes of {n} file?", "Take back those of {n} files?")
-        if await self.app.push_screen_wait(SureScreen(count, _("take all of it back; ctrl+x R has it again"))):
+        if await self.app.push_screen_wait(
+            SureScreen(count, keyed(_("take all of it back; {conv.redo} has it again")))
+        ):
             self._wish(lambda review, changes: review.revert(changes))
 
     @property

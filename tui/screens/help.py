@@ -17,7 +17,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.commands import COMMANDS, Command, Scope, all_keys
+from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys
 from tui.i18n import _
 from tui.widgets.field import Field
 
@@ -29,8 +29,8 @@ _PIECE = re.compile(rf"[ -~]+?(?: +|(?=[^ -~])|\Z)[{_CLOSING}]*|[（“《]?[^ -
 """What a line does not part: a word, or one wide character, with the signs that close it."""
 
 
-class HelpScreen(ModalScreen[None]):
-    """The keys, searched by typing."""
+class HelpScreen(ModalScreen[str]):
+    """The keys, searched by typing. Answers with `keys` where the user wants to change them."""
 
     DEFAULT_CSS = """
     HelpScreen {
@@ -48,8 +48,9 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen.-low > Vertical { width: 100%; height: 100%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1", "leave", "Leave"),
+        Binding(",".join(("escape", *BY_ID["app.help"].keys)), "leave", "Leave"),
         Binding("enter", "leave", show=False, priority=True),
+        Binding("ctrl+o", "change", show=False, priority=True),
         Binding("down", "scroll(1)", show=False, priority=True),
         Binding("up", "scroll(-1)", show=False, priority=True),
         Binding("pagedown", "page(1)", show=False, priority=True),
@@ -64,7 +65,7 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Keys")
-            box.border_subtitle = _("type to search · ↑ ↓ PgUp PgDn scroll · Esc leaves")
+            box.border_subtitle = _("type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc leaves")
             yield Field(placeholder=_("Type to search the keys and what they do"), id="help-find")
             with VerticalScroll(can_focus=False), Horizontal():
                 yield Static(classes="help-column")
@@ -93,6 +94,10 @@ class HelpScreen(ModalScreen[None]):
     def action_leave(self) -> None:
         """Leave."""
         self.dismiss()
+
+    def action_change(self) -> None:
+        """Leave for the file with the user's own keys."""
+        self.dismiss("keys")
 
     def action_scroll(self, lines: int) -> None:
         """Scroll by lines."""

@@ -48,8 +48,8 @@ class Ways(NamedTuple):
     """What is wrong with a value, for people; empty where nothing is."""
 
 
-class SettingsScreen(ModalScreen[None]):
-    """See and change every setting."""
+class SettingsScreen(ModalScreen[str]):
+    """See and change every setting. Answers with `keys` where the user wants to change keys."""
 
     DEFAULT_CSS = """
     SettingsScreen {
@@ -243,6 +243,9 @@ class SettingsScreen(ModalScreen[None]):
     def action_edit(self) -> None:
         """Open what the field is changed by."""
         setting = self._setting
+        if setting is not None and setting.section == "keys":
+            self.dismiss("keys")
+            return
         if setting is None or self._refuse(setting):
             return
         if setting.kind == "yes or no" or setting.choices:

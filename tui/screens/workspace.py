@@ -22,7 +22,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import TextArea
 
-from tui.commands import WORKING, Scope, hints
+from tui.commands import WORKING, Scope, hints, key_of, keyed
 from tui.i18n import _
 from tui.model.arrangement import LOW, NARROW, PANES, TINY, arrange
 from tui.model.held import LastKey
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from tui.model.conversation import ConversationTab
     from tui.model.tab import Tab
 
-PLACEHOLDER = _("Say what you want done. Enter sends.")
+PLACEHOLDER = keyed(_("Say what you want done. {prompt.send} sends."))
 DETAIL_FROM = 120
 """Columns from which a log that fills the screen leaves room for an event beside it."""
 WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
 """On the prompt's border where there is no line for hints."""
 KEYS_HINT = " · ".join(f"{key} {word}" for key, word in hints(Scope.REPLAY)[:4])
 """On the transport bar's border where there is no line for hints."""
-GIVE_BACK = [("F12", _("give the terminal back")), ("ctrl+]", _("as well"))]
+GIVE_BACK = [(key_of("terminal.take"), _("give the terminal back")), ("ctrl+]", _("as well"))]
 """All that the workspace answers to while the user types into the agent's terminal."""
 TYPING_S = 1.0
 """How long after a change of the prompt the user counts as typing."""

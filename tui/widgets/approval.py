@@ -19,6 +19,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from tui.commands import key_of, keyed
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 from tui.widgets.cards import Card, keys_line
@@ -32,6 +33,11 @@ LONG_LINES = 3
 """Bodies that are longer say how long they are."""
 SHOWN = 400
 """Cells of what is quoted beside the body; the body itself has no limit."""
+
+
+def _keys_line(answers: list[tuple[str, str]]) -> Content:
+    """Answers, by their names in the command table, with what they do."""
+    return keys_line(*((key_of(f"approval.{name}"), word) for name, word in answers))
 
 
 class ApprovalCard(Card):
@@ -104,19 +110,19 @@ class ApprovalCard(Card):
         return " · ".join(filter(None, (asks, *question.reasons, stays)))
 
     def _show_keys(self) -> None:
-        yes = [("y", _("once"))]
+        yes = [("approve", _("once"))]
         if self.question.alike:
-            yes.append(("l", _("all {count} alike").format(count=self.question.alike + 1)))
+            yes.append(("alike", _("all {count} alike").format(count=self.question.alike + 1)))
         if self.never:
-            yes += [("a", _("never in this conversation")), ("p", _("never in this project"))]
-            yes += [("w", _("never anywhere")), ("v", _("rather always"))]
+            yes += [("always", _("never in this conversation")), ("project", _("never in this project"))]
+            yes += [("everywhere", _("never anywhere")), ("never", _("rather always"))]
         elif not self.question.stays and self.pattern:
-            yes += [("a", _("this conversation")), ("p", _("this project")), ("w", _("everywhere"))]
+            yes += [("always", _("this conversation")), ("project", _("this project")), ("everywhere", _("everywhere"))]
         behind = self.question.behind
         stop = _("deny, drop the {n} behind it, and stop").format(n=behind) if behind else _("deny and stop")
-        no = [("n", _("deny")), ("e", _("deny and say why")), ("s", stop)]
-        no += [("v", _("never…"))] * (not self.never) + [("r", _("pattern"))]
-        lines = Content.assemble(keys_line(*yes), "\n", keys_line(*no))
+        no = [("deny", _("deny")), ("reason", _("deny and say why")), ("stop", stop)]
+        no += [("never", _("never…"))] * (not self.never) + [("pattern", _("pattern"))]
+        lines = Content.assemble(_keys_line(yes), "\n", _keys_line(no))
         self.query_one(".card--keys", Static).update(lines)
         self.set_class(self.never, "-never")
 
@@ -137,7 +143,16 @@ class ApprovalCard(Card):
         if reach is None:
             return
         if not text:
-            line.update(Content(_("Too much of it to permit at once, or it cannot be read: y allows it this once.")))
+            line.update(
+                Content(
+                    keyed(
+                        _(
+                            "Too much of it to permit at once, or it cannot be read: {approval.approve} allows it "
+                            "this once."
+                        )
+                    )
+                )
+            )
             return
         said = _("Never would deny: {pattern}") if self.never else _("A permission would allow: {pattern}")
         told = [said.format(pattern=sanitize_line(text, SHOWN))]

@@ -14,7 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.commands import BY_ID, all_keys
+from tui.commands import BY_ID, key_of
 from tui.i18n import _
 from tui.model.held import LastKey, Listening
 
@@ -79,7 +79,7 @@ class HaltCard(Card):
         with VerticalScroll(can_focus=False):
             yield Static(Content(self._detail))
         commands = [BY_ID[f"halt.{way}"] for way in self.ways]
-        yield Static(keys_line(*((c.keys[0], c.title.lower()) for c in commands)), classes="card--keys")
+        yield Static(keys_line(*((key_of(c.id), c.title.lower()) for c in commands)), classes="card--keys")
 
 
 class PlanCard(Card):
@@ -93,7 +93,7 @@ class PlanCard(Card):
         yield Static(Content(_("Carry out this plan? Nothing is changed before.")), classes="card--title")
         with VerticalScroll(can_focus=False):
             yield Static(Content(self._plan))
-        keys = keys_line(("y", _("carry it out")), ("e", _("edit it first")))
+        keys = keys_line((key_of("plan.approve"), _("carry it out")), (key_of("plan.edit"), _("edit it first")))
         yield Static(keys + Content(_("or write what shall be otherwise")), classes="card--keys")
 
 
@@ -122,7 +122,7 @@ class Queue(Static):
         for text in texts:
             queued = "\n" * bool(parts) + _("queued:") + " "
             parts += [(queued, "bold $text-secondary"), (text, "$foreground")]
-        remedy = _("{key} takes it back").format(key=all_keys(BY_ID["queue.drop"])[0])
+        remedy = _("{key} takes it back").format(key=key_of("queue.drop"))
         self.update(Content.assemble(*parts, (f"   {remedy}", "$text-muted")))
 
 

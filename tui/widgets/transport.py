@@ -19,7 +19,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.commands import BY_ID
+from tui.commands import BY_ID, keyed
 from tui.i18n import _
 from tui.widgets.footer import Piece
 
@@ -120,7 +120,12 @@ def scale(reel: Reel, width: int) -> list[Part]:
 class Transport(Widget, can_focus=True):
     """Two lines: words, and the scale."""
 
-    HELP = _("Space plays and pauses, ← and → go by events, with shift by turns; a click on the line goes there.")
+    HELP = keyed(
+        _(
+            "{replay.play} plays and pauses, {replay.prev} and {replay.next} go by events, with "
+            "shift by turns; a click on the line goes there."
+        )
+    )
     DEFAULT_CSS = """
     Transport {
         display: none; height: 4; padding: 0 1;

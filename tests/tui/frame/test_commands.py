@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from itertools import combinations
 
 import pytest
 
 from tui.app import HandloomApp
-from tui.commands import BY_ID, COMMANDS, NEVER, Command, Scope, all_keys, by_leader, hints, markdown
-
-OVERLAPS = [
-    *({Scope.GLOBAL, scope} for scope in Scope if scope is not Scope.GLOBAL),
-    {Scope.PROMPT, Scope.EMPTY_PROMPT},
-    {Scope.LIST, Scope.CHAT},
-    {Scope.LIST, Scope.EVENTS},
-]
+from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys, by_leader, hints, markdown
+from tui.keymap import clashes
+from tui.keys import NEVER
 
 
-def test_no_key_is_bound_twice_where_both_would_answer() -> None:
-    for one, other in combinations(COMMANDS, 2):
-        if one.scope is other.scope or {one.scope, other.scope} in OVERLAPS:
-            assert not set(one.keys) & set(other.keys), f"{one.id} and {other.id}"
-
-
-def test_no_leader_key_is_given_twice() -> None:
-    leaders = [command.leader for command in COMMANDS if command.leader]
-    assert len(leaders) == len(set(leaders))
+def test_no_key_is_given_twice_where_both_would_answer_nor_one_behind_the_leader() -> None:
+    assert list(clashes(COMMANDS)) == []
 
 
 def test_no_id_is_given_twice() -> None:

@@ -11,7 +11,7 @@ from core import notices
 from core.llm.registry import offers
 from core.settings.book import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
 from core.settings.config import Origin, Settings
-from tui.commands import COMMANDS, Scope
+from tui.commands import ROWS, Scope
 
 TUI = Path(__file__).parents[3] / "tui"
 LOOKED_UP = {
@@ -55,7 +55,7 @@ def asked() -> Iterator[Asked]:
 
 def from_tables() -> set[str]:
     """The texts of tables that are written in English and looked up when they are shown."""
-    found = {text for c in COMMANDS for text in (c.title, c.help, c.group, c.hint, c.words)}
+    found = {text for c in ROWS for text in (c.title, c.help, c.group, c.hint, c.words)}
     found |= {str(member) for kind in (Scope, Kind, Effect, Origin) for member in kind}
     found |= {words for name, words in _BOUNDS}
     found |= set(sections().values()) | {" ".join((info.description or "").split()) for name, info in fields(Settings)}

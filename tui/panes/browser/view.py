@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.commands import BY_ID
+from tui.commands import BY_ID, keyed
 from tui.display.glyphs import GLYPHS
 from tui.display.pictures import Pixels, size_told
 from tui.display.text import sanitize_line
@@ -36,7 +36,12 @@ EMPTY = _("Pages that the agent opens will stand here as pictures.")
 LIVE = _("live")
 YOURS = _("you have the browser")
 PAST = _("you look back")
-KEYS = _("F12 gives the browser back · f letters to click · i type · o address")
+KEYS = keyed(
+    _(
+        "{terminal.take} gives the browser back · {browser.hints} letters to click · "
+        "{browser.type} type · {browser.open} address"
+    )
+)
 TITLE_MARK = "  "
 TITLE_FROM = 8
 """Columns that a title has to have, to be worth it."""
@@ -73,9 +78,12 @@ ACTIONS = {
 class BrowserView(Widget, can_focus=True):
     """The pages of the attached model, one at a time."""
 
-    HELP = _(
-        "The pages that the agent saw. Left and right go from one to the next; u copies the address. F12 takes the "
-        "browser over: then f puts letters over what can be clicked, i types, arrows scroll, and F12 gives it back."
+    HELP = keyed(
+        _(
+            "The pages that the agent saw. Left and right go from one to the next; {browser.copy_url} copies the "
+            "address. {terminal.take} takes the browser over: then {browser.hints} puts letters over what can be "
+            "clicked, {browser.type} types, arrows scroll, and {terminal.take} gives it back."
+        )
     )
     COMPONENT_CLASSES = {
         "browser--muted", "browser--failed", "browser--url", "browser--hint", "browser--taken",

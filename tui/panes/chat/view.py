@@ -13,7 +13,7 @@ from textual.geometry import Offset
 from textual.message import Message
 from textual.selection import Selection
 
-from tui.commands import BY_ID
+from tui.commands import BY_ID, keyed
 from tui.i18n import _
 from tui.panes.chat.blocks import Kind
 from tui.panes.chat.finder import Finder
@@ -52,9 +52,11 @@ ACTIONS = {
 class ChatView(Finder):
     """The transcript of the attached model."""
 
-    HELP = _(
-        "The conversation. Arrow keys move from block to block; space unfolds one, c copies it, y its code; "
-        "d sets differences side by side; ctrl+f finds."
+    HELP = keyed(
+        _(
+            "The conversation. Arrow keys move from block to block; {chat.fold} unfolds one, {chat.copy} copies it, "
+            "{chat.copy_code} its code; {chat.diff} sets differences side by side; {find} finds."
+        )
     )
     BORDER_TITLE = _("Chat")
     ALLOW_SELECT = True
@@ -223,7 +225,9 @@ class ChatView(Finder):
             nth = self._copied_code[1] + 1
         nth %= len(codes)
         self._copied_code = (block, nth)
-        again = _("Copied code {number} of {all}; y copies the next one").format(number=nth + 1, all=len(codes))
+        again = keyed(
+            _("Copied code {number} of {all}; {chat.copy_code} copies the next one"), number=nth + 1, all=len(codes)
+        )
         self.copy(codes[nth], again if len(codes) > 1 else _("Copied the code"))
 
     def _code_in_sight(self) -> tuple[Block, int] | None:

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
-from tui.commands import BY_ID
+from tui.commands import BY_ID, keyed
 from tui.i18n import _
 from tui.panes.copied import Copied
 from tui.panes.events.parts import Part, copied, describe, line_of, parts_of
@@ -26,7 +26,12 @@ _INDENT = 4
 class EventTree(Tree[Part]):
     """The parts of one event."""
 
-    HELP = _("The parts of an event. Enter opens and folds one, c copies it, r shows the event as it is stored.")
+    HELP = keyed(
+        _(
+            "The parts of an event. {list.open} opens and folds one, {events.copy} copies it, r "
+            "shows the event as it is stored."
+        )
+    )
     COMPONENT_CLASSES = {"event-tree--key", "event-tree--note", "event-tree--text"}
     DEFAULT_CSS = """
     EventTree {
@@ -45,7 +50,7 @@ class EventTree(Tree[Part]):
         Binding(",".join(BY_ID["list.page_down"].keys), "page_down", show=False),
         Binding(",".join(BY_ID["list.home"].keys), "first", show=False),
         Binding(",".join(BY_ID["list.end"].keys), "last", show=False),
-        Binding("enter,space", "toggle_node", show=False),
+        Binding(",".join((*BY_ID["list.open"].keys, "space")), "toggle_node", show=False),
         Binding("right,l", "unfold", show=False),
         Binding("left,h", "fold", show=False),
         Binding(",".join(BY_ID["events.copy"].keys), "copy", show=False),

@@ -22,7 +22,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.commands import BY_ID
+from tui.commands import BY_ID, keyed
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.growing import set_lines
@@ -63,7 +63,12 @@ class _Place(NamedTuple):
 class EventsView(RowFinder, can_focus=True):
     """The event log."""
 
-    HELP = _("Every event of the conversation. Enter opens one, / filters, o goes from an action to what came of it.")
+    HELP = keyed(
+        _(
+            "Every event of the conversation. {list.open} opens one, {events.filter} filters, "
+            "{events.jump} goes from an action to what came of it."
+        )
+    )
     COMPONENT_CLASSES = {"events--muted", "events--agent", "events--user", "events--failed", "events--cursor"}
     DEFAULT_CSS = """
     EventsView {
@@ -80,8 +85,10 @@ class EventsView(RowFinder, can_focus=True):
         for id, action in ACTIONS.items()
     ]
     TITLE = _("Events")
-    EMPTY = _("Every event of this conversation will stand here, one line each. Enter opens one.")
-    NOTHING_FOUND = _("No event matches. Press / to change the filter and Esc to see every event.")
+    EMPTY = keyed(_("Every event of this conversation will stand here, one line each. {list.open} opens one."))
+    NOTHING_FOUND = keyed(
+        _("No event matches. Press {events.filter} to change the filter and {app.back} to see every event.")
+    )
     SEARCHING = _("No event matches so far; older ones are being looked through.")
 
     class OlderWanted(Message):

@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.document._document import EditResult, Location, Selection
 from textual.widgets import TextArea
 
+from tui.commands import BY_ID
 from tui.panes.prompt.chips import Chips
 
 if TYPE_CHECKING:
@@ -23,6 +24,17 @@ LEFT_TO_OTHERS = frozenset(
     {"f6", "f7", "ctrl+c", "ctrl+x", "ctrl+d", "ctrl+v", "pageup", "pagedown", "shift+up", "shift+down", "up", "down"}
 )
 """Keys of TextArea that the app or the prompt itself gives another meaning."""
+ACTIONS = {
+    "prompt.up": "up",
+    "prompt.down": "down",
+    "prompt.search": "search",
+    "prompt.paste": "paste_clipboard",
+    "prompt.page_up": "scroll_chat('page_up')",
+    "prompt.page_down": "scroll_chat('page_down')",
+    "prompt.home": "scroll_chat('home')",
+    "prompt.end": "scroll_chat('end')",
+}
+"""What the prompt itself does for commands of the table."""
 
 
 def editing_keys() -> list[Binding]:
@@ -34,6 +46,12 @@ def editing_keys() -> list[Binding]:
         if keys:
             kept.append(replace(binding, key=",".join(keys)))
     return kept
+
+
+def own_keys() -> list[Binding]:
+    """The bindings of ACTIONS, by the keys that the commands have."""
+    commands = (BY_ID[id] for id in ACTIONS)
+    return [Binding(",".join(c.keys), ACTIONS[c.id], c.title, show=False, id=c.id) for c in commands if c.keys]
 
 
 class ChipText(TextArea, inherit_bindings=False):

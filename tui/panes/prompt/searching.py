@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from tui.commands import BY_ID
 from tui.i18n import _
 from tui.panes.prompt.lists import Row
 from tui.panes.prompt.past import narrowed
@@ -23,7 +24,7 @@ HEADING = _("Sent before: {query}")
 NOTHING = _("Sent before: {query} (nothing like it)")
 SHOWN = 200
 """Rows: whoever has not found it by then types another letter."""
-_STEPS = {"ctrl+r": 1, "down": 1, "up": -1}
+_STEPS = {"down": 1, "up": -1} | dict.fromkeys(BY_ID["prompt.search"].keys, 1)
 
 
 class Search:

@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events
 from textual.actions import SkipAction
@@ -21,13 +21,13 @@ from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.commands import BY_ID
+from tui.commands import BY_ID, keyed
 from tui.i18n import _
 from tui.panes.prompt.attach import RefusedError, picture_path, read_picture
 from tui.panes.prompt.chips import Chips, Picture, is_long
 from tui.panes.prompt.clipboard import read_clipboard
 from tui.panes.prompt.completing import Completer
-from tui.panes.prompt.editing import ChipText, editing_keys
+from tui.panes.prompt.editing import ChipText, editing_keys, own_keys
 from tui.panes.prompt.lists import ListOverlay
 from tui.panes.prompt.past import joined
 from tui.panes.prompt.searching import Search
@@ -35,8 +35,13 @@ from tui.panes.prompt.searching import Search
 if TYPE_CHECKING:
     from tui.panes.chat.view import Where
 
-NEWLINE_KEYS = frozenset({"ctrl+j", "shift+enter", "ctrl+enter", "shift+\r", "ctrl+\r"})
-"""The last two are what xterm's modifyOtherKeys comes to in Textual."""
+SEND_KEYS = frozenset(BY_ID["prompt.send"].keys)
+_OFTEN_TOLD = frozenset({"shift+enter", "ctrl+enter", "shift+\r", "ctrl+\r"})
+"""They begin a line wherever a terminal tells them from Enter. The last two are what xterm's modifyOtherKeys comes to
+in Textual."""
+NEWLINE_KEYS = _OFTEN_TOLD.union(BY_ID["prompt.newline"].keys) - SEND_KEYS
+_TAKES: dict[str, Literal["enter", "tab"]] = {"enter": "enter", "tab": "tab"}
+"""The keys of a list, whatever they mean without one."""
 SHELL = "!"
 """What begins a command for the shell."""
 _UNPRINTABLE = {code: None for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\n\t"}
@@ -45,7 +50,12 @@ _UNPRINTABLE = {code: None for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) 
 class Prompt(ChipText):
     """The message that is being written."""
 
-    HELP = _("Enter sends, ctrl+j starts a new line, ↑ and ↓ at the edges bring back what was sent before.")
+    HELP = keyed(
+        _(
+            "{prompt.send} sends, {prompt.newline} starts a new line, {prompt.up} and "
+            "{prompt.down} at the edges bring back what was sent before."
+        )
+    )
     DEFAULT_CSS = """
     Prompt {
         height: auto;
@@ -61,18 +71,11 @@ class Prompt(ChipText):
     """
     BINDINGS: ClassVar = [
         *editing_keys(),
-        Binding("up", "up", "Earlier message", show=False, id="prompt.up"),
-        Binding("down", "down", "Later message", show=False, id="prompt.down"),
-        Binding(",".join(BY_ID["prompt.search"].keys), "search", "Search", show=False, id="prompt.search"),
-        Binding(",".join(BY_ID["prompt.paste"].keys), "paste_clipboard", "Paste", show=False, id="prompt.paste"),
+        *own_keys(),
         Binding("ctrl+x", "cut_selection", "Cut", show=False, id="prompt.cut"),
         Binding("ctrl+d", "delete_or_leave", "Delete right", show=False, id="prompt.delete_right"),
-        Binding("pageup", "scroll_chat('page_up')", "Page up", show=False, id="prompt.page_up"),
-        Binding("pagedown", "scroll_chat('page_down')", "Page down", show=False, id="prompt.page_down"),
         Binding("shift+up", "scroll_chat('line_up')", "Line up", show=False, id="prompt.line_up"),
         Binding("shift+down", "scroll_chat('line_down')", "Line down", show=False, id="prompt.line_down"),
-        Binding("ctrl+home", "scroll_chat('home')", "First", show=False, id="prompt.home"),
-        Binding("ctrl+end", "scroll_chat('end')", "Newest", show=False, id="prompt.end"),
     ]
 
     class Submitted(Message):
@@ -161,7 +164,7 @@ class Prompt(ChipText):
         is_shell = self.document[0].startswith(SHELL)
         if is_shell is not self.has_class("-shell"):
             self.set_class(is_shell, "-shell")
-            self.border_title = _("shell: Enter runs it where the agent works") if is_shell else ""
+            self.border_title = keyed(_("shell: {prompt.send} runs it where the agent works")) if is_shell else ""
         self.completer.look()
 
     # -- the list over the transcript --------------------------------------------------------------------------------
@@ -217,8 +220,10 @@ class Prompt(ChipText):
             self.list.move(1 if event.key == "down" else -1)
         elif self.completer.is_open and event.key in ("pageup", "pagedown"):
             self.list.move_page(1 if event.key == "pagedown" else -1)
-        elif event.key == "enter":
+        elif event.key in SEND_KEYS:
             await self._enter()
+        elif self.completer.is_open and event.key in _TAKES and await self.completer.take(_TAKES[event.key]):
+            pass  # where these keys are not the commands that do it
         elif event.key in NEWLINE_KEYS:
             self.insert_here("\n")
         elif event.key == "question_mark" and not self.text:

@@ -14,6 +14,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from tui.commands import keyed
 from tui.i18n import _
 from tui.panes.tasks.model import PlanModel, Task
 from tui.screens.finder import elided
@@ -37,7 +38,7 @@ class PlanPanel(VerticalScroll, can_focus=True):
         &:focus { border-top: heavy $accent; border-title-color: $text-accent; border-title-style: bold; }
     }
     """
-    HELP = _("The agent's plan. It changes as the agent works; ↑ ↓ scroll, ctrl+t takes it away.")
+    HELP = keyed(_("The agent's plan. It changes as the agent works; ↑ ↓ scroll, {tasks.toggle} takes it away."))
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

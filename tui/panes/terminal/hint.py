@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from tui.commands import BY_ID, all_keys
+from tui.commands import key_of
 from tui.i18n import _
 
 
@@ -28,7 +28,7 @@ class WaitsHint(Static):
         """Be there or not."""
         if waits is not self.display:
             self.display = waits
-            key = all_keys(BY_ID["terminal.take"])[0]
+            key = key_of("terminal.take")
             told = _("takes over the terminal, and the agent waits")
             title = _("The command waits for input.")
             self.update(Content.assemble((title, "bold $text-warning"), "   ", (key, "bold"), f" {told}"))

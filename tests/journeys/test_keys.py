@@ -1,0 +1,67 @@
+"""`handloom keys`: the table and what is wrong with it, and the echo of what keys send, in a real terminal."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.terminal import Terminal
+from tests.program import HANDLOOM, Handloom
+
+FILE = """
+[keys]
+prompt.editor = "ctrl+e"
+"app.leader" = "ctrl+b"
+"conv.next" = "f2"
+"\\u001b]0;x\\u0007" = 5
+"""
+
+
+def test_the_table_marks_what_was_changed_and_tells_what_is_wrong(tmp_path: Path) -> None:
+    program = Handloom(tmp_path)
+    before = program("keys")
+    assert (before.status, before.err) == (0, "")
+    assert not [line for line in before.lines if line.startswith("*")]
+    program.home.mkdir(exist_ok=True)
+    (program.home / "config.toml").write_text(FILE)
+    after = program("keys")
+    assert after.status == 1
+    marked = [" ".join(line.split()[:3]) for line in after.lines if line.startswith("*")]
+    assert marked == ["* app.leader ctrl+b", "* prompt.editor ctrl+e", "* has keys"]
+    assert "ctrl+b t" in next(line for line in after.lines if " app.theme " in line)
+    unknown, clash = after.err.splitlines()
+    assert "there is no such command" in unknown
+    assert "\x1b" not in after.err
+    assert clash.startswith("handloom: Keys: conv.next (line 5 of config.toml): F2 is pane.chat already (Chat)")
+    project = program.workspace / ".handloom"
+    project.mkdir()
+    for folder in (program.workspace, project):
+        (folder / "config.toml").write_text('[keys]\n"approval.approve" = "n"\n')
+    assert program("keys").out == after.out, "a project moves no key"
+
+
+@pytest.mark.parametrize("end", [("C-c", "C-c"), ("Escape", "Escape")])
+def test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards(tmp_path: Path, end: tuple[str, str]) -> None:
+    program = Handloom(tmp_path)
+    program.home.mkdir(exist_ok=True)
+    (program.home / "config.toml").write_text(FILE)
+    terminal = Terminal(program, 160, 24)
+    try:
+        terminal.type(shlex.join([*HANDLOOM, "keys", "--test"]) + "; echo en''ded $?\n")
+        terminal.wait_for("Press keys.")
+        terminal.press("C-e")
+        terminal.wait_for(f"{'ctrl+e':<16} {'05':<24} {'ctrl+e':<24} prompt.editor (Your editor; prompt)")
+        terminal.press("C-b", "t")
+        terminal.wait_for("app.leader (Leader; everywhere)", "app.theme (Theme)")
+        terminal.press("C-Left", "M-n")
+        terminal.wait_for("ctrl+←           1b 5b 31 3b 35 44", "alt+n            1b 6e")
+        terminal.press(end[0])
+        terminal.wait_for("app.interrupt" if end[0] == "C-c" else "app.back")
+        terminal.press(end[1])
+        terminal.wait_for("ended 0")
+        terminal.type("stty -a | grep -ow -e -icanon -e icanon -e -echo; echo wh''ole\n")
+        terminal.wait_for("\nicanon\nwhole")
+    finally:
+        terminal.close()
