@@ -84,7 +84,7 @@ class Followed(Player):
 
 
 def _owner(locks: Path, mark: str) -> Owner:
-    """What is known of the process with this mark. Another container counts its own: the lock tells whether it is it."""
+    """What is known of the process with this mark. A container counts its own: the lock tells whose it is."""
     pid = mark.split("-", maxsplit=1)[0]
     if not (pid.isascii() and pid.isdigit()):
         return Owner(0, "")

@@ -47,7 +47,7 @@ async def follow(app: Frame, conversation_id: str) -> None:
         app.show_tab(known)
         return
     tab = await app.open_followed(conversation_id)
-    tab.on_left = lambda tab, owner: _tell_who_left(app, tab, owner)
+    tab.on_owner = lambda tab, before: _tell_of_owner(app, tab, before)
     locks = tab.followed.film.reader.home / "locks"
     tab.watch = watch(locks, lambda: _rung(app, tab), RUNG, rest_s=REST_S)
     app.replay_to(tab, NEWEST)
@@ -60,14 +60,17 @@ def _rung(app: Frame, tab: FollowTab) -> None:
         app.replay_to(tab)
 
 
-def _tell_who_left(app: Frame, tab: FollowTab, owner: Owner) -> None:
+def _tell_of_owner(app: Frame, tab: FollowTab, before: Owner | None) -> None:
+    """Say that it is free, and take that back where somebody was faster."""
     if tab.followed.is_gone:
-        app.report(
-            _("“{title}” was deleted. What was read of it stays here until you close it.").format(title=tab.name)
-        )
-        return
-    told = _("“{title}” is open no more in {where}. b goes on with it here; all that was stored is there.")
-    app.report(told.format(where=tab.where(owner), title=tab.name))
+        told = _("“{title}” was deleted. What was read of it stays here until you close it.")
+        app.report(told.format(title=tab.name))
+    elif tab.followed.owner is None and before is not None:
+        told = _("“{title}” is open no more in {where}. b goes on with it here; all that was stored is there.")
+        app.report(told.format(title=tab.name, where=tab.where(before)))
+    elif tab.said_free:
+        app.workspace.notice.clear()
+    tab.said_free = tab.followed.owner is None
 
 
 async def take_over(app: Frame, tab: FollowTab) -> None:
@@ -77,12 +80,13 @@ async def take_over(app: Frame, tab: FollowTab) -> None:
     """
     assert app.manager is not None
     if tab.watch is not None and tab.followed.owner is not None:
-        app.flash(tab.why_not)
+        app.report(tab.why_not)
         return
     await app.ask_trust(tab.folder)
     living = await app.open_tab(await app.manager.open(tab.id))
     living.draft = app.workspace.prompt.text if app.current is tab else tab.draft
     app.open_tabs.remove(living)
     app.open_tabs.insert(app.open_tabs.index(tab), living)
+    app.workspace.notice.clear()
     app.show_tab(living)
     await app.drop_tab(tab)

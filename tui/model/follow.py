@@ -47,8 +47,10 @@ class FollowTab(ReplayTab):
         """Whether there may be something that was not read."""
         self.watch: Watch | None = None
         """What rings; None where the system has nothing that could, and only the user does."""
-        self.on_left: Callable[[FollowTab, Owner], None] = lambda tab, owner: None
-        """Told when the process that had it has it no more."""
+        self.on_owner: Callable[[FollowTab, Owner | None], None] = lambda tab, before: None
+        """Told when another process has it, or none, or it was deleted; and which had it before."""
+        self.said_free = False
+        """Whether the user was told that nobody has it."""
         self.at_end = True
         """Whether what comes is shown."""
         self.busy = False
@@ -167,7 +169,7 @@ class FollowTab(ReplayTab):
 
     async def _look(self) -> None:
         """Read on; whoever was on the way to the end is on the way to the new one."""
-        followed, before = self.followed, self.followed.owner
+        followed, before, was_gone = self.followed, self.followed.owner, self.followed.is_gone
         to_end = self.target is not None and self.target >= followed.count - 1
         self.rung = False
         try:
@@ -179,8 +181,8 @@ class FollowTab(ReplayTab):
             if to_end:
                 self.target = followed.count - 1
         self.info = followed.info
-        if before is not None and followed.owner is None:
-            self.on_left(self, before)
+        if (before, was_gone) != (followed.owner, followed.is_gone):
+            self.on_owner(self, before)
         self._wake()
 
     def _show(self, items: Sequence[Item]) -> None:

@@ -22,7 +22,6 @@ from runtime.local import LocalRuntime
 from tests.doubles import FINISH, bash, write_script
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Clock, Running, until
-from tests.tui.replay.screens import settle
 from tests.writing import ID, Writer, writer
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
@@ -160,7 +159,16 @@ async def shows(it: Running, *texts: str) -> None:
         await it.pilot.pause(0.01)
 
 
-async def test_a_question_is_seen_and_not_answered_then_all_that_comes_and_then_it_goes_on_here(tmp_path: Path) -> None:
+def does_nothing(it: Running) -> bool:
+    """Whether only a bell or a key would wake it."""
+    bell, timers = tab(it).watch, (it.app._pump_timer, it.app._elapsed_timer)
+    assert bell is not None
+    assert timers[1] is not None
+    works = [worker for worker in it.app.workers if worker.group.startswith("replay-")]
+    return bell._resting is None and timers[0] is None and not timers[1]._active.is_set() and not works
+
+
+async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here(tmp_path: Path) -> None:
     settings = Settings.model_validate({"agent": {"confirm": "always"}})
     turns = [{"tool_calls": [bash("echo seen-$((40+2))")]}, FINISH, {"text": "It goes on here."}]
     home, made = tmp_path / "home", {"make_runtime": LocalRuntime, "environ": {}}
@@ -183,11 +191,7 @@ async def test_a_question_is_seen_and_not_answered_then_all_that_comes_and_then_
             assert tab(it).mark is Mark.DONE
             await session.set_title("Another name")
             await shows(it, "Read: Another name")
-            await settle(it)
-            assert not [w for w in it.app.workers if w.group.startswith("replay-")], "it reads and nothing happens"
-            assert tab(it).watch is not None
-            assert tab(it).watch._resting is None
-            assert it.app._pump_timer is None
+            await until(it.pilot, lambda: does_nothing(it))
             it.app.workspace.prompt.put("a draft")
             await there.close(session.id)
             await shows(it, "open nowhere: b goes on with it here", "is open no more in")
@@ -237,5 +241,5 @@ async def replaying(double: ManagerDouble, owner: Writer) -> AsyncIterator[Runni
     from tests.tui.frame.running import running
 
     async with running((120, 30), double) as it:
-        await elsewhere.follow(it.app, ID)  # type: ignore[arg-type]
+        await elsewhere.follow(it.app, ID)
         yield it
