@@ -360,7 +360,7 @@ WISHES = (
     Wish(
         "A29",
         "A second terminal on the same conversation must see what goes on in the first, and take over when it dies",
-        "It follows what is stored, says who has it and where to answer, and goes on with it by one key once it is free",
+        "It follows what is stored, says who has it and where to answer, and one key goes on with it once it is free",
         (
             "tests/journeys/test_follow.py::test_the_second_screen_follows_and_goes_on_where_the_first_was_killed",
             "tests/tui/replay/test_follow.py::test_a_flood_is_told_whole_and_in_order_by_few_looks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from tui.cli.options import StartOptions
 from tui.handlers import elsewhere
 from tui.model.follow import FollowTab
 from tui.model.marks import Mark
-from tui.watch import RUNG, watch
+from tui.watch import RUNG, Watch, watch
 
 REST_S = 0.05
 
@@ -38,6 +38,7 @@ class Reading:
     """One who reads along."""
 
     followed: Followed
+    bell: Watch = field(init=False)
     rung: asyncio.Event = field(default_factory=asyncio.Event)
     rings: int = 0
     texts: list[str] = field(default_factory=list)
@@ -70,6 +71,7 @@ async def reading(home: Path, rest_s: float = REST_S) -> AsyncIterator[Reading]:
         it = Reading(Followed(reader, info))
         bell = watch(home / "locks", it.ring, RUNG, rest_s=rest_s)
         assert bell is not None
+        it.bell = bell
         try:
             await it.followed.open()
             await it.followed.look()
@@ -84,6 +86,11 @@ async def test_when_the_bell_rings_the_event_can_be_read(tmp_path: Path) -> None
         for number in range(30):
             await asyncio.gather(owner.do(commits=1), it.look())
             assert it.texts == [f"event {n}" for n in range(number + 1)]
+        before = it.rings
+        await it.followed.look()
+        for _turn in range(3):
+            await asyncio.sleep(0)
+        assert it.rings == before, "who looks rings no bell, or two readers would wake each other for ever"
 
 
 async def test_a_flood_is_told_whole_and_in_order_by_few_looks(tmp_path: Path) -> None:
@@ -111,12 +118,14 @@ async def test_whatever_becomes_of_the_conversation_is_seen(tmp_path: Path) -> N
         await until_so(it, lambda: it.followed.is_gone)
 
 
-async def test_of_one_that_is_killed_everything_that_it_stored_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writes", [True, False])
+async def test_of_one_that_is_killed_everything_that_it_stored_is_told(tmp_path: Path, writes: bool) -> None:
     async with writer(tmp_path) as owner, reading(tmp_path) as it:
         await owner.do(commits=40)
-        flood = asyncio.ensure_future(owner.do(commits=100_000))
-        while len(it.texts) < 60:
-            await it.look()
+        flood = asyncio.ensure_future(owner.do(commits=100_000 if writes else 20))
+        await until_so(it, lambda: len(it.texts) >= 60)
+        while not writes and (it.rung.is_set() or it.bell._resting is not None):
+            await it.look()  # nothing but its end rings from here on
         os.kill(owner.process.pid, signal.SIGKILL)
         await asyncio.gather(flood, return_exceptions=True)
         await until_so(it, lambda: it.followed.owner is None)
@@ -124,9 +133,8 @@ async def test_of_one_that_is_killed_everything_that_it_stored_is_told(tmp_path:
         assert len(it.texts) == len(await it.followed.film.reader.read(ID))
 
 
-async def until_so(it: Reading, condition: object) -> None:
+async def until_so(it: Reading, condition: Callable[[], bool]) -> None:
     """Look at each ring until something is so; the test's time limit ends a wait that never ends."""
-    assert callable(condition)
     while not condition():
         await it.look()
 
@@ -191,6 +199,8 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
             assert tab(it).mark is Mark.DONE
             await session.set_title("Another name")
             await shows(it, "Read: Another name")
+            await it.app.show_conversation(session.id)
+            assert len(it.app.open_tabs) == 1, "from the list as well, and not twice"
             await until(it.pilot, lambda: does_nothing(it))
             it.app.workspace.prompt.put("a draft")
             await there.close(session.id)
@@ -217,8 +227,9 @@ async def test_who_went_back_stands_still_and_end_follows_again(
                 await shows(it, "event 60 of 60")
                 await it.pilot.press("left", "left")
                 await shows(it, "event 58 of 60", "End follows process")
-                await owner.do(commits=1)
-                await shows(it, "event 58 of 61")
+                await owner.do(commits=1, title="\x1b]0;evil\x07As it is")
+                await shows(it, "event 58 of 61", "As it is")
+                assert "\x1b" not in it.screen_text() + it.app.title
                 assert "event 60\n" not in it.screen_text()
                 await it.pilot.press("end")
                 await shows(it, "event 61 of 61", "follows process")
