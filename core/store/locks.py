@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -47,7 +48,8 @@ class FileLock:
     def ring(self) -> None:
         """Have those who watch the file look, where the lock is held; writes no byte, and waits for no disk."""
         if self._fd is not None:
-            os.utime(self._fd)
+            with suppress(OSError):  # what was committed stays so, and is seen with the next ring
+                os.utime(self._fd)
 
     def release(self) -> None:
         """Let go. May be called twice."""

@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.events import AgentStateChangedObservation
 from tui.i18n import _
 from tui.model.marks import Mark, mark_of_stored
 from tui.model.replay import ReplayTab
@@ -70,21 +69,21 @@ class FollowTab(ReplayTab):
 
     @property
     def mark(self) -> Mark:
-        return self._mark_and_words()[0]
+        """As it is now, wherever the reader stands."""
+        return self._now()[0]
 
-    def _mark_and_words(self) -> tuple[Mark, str]:
-        state = self._state.event if self._state is not None else None
-        mark, words = Mark.IDLE, _("starting")
-        if isinstance(state, AgentStateChangedObservation):
-            mark, words = mark_of_stored(str(state.agent_state))
-        if mark is Mark.RUNNING and self.at_end and self.followed.owner is None:
+    def _now(self) -> tuple[Mark, str]:
+        """The mark and the words of its newest state."""
+        mark, words = mark_of_stored(self.info.state) if self.info.state else (Mark.IDLE, _("starting"))
+        if mark is Mark.RUNNING and self.followed.owner is None:
             return Mark.IDLE, _("open nowhere")
         return mark, words
 
     @property
     def facts(self) -> Facts:
-        mark, words = self._mark_and_words()
-        return replace(super().facts, mark=mark, state=words)
+        """As of a replay; at the end as it is now."""
+        mark, words = self._now()
+        return replace(super().facts, mark=mark, state=words) if self.at_end else super().facts
 
     @property
     def about_terminal(self) -> str:
@@ -115,8 +114,9 @@ class FollowTab(ReplayTab):
         if owner is None:
             return "■", _("open nowhere: b goes on with it here")
         at = self.where(owner)
-        if self.mark is Mark.WAITING:
-            return Mark.WAITING.glyph, _("{state}: answer in {where}").format(state=self._mark_and_words()[1], where=at)
+        mark, words = self._now()
+        if mark is Mark.WAITING and self.watch is not None:
+            return mark.glyph, _("{state}: answer in {where}").format(state=words, where=at)
         if self.watch is None:
             return "‖", _("End reads what is new from {where}").format(where=at)
         if not self.at_end:

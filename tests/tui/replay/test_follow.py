@@ -188,15 +188,21 @@ async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_
         await session.send("look around")
         await session.settled()
         asked = session.state.awaiting
+        assert asked is not None
         async with app(here, session.id, (120, 40)) as it:
             await shows(it, "asks you: answer in process", "seen-$((")
             assert (tab(it).mark, it.app.title[0]) == (Mark.WAITING, Mark.WAITING.glyph)
             await it.pilot.press("escape", "y", "n", "a", "b", "ctrl+p", "escape")
-            assert session.state.awaiting == asked is not None
+            assert session.state.awaiting == asked
             await session.confirm(asked)
             await shows(it, "seen-42", "All is done.", "finished", "follows process")
             await until(it.pilot, lambda: tab(it).facts.iteration == session.state.iteration)
+            it.app.replay_to(tab(it), asked + 1)
+            await shows(it, "End follows process", "asks you")
+            assert "asks you: answer" not in it.screen_text(), "that was then"
             assert tab(it).mark is Mark.DONE
+            await it.pilot.press("end")
+            await shows(it, "follows process", "✓ finished")
             await session.set_title("Another name")
             await shows(it, "Read: Another name")
             await it.app.show_conversation(session.id)
