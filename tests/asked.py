@@ -361,6 +361,17 @@ WISHES = (
         ),
     ),
     Wish(
+        "A29",
+        "A second terminal on the same conversation must see what goes on in the first, and take over when it dies",
+        "It follows what is stored, says who has it and where to answer, and one key goes on with it once it is free",
+        (
+            "tests/journeys/test_follow.py::test_the_second_screen_follows_and_goes_on_where_the_first_was_killed",
+            "tests/tui/replay/test_follow.py::test_a_flood_is_told_whole_and_in_order_by_few_looks",
+            "tests/tui/replay/test_follow.py::test_of_one_that_is_killed_everything_that_it_stored_is_told",
+        ),
+        missing="what a command prints is seen when it has ended: nothing of it is stored before",
+    ),
+    Wish(
         "B1",
         "Do not let me wait for the sandbox, and say what it waits for",
         "It starts while the model thinks, a spare container is ready, and every step is told with its time",

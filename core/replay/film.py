@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -62,6 +62,9 @@ class Signs(NamedTuple):
         return self.answers[number - 1][1] if number else 0
 
 
+NO_SIGNS = Signs()
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What a screen needs to show a position: the last page before it, and what older pages say that still holds."""
@@ -98,6 +101,8 @@ class Film:
         self.offsets: array[float] = array("d")
         self.turns: Sequence[int] = ()
         """The ids of the user's messages."""
+        self.grows = False
+        """Whether it is not over: what was printed after the newest event is stored with the one that comes next."""
         self._undos: Sequence[Envelope] | None = None
         """All undos and what became of them; None until somebody needs them."""
 
@@ -107,23 +112,47 @@ class Film:
         self.times, self.turns = timeline.times, timeline.turns
         self.offsets = await asyncio.to_thread(offsets, timeline.times)
 
+    async def grow(self) -> None:
+        """Read the time line on, behind what is known of it. Raises StoreError."""
+        known = self.count
+        timeline = await self.reader.timeline(self.conversation_id, after=known - 1)
+        if not timeline.times:
+            return
+        added = await asyncio.to_thread(offsets, array("d", [*self.times[-1:], *timeline.times]))
+        begin = self.offsets[-1] if known else 0.0
+        self.offsets.extend(begin + offset for offset in added[1 if known else 0 :])
+        self.times.extend(timeline.times)
+        turns = (*(turn for turn in self.turns if turn < known), *timeline.turns)
+        self.turns = [turn for turn in turns if turn < self.count]  # one may have come between the two readings
+        self._undos = None
+
     @property
     def count(self) -> int:
         """How many events there are."""
         return len(self.times)
 
-    async def signs(self) -> Signs:
-        """What the log itself marks. Costs a look at every event's kind, so it is asked for once and not waited for."""
+    async def signs(self, known: Signs = NO_SIGNS, after: int = -1) -> Signs:
+        """What the log itself marks behind `after`, added to what is `known`.
+
+        Costs a look at every event's kind, so it is asked for once and not waited for.
+        """
         errors = EventFilter(kinds=frozenset({"observation:error"}))
         asked = EventFilter(kinds=STATES, query='"awaiting_user_confirmation"')
         failed, questions = [
-            [event.id for event in await self.reader.read(self.conversation_id, limit=MOST_SIGNS, newest=True, where=w)]
-            for w in (errors, asked)
-        ]
-        told = await self.reader.answers(self.conversation_id)
-        sums = accumulate(count for _id, count in told)
-        answers = tuple((id, total) for (id, _count), total in zip(told, sums, strict=True))
-        return Signs(tuple(failed), tuple(questions), answers)
+            [event.id for event in await self.reader.read(
+                self.conversation_id, after=after, before=self.count, limit=MOST_SIGNS, newest=True, where=where
+            )]
+            for where in (errors, asked)
+        ]  # fmt: skip
+        told = await self.reader.answers(self.conversation_id, after=after, before=self.count)
+        begun = known.answers[-1][1] if known.answers else 0
+        sums = accumulate((count for _id, count in told), initial=begun)
+        answers = [(id, total) for (id, _count), total in zip(told, islice(sums, 1, None), strict=True)]
+        return Signs(
+            (*known.errors, *failed)[-MOST_SIGNS:],
+            (*known.questions, *questions)[-MOST_SIGNS:],
+            (*known.answers, *answers),
+        )
 
     async def search(self, words: str, limit: int) -> list[int]:
         """The events in which these words stand, in order, the newest `limit` of them."""
@@ -231,9 +260,9 @@ class Film:
     def _frames_end(self, before: int) -> int:
         """The event at which bytes end that belong to those before an event.
 
-        What came after the last one of all is among them; else it comes before the next one.
+        What came after the last one of all is among them where no more come; else it comes before the next one.
         """
-        return before if before >= self.count else before - 1
+        return before if before >= self.count and not self.grows else before - 1
 
     def _merged(self, events: Sequence[Envelope], frames: Sequence[RecordedFrame]) -> list[tuple[float, Item]]:
         """Events and the bytes that came before and after them, in their order, with their offsets."""

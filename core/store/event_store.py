@@ -60,6 +60,7 @@ class EventStore(EventReader):
     def _take_mark(self, locks: Path) -> None:
         """Among all who use this home, the one who writes has a name."""
         self.mark = ProcessMark(locks)
+        self._writer.ring = self.mark.ring
 
     def _release_locks(self) -> None:
         self.mark.release()

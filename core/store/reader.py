@@ -298,28 +298,31 @@ class EventReader:
             return envelope_from_dict(json.loads(packing.unpack(body)), conversation_id)
         return None
 
-    async def timeline(self, conversation_id: str) -> Timeline:
-        """When its events were written: about half a second for a million of them."""
+    async def timeline(self, conversation_id: str, *, after: int = -1) -> Timeline:
+        """When its events behind `after` were written: about half a second for a million of them."""
         key = await self._key(conversation_id)
         ((times,),) = await self._fetch(  # one row: to hand over a row for each event costs more than to read them
             "SELECT group_concat(coalesce(unixepoch(timestamp, 'subsec'), 0))"
-            " FROM (SELECT timestamp FROM events WHERE conversation = ? ORDER BY id)",
-            (key,),
+            " FROM (SELECT timestamp FROM events WHERE conversation = ? AND id > ? ORDER BY id)",
+            (key, after),
         )
         turns = await self._fetch(
             f"SELECT id FROM events WHERE conversation = ? AND kind IN ({schema.LANDMARK_LIST})"  # noqa: S608
-            " AND kind = 'action:message' AND source = 'user' ORDER BY id",
-            (key,),
+            " AND kind = 'action:message' AND source = 'user' AND id > ? ORDER BY id",
+            (key, after),
         )
         seconds = await asyncio.to_thread(lambda: array("d", map(float, times.split(",") if times else ())))
         return Timeline(seconds, array("q", (row[0] for row in turns)))
 
-    async def answers(self, conversation_id: str) -> list[tuple[int, int]]:
+    async def answers(
+        self, conversation_id: str, *, after: int = -1, before: int | None = None
+    ) -> list[tuple[int, int]]:
         """How often models had answered: an event's id, and how many answers came with it; in order.
 
-        Those of delegates come with their result. Costs a look at every event's kind.
+        Those of delegates come with their result. Costs a look at the kind of every event with `after` < id < `before`.
         """
-        rows = await self._fetch(_ANSWERS, (await self._key(conversation_id),))
+        end = _UNTIL_END if before is None else before
+        rows = await self._fetch(_ANSWERS, (await self._key(conversation_id), after, end))
         return [(row[0], row[1]) for row in rows if isinstance(row[1], int) and 0 < row[1] <= _MOST_ANSWERS]
 
     async def recorded(
@@ -441,13 +444,15 @@ _BODY = f"CASE typeof(e.body) WHEN 'blob' THEN {packing.BODY}(e.body) ELSE e.bod
 """An event's JSON in a statement."""
 
 _ANSWERS = (
-    "SELECT min(e.id) AS first, 1 FROM events e WHERE e.conversation = ?1 AND e.source = 'agent'"
+    "SELECT min(e.id) AS first, 1 FROM events e WHERE e.conversation = ?1 AND e.id > ?2 AND e.id < ?3"
+    " AND e.source = 'agent'"
     " AND e.cause IS NOT NULL AND e.kind <> 'action:condensation'"
     " AND (e.kind LIKE 'action:%' OR e.kind = 'observation:error' AND NOT EXISTS (SELECT 1 FROM events c"
     "  WHERE c.conversation = ?1 AND c.id = e.cause AND c.kind LIKE 'action:%' AND c.kind <> 'action:message'))"
     " GROUP BY e.cause UNION ALL"
     " SELECT e.id, json_extract(_BODY, '$.extras.outputs.iterations') FROM events e"
-    " WHERE e.conversation = ?1 AND e.kind = 'observation:delegate' AND e.cause IS NOT NULL ORDER BY first"
+    " WHERE e.conversation = ?1 AND e.id > ?2 AND e.id < ?3 AND e.kind = 'observation:delegate'"
+    " AND e.cause IS NOT NULL ORDER BY first"
 ).replace("_BODY", _BODY)
 """What counts as an iteration of the agent: as the controller counts them, but for answers that came too late."""
 _MOST_ANSWERS = 1_000_000

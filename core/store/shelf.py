@@ -90,3 +90,12 @@ class Shelf:
             list(ids),
         )
         return {str(id): str(owner) for id, owner in rows}
+
+    async def standing(self, conversation_id: str) -> tuple[ConversationInfo, str] | None:
+        """A conversation, and the mark of the process that has it as in `owners`, else empty; None where it is gone."""
+        rows = await self._fetch(
+            f"SELECT {listing.COLUMNS}, l.owner FROM conversations c"  # noqa: S608
+            " LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
+            (conversation_id,),
+        )
+        return next(((listing.info(row[:-1]), row[-1] or "") for row in rows), None)

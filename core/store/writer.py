@@ -192,6 +192,8 @@ class EventWriter:
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
         self._path = path
         self._clock = clock
+        self.ring: Callable[[], None] = lambda: None
+        """Tells other processes that something was committed."""
         self._turn = asyncio.Lock()
         """Held by whoever writes: a transaction must not take in the statements of another one."""
         self._queue: list[_Request] = []
@@ -353,6 +355,7 @@ class EventWriter:
             except (sqlite3.Error, ValueError) as error:  # ValueError: it was closed, and could not be opened again
                 await self._reopen()
                 raise StoreError(f"{otherwise}: {error}. {remedy(error)}") from error
+            self.ring()
 
     async def _reopen(self) -> None:
         """After a failed write the connection is not trusted: SQLite would go on as if nothing had been lost."""

@@ -51,7 +51,7 @@ print("ASKED", asked)
 
 
 def test_a_player_loads_nothing_that_could_act() -> None:
-    loaded = loaded_by("import core.replay.player, tui.model.replay, tui.widgets.transport")
+    loaded = loaded_by("import core.replay.follow, tui.model.follow, tui.widgets.transport")
     assert [name for name in loaded if name.startswith(ACTING)] == []
 
 

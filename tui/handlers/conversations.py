@@ -8,7 +8,7 @@ from textual.content import Content
 
 from tui.commands import keyed
 from tui.handlers.delegates import Delegates, moved
-from tui.handlers.elsewhere import read_along
+from tui.handlers.elsewhere import follow, read_along
 from tui.i18n import _
 from tui.screens.dialogs import Choice, ChoiceScreen, SureScreen, TextScreen
 from tui.screens.line import LineScreen
@@ -265,5 +265,14 @@ class Conversations(Delegates):
 
     async def show_conversation(self, conversation_id: str) -> None:
         """Bring a conversation to the front, opened where it is not."""
+        from core.errors import StoreBusyError
+
         assert self.manager is not None
-        await self.add_tab(await self.manager.open(conversation_id))
+        try:
+            session = await self.manager.open(conversation_id)
+        except StoreBusyError:
+            if conversation_id not in await self.manager.open_elsewhere([conversation_id]):
+                raise
+            await follow(self, conversation_id)
+        else:
+            await self.add_tab(session)

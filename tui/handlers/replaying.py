@@ -12,19 +12,26 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from core.home import home_folder
 from tui.commands import Command, keyed
 from tui.display.text import sanitize_line
+from tui.handlers.elsewhere import take_over
 from tui.handlers.frame import Frame
 from tui.i18n import _
 from tui.screens.line import LineScreen
 from tui.widgets.transport import Transport
 
 if TYPE_CHECKING:
+    from core.store.listing import ConversationInfo
+    from core.store.marks import MarkBook
+    from core.store.reader import EventReader
+    from tui.model.follow import FollowTab
     from tui.model.replay import ReplayTab
     from tui.model.tab import Tab
+
+    T = TypeVar("T", bound=ReplayTab)
 
 
 MOST_HITS = 1000
@@ -57,30 +64,55 @@ class Replaying(Frame):
         `home` is that of the app unless the conversation is kept elsewhere. Raises HandloomError.
         """
         await asyncio.to_thread(import_module, "tui.model.replay")
-        from core.errors import UsageError
         from core.replay.player import Player
-        from core.store.marks import MarkBook
-        from core.store.reader import EventReader
         from tui.model.replay import ReplayTab
 
-        home, resources = home or self._home, AsyncExitStack()
-        try:
-            reader = await resources.enter_async_context(EventReader(home))
+        tab = await self._opened(
+            conversation_id,
+            home or self._home,
+            lambda reader, info, book, resources: ReplayTab(Player(reader, info.id), info, book, self.wake, resources),
+        )
+        tab.set_speed(speed)
+        tab.playing = event_id is None
+        self.replay_to(tab, event_id)
+        self.run_worker(self._attempt(tab.read_signs()), group=f"signs-{id(tab)}", exit_on_error=False)
+
+    async def open_followed(self, conversation_id: str) -> FollowTab:
+        """Show a conversation that another process has open at its end, but do not read on. Raises HandloomError."""
+        await asyncio.to_thread(import_module, "tui.model.follow")
+        from core.replay.follow import Followed
+        from tui.model.follow import FollowTab
+
+        return await self._opened(
+            conversation_id,
+            self._home,
+            lambda reader, info, book, resources: FollowTab(Followed(reader, info), book, self.wake, resources),
+        )
+
+    async def _opened(
+        self,
+        conversation_id: str,
+        home: Path,
+        make: Callable[[EventReader, ConversationInfo, MarkBook, AsyncExitStack], T],
+    ) -> T:
+        """A new tab for a conversation of this home, shown. Raises HandloomError."""
+        from core.errors import UsageError
+        from core.store.marks import MarkBook
+        from core.store.reader import EventReader
+
+        async with AsyncExitStack() as stack:
+            reader = await stack.enter_async_context(EventReader(home))
             found = await reader.conversations(conversation_id=conversation_id)
             if not found:
                 told = f"There is no conversation {conversation_id}. `handloom list` shows those that there are."
                 raise UsageError(told)
-            tab = ReplayTab(Player(reader, conversation_id), found[0], MarkBook(home), self.wake, resources)
+            resources = AsyncExitStack()
+            tab = make(reader, found[0], MarkBook(home), resources)
             await tab.start()
-        except BaseException:
-            await resources.aclose()
-            raise
-        tab.set_speed(speed)
+            resources.push_async_callback(stack.pop_all().aclose)
         self.open_tabs.append(tab)
         self.show_tab(tab)
-        tab.playing = event_id is None
-        self.replay_to(tab, event_id)
-        self.run_worker(self._attempt(tab.read_signs()), group=f"signs-{id(tab)}", exit_on_error=False)
+        return tab
 
     @property
     def _home(self) -> Path:
@@ -91,7 +123,9 @@ class Replaying(Frame):
         """Why a command cannot be given here; empty where it can."""
         if self.options.replay is not None and command.id in NEEDS_WORKSPACE:
             return NO_WORKSPACE
-        return WHY_NOT if command.acts and self.current is not None and self.current.is_replay else ""
+        if not command.acts or self.current is None or not self.current.is_replay:
+            return ""
+        return (self.replay and self.replay.why_not) or WHY_NOT
 
     def do_replay_open(self) -> None:
         if self.current is not None and not self.current.is_replay:
@@ -153,7 +187,7 @@ class Replaying(Frame):
         self._go(lambda tab: 0)
 
     def do_replay_last(self) -> None:
-        self._go(lambda tab: tab.player.count - 1)
+        self._go(lambda tab: tab.last())
 
     def on_transport_sought(self, message: Transport.Sought) -> None:
         """A digit, or a click on the line."""
@@ -244,8 +278,13 @@ class Replaying(Frame):
             self.attempt(self._to_live(tab))
 
     async def _to_live(self, tab: ReplayTab) -> None:
+        from tui.model.follow import FollowTab
+
         if self.manager is None:
             self.flash(NO_WORKSPACE)
+            return
+        if isinstance(tab, FollowTab):
+            await take_over(self, tab)
             return
         await self.show_conversation(tab.id)
         await self.drop_tab(tab)

@@ -82,7 +82,7 @@ class Terminals(Frame):
         view.show_taken(taken)
         key = key_of("terminal.take")
         waits = tab is not None and tab.terminal.waits and not taken
-        title, told = _("Terminal"), ""
+        title, told = _("Terminal"), self.current.about_terminal if self.current is not None else ""
         if taken:
             title = _("Terminal: yours, the agent waits")
             ready = tab is not None and tab.session.hands.terminal.is_ready

@@ -136,6 +136,11 @@ class ReplayTab(Tab):
             hit=here,
         )
 
+    @property
+    def why_not(self) -> str:
+        """Why nothing can be done in it, where that is not because it is over."""
+        return ""
+
     # -- its life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -244,6 +249,10 @@ class ReplayTab(Tab):
         self.marks = changed
         self._wake()
         return marked
+
+    def last(self) -> int:
+        """The newest event."""
+        return self.player.count - 1
 
     def after(self, events: Sequence[int]) -> int | None:
         """The first of these events after where it is, else the first of all; None without any."""

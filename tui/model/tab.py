@@ -127,6 +127,11 @@ class Tab(ABC):
         """What the footer tells."""
 
     @property
+    def about_terminal(self) -> str:
+        """What is to be known of what its terminal shows; empty where it shows everything."""
+        return ""
+
+    @property
     def reel(self) -> Reel | None:
         """What the transport bar shows; None where there is no bar."""
         return None

@@ -49,6 +49,8 @@ class Reel:
     words: str = ""
     hit: int = 0
     """Which of the hits it stands at, from 1 on; 0 for none."""
+    follows: tuple[str, str] = ("", "")
+    """A glyph and words: how it is with a conversation that goes on; empty for one that is over."""
 
 
 def clock_time(at: float) -> str:
@@ -71,6 +73,8 @@ def pieces(reel: Reel, width: int) -> list[Piece]:
     at = reel.position
     glyph, word = (PLAYING, _("plays")) if reel.playing else (PAUSED, _("ended") if at.is_end else _("paused"))
     number = _("event {here} of {count}").format(here=f"{at.event + 1:,}", count=f"{at.events:,}")
+    if reel.follows[0] and not reel.playing:
+        glyph, word = reel.follows
     shown = [Piece(f"{glyph} {word}", "bold $text-accent", 0, glyph), Piece(number, "$foreground", 1)]
     if at.turns:
         turn = _("turn {here} of {count}").format(here=at.turn, count=at.turns)

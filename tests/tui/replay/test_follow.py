@@ -1,0 +1,262 @@
+"""A conversation of another process, read along: nothing is missed, nothing done while nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from core.events import Envelope, MessageAction
+from core.manager.conversation_manager import ConversationManager
+from core.replay.follow import Followed, Owner
+from core.replay.player import AT_ONCE
+from core.settings.config import Settings
+from core.store.reader import EventReader
+from runtime.local import LocalRuntime
+from tests.doubles import FINISH, bash, write_script
+from tests.tui.doubles import ManagerDouble
+from tests.tui.frame.running import Clock, Running, until
+from tests.writing import ID, Writer, writer
+from tui.app import HandloomApp
+from tui.cli.options import StartOptions
+from tui.handlers import elsewhere
+from tui.model.follow import FollowTab
+from tui.model.marks import Mark
+from tui.watch import RUNG, Watch, watch
+
+REST_S = 0.05
+
+
+@dataclass
+class Reading:
+    """One who reads along."""
+
+    followed: Followed
+    bell: Watch = field(init=False)
+    rung: asyncio.Event = field(default_factory=asyncio.Event)
+    rings: int = 0
+    texts: list[str] = field(default_factory=list)
+    """Of the events that were told."""
+    most: int = 0
+    """Items that were told at once."""
+
+    def ring(self) -> None:
+        self.rings += 1
+        self.rung.set()
+
+    async def look(self) -> None:
+        """Wait for the bell, and tell what has come."""
+        await self.rung.wait()
+        self.rung.clear()
+        await self.followed.look()
+        while items := await self.followed.ahead():
+            self.most = max(self.most, len(items))
+            self.texts += [
+                item.event.content
+                for item in items
+                if isinstance(item, Envelope) and isinstance(item.event, MessageAction)
+            ]
+
+
+@asynccontextmanager
+async def reading(home: Path, rest_s: float = REST_S) -> AsyncIterator[Reading]:
+    async with EventReader(home) as reader:
+        (info,) = await reader.conversations(conversation_id=ID)
+        it = Reading(Followed(reader, info))
+        bell = watch(home / "locks", it.ring, RUNG, rest_s=rest_s)
+        assert bell is not None
+        it.bell = bell
+        try:
+            await it.followed.open()
+            await it.followed.look()
+            yield it
+        finally:
+            bell.close()
+
+
+async def test_when_the_bell_rings_the_event_can_be_read(tmp_path: Path) -> None:
+    async with writer(tmp_path) as owner, reading(tmp_path, rest_s=0.0) as it:
+        assert it.followed.owner == Owner(owner.process.pid, "")
+        for number in range(30):
+            await asyncio.gather(owner.do(commits=1), it.look())
+            assert it.texts == [f"event {n}" for n in range(number + 1)]
+        before = it.rings
+        await it.followed.look()
+        for _turn in range(3):
+            await asyncio.sleep(0)
+        assert it.rings == before, "who looks rings no bell, or two readers would wake each other for ever"
+
+
+async def test_a_flood_is_told_whole_and_in_order_by_few_looks(tmp_path: Path) -> None:
+    async with writer(tmp_path) as owner, reading(tmp_path) as it, reading(tmp_path) as other:
+        begun = asyncio.get_running_loop().time()
+        flood = asyncio.ensure_future(owner.do(commits=150, each=20))
+        while len(it.texts) < 3000 or len(other.texts) < 3000:
+            await asyncio.gather(*(one.look() for one in (it, other) if len(one.texts) < 3000))
+        await flood
+        took_s = asyncio.get_running_loop().time() - begun
+        assert it.texts == other.texts == [f"event {n}" for n in range(3000)]
+        assert it.rings <= took_s / REST_S + 1
+        assert it.most <= AT_ONCE
+
+
+async def test_whatever_becomes_of_the_conversation_is_seen(tmp_path: Path) -> None:
+    async with writer(tmp_path) as owner, reading(tmp_path) as it:
+        await owner.do(commits=3, truncate=True)
+        await until_so(it, lambda: len(it.texts) == 3)
+        await owner.do(commits=2, title="\x1b]0;evil\x07As it is")
+        await until_so(it, lambda: len(it.texts) == 5 and it.followed.info.title.endswith("As it is"))
+        await owner.do(release=True)
+        await until_so(it, lambda: it.followed.owner is None and not it.followed.is_gone)
+        await owner.do(delete=True)
+        await until_so(it, lambda: it.followed.is_gone)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+async def test_of_one_that_is_killed_everything_that_it_stored_is_told(tmp_path: Path, writes: bool) -> None:
+    async with writer(tmp_path) as owner, reading(tmp_path) as it:
+        await owner.do(commits=40)
+        flood = asyncio.ensure_future(owner.do(commits=100_000 if writes else 20))
+        await until_so(it, lambda: len(it.texts) >= 60)
+        while not writes and (it.rung.is_set() or it.bell._resting is not None):
+            await it.look()  # nothing but its end rings from here on
+        os.kill(owner.process.pid, signal.SIGKILL)
+        await asyncio.gather(flood, return_exceptions=True)
+        await until_so(it, lambda: it.followed.owner is None)
+        assert it.texts == [f"event {n}" for n in range(len(it.texts))]
+        assert len(it.texts) == len(await it.followed.film.reader.read(ID))
+
+
+async def until_so(it: Reading, condition: Callable[[], bool]) -> None:
+    """Look at each ring until something is so; the test's time limit ends a wait that never ends."""
+    while not condition():
+        await it.look()
+
+
+# -- on the screen -----------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def app(
+    manager: ConversationManager | ManagerDouble, resume: str, size: tuple[int, int]
+) -> AsyncIterator[Running]:
+    async def connect() -> ConversationManager:
+        return manager  # type: ignore[return-value]
+
+    app = HandloomApp(connect, StartOptions(workspace="/work", resume=resume), clock := Clock())
+    async with app.run_test(size=size) as pilot:
+        it = Running(app, pilot, ManagerDouble(), clock)
+        await until(pilot, lambda: isinstance(app.current, FollowTab) and app.workspace.notice.display)
+        yield it
+
+
+def tab(it: Running) -> FollowTab:
+    assert isinstance(it.app.current, FollowTab)
+    return it.app.current
+
+
+async def shows(it: Running, *texts: str) -> None:
+    """Wait until all of it is on the screen."""
+    while not all(text in it.screen_text() for text in texts):
+        await it.pilot.pause(0.01)
+
+
+def does_nothing(it: Running) -> bool:
+    """Whether only a bell or a key would wake it."""
+    bell, timers = tab(it).watch, (it.app._pump_timer, it.app._elapsed_timer)
+    assert bell is not None
+    assert timers[1] is not None
+    works = [worker for worker in it.app.workers if worker.group.startswith("replay-")]
+    return bell._resting is None and timers[0] is None and not timers[1]._active.is_set() and not works
+
+
+async def test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"agent": {"confirm": "always"}})
+    turns = [{"tool_calls": [bash("echo seen-$((40+2))")]}, FINISH, {"text": "It goes on here."}]
+    home, made = tmp_path / "home", {"make_runtime": LocalRuntime, "environ": {}}
+    async with (
+        ConversationManager(home, settings, **made) as here,  # type: ignore[arg-type]
+        ConversationManager(home, settings, **made) as there,  # type: ignore[arg-type]
+    ):
+        session = await there.create(workspace=str(tmp_path), model=write_script(tmp_path, turns))
+        await session.send("look around")
+        await session.settled()
+        asked = session.state.awaiting
+        assert asked is not None
+        async with app(here, session.id, (120, 40)) as it:
+            await shows(it, "asks you: answer in process", "seen-$((")
+            assert (tab(it).mark, it.app.title[0]) == (Mark.WAITING, Mark.WAITING.glyph)
+            await it.pilot.press("escape", "y", "n", "a", "b", "ctrl+p", "escape")
+            assert session.state.awaiting == asked
+            await session.confirm(asked)
+            await shows(it, "seen-42", "All is done.", "finished", "follows process")
+            await until(it.pilot, lambda: tab(it).facts.iteration == session.state.iteration)
+            it.app.replay_to(tab(it), asked + 1)
+            await shows(it, "End follows process", "asks you")
+            assert "asks you: answer" not in it.screen_text(), "that was then"
+            assert tab(it).mark is Mark.DONE
+            await it.pilot.press("end")
+            await shows(it, "follows process", "✓ finished")
+            await session.set_title("Another name")
+            await shows(it, "Read: Another name")
+            await it.app.show_conversation(session.id)
+            assert len(it.app.open_tabs) == 1, "from the list as well, and not twice"
+            await until(it.pilot, lambda: does_nothing(it))
+            it.app.workspace.prompt.put("a draft")
+            await there.close(session.id)
+            await shows(it, "open nowhere: b goes on with it here", "is open no more in")
+            await it.pilot.press("b")
+            await until(it.pilot, lambda: it.app.living is not None)
+            await it.settle()
+            assert it.app.workspace.prompt.text == "a draft"
+            assert [tab.is_replay for tab in it.app.open_tabs] == [False]
+            await it.pilot.press("enter")
+            await shows(it, "It goes on here.")
+
+
+async def test_who_went_back_stands_still_and_end_follows_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where nothing rings, End reads on."""
+    async with writer(tmp_path) as owner:
+        await owner.do(commits=60)
+        async with EventReader(tmp_path) as reader:
+            double = ManagerDouble(home=tmp_path)
+            double.store = reader
+            async with replaying(double, owner) as it:
+                await shows(it, "event 60 of 60")
+                await it.pilot.press("left", "left")
+                await shows(it, "event 58 of 60", "End follows process")
+                await owner.do(commits=1, title="\x1b]0;evil\x07As it is")
+                await shows(it, "event 58 of 61", "As it is")
+                assert "\x1b" not in it.screen_text() + it.app.title
+                assert "event 60\n" not in it.screen_text()
+                await it.pilot.press("end")
+                await shows(it, "event 61 of 61", "follows process")
+                await it.pilot.press("f2", "home")  # to the beginning of the chat
+                before = it.app.workspace.chat.scroll_offset
+                await owner.do(commits=5)
+                await shows(it, "event 66 of 66")
+                assert it.app.workspace.chat.scroll_offset == before
+            monkeypatch.setattr(elsewhere, "watch", lambda *_args, **_named: None)
+            async with replaying(double, owner) as it:
+                await shows(it, "End reads what is new from process", "event 66 of 66")
+                await owner.do(commits=1)
+                await it.pilot.press("end")
+                await shows(it, "event 67 of 67")
+
+
+@asynccontextmanager
+async def replaying(double: ManagerDouble, owner: Writer) -> AsyncIterator[Running]:
+    """The app with nothing but the writer's conversation."""
+    from tests.tui.frame.running import running
+
+    async with running((120, 30), double) as it:
+        await elsewhere.follow(it.app, ID)
+        yield it
