@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from core.errors import StoreError, StoreVersionError
 from core.store import index, packing
+from core.store.pages import Pages
 from core.store.salvage import is_recording, sound_row
 from core.store.schema import VERSION
 from core.store.sqlite import sqlite3
@@ -100,6 +101,9 @@ def look(path: Path) -> list[Trouble]:
     with path.open("rb") as file:  # SQLite would only say that it cannot open it
         if not file.read(1):
             return []
+    with Pages(path) as pages:
+        if pages.log_is_torn:
+            return [Trouble(Part.FILE, "its write-ahead log is damaged, and holds more than SQLite would read of it")]
     try:
         return _looked_through(path)
     except (sqlite3.Error, ValueError) as error:

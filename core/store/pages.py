@@ -43,6 +43,8 @@ class Pages:
         wal = path.with_name(f"{path.name}-wal")
         self._wal: BinaryIO | None = wal.open("rb") if wal.exists() else None
         self.size = _page_size(self._read(self._file, 0, 100))
+        self.log_is_torn = False
+        """Whether a part of the log is damaged, and what was committed behind it is whole: SQLite would not see that."""
         self._in_wal, pages = self._look_through_wal()
         in_file = -(-self._file.seek(0, 2) // self.size) if self._file is not None else 0
         self.count = max(pages, in_file)  # nothing of ours makes a database shorter
@@ -94,14 +96,16 @@ class Pages:
             return found, 0
         self.size, order = size, _WAL_MAGIC[magic]
         waiting: dict[int, int] = {}
-        pages, place, before = 0, _WAL_HEAD.size, (sum_0, sum_1)
+        pages, place, before, is_torn = 0, _WAL_HEAD.size, (sum_0, sum_1), False
         while len(frame := self._read(self._wal, place, _FRAME_HEAD.size + size)) == _FRAME_HEAD.size + size:
             number, commits, *its_salt, sum_0, sum_1 = _FRAME_HEAD.unpack(frame[: _FRAME_HEAD.size])
             if its_salt != salt:
                 break  # what is left of an older log
-            is_whole = _sum(frame[:8] + frame[_FRAME_HEAD.size :], order, before) == (sum_0, sum_1)
+            is_whole = 0 < number and _sum(frame[:8] + frame[_FRAME_HEAD.size :], order, before) == (sum_0, sum_1)
             if is_whole:
                 waiting[number] = place + _FRAME_HEAD.size
+            is_torn |= not is_whole
+            self.log_is_torn |= is_torn and is_whole and bool(commits)
             if commits and is_whole:
                 found.update(waiting)
                 waiting, pages = {}, commits

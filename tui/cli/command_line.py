@@ -82,6 +82,9 @@ def parser() -> argparse.ArgumentParser:
     _permitted(commands)
     doctor = commands.add_parser("doctor", help="what Handloom needs of this machine, and what to do where it lacks")
     doctor.add_argument("--json", action="store_true", help="one JSON object")
+    doctor.add_argument("--mend", action="store_true", help="look through all that is kept, and mend what is damaged")
+    doctor.add_argument("--index", action="store_true", help="the same, and make the index for search anew")
+    doctor.add_argument("--yes", action="store_true", help="mend without a question")
 
     image = commands.add_parser("image", help="the image that Docker sandboxes are made from")
     building = image.add_subparsers(dest="step", metavar="STEP", required=True).add_parser(
