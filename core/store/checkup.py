@@ -133,8 +133,9 @@ def _in_rows(connection: sqlite3.Connection) -> Iterator[Trouble]:
     for table, rowid, parent, _key in connection.execute("PRAGMA foreign_key_check"):
         yield Trouble(Part.FILE, f"row {rowid} of {table} belongs to no row of {parent}")
     before = (-1, -1)
-    columns = "conversation, id, timestamp, source, cause, kind, lease, body"
-    for row in connection.execute(f"SELECT {columns} FROM events ORDER BY conversation, id"):
+    for row in connection.execute(
+        "SELECT conversation, id, timestamp, source, cause, kind, lease, body FROM events ORDER BY conversation, id"
+    ):
         next_id = before[1] + 1 if row[0] == before[0] else 0
         if row[1] != next_id:
             yield Trouble(Part.FILE, f"the events {next_id} to {row[1] - 1} of conversation {row[0]} are missing")
@@ -167,13 +168,15 @@ def _in_index(connection: sqlite3.Connection) -> Iterator[Trouble]:
             yield Trouble(Part.INDEX, f"the index for search does not find the event {id} of conversation {key}")
 
 
-_LAST = "coalesce((SELECT max(id) FROM events e WHERE e.conversation = {}), -1)"
 _FITS = (
-    (f"SELECT key FROM conversations WHERE event_count <> {_LAST.format('key')} + 1", Part.FILE,
-     "conversation {key} has another number of events than it says"),
-    (f"SELECT conversation FROM indexed WHERE upto > {_LAST.format('conversation')} + 1", Part.INDEX,
-     "the index for search has more of conversation {key} than there is"),
-    (f"SELECT conversation FROM snapshots WHERE event > {_LAST.format('conversation')} OR NOT json_valid(state)",
+    ("SELECT key FROM conversations c WHERE event_count <>"
+     " coalesce((SELECT max(e.id) FROM events e WHERE e.conversation = c.key), -1) + 1",
+     Part.FILE, "conversation {key} has another number of events than it says"),
+    ("SELECT conversation FROM indexed i WHERE upto >"
+     " coalesce((SELECT max(e.id) FROM events e WHERE e.conversation = i.conversation), -1) + 1",
+     Part.INDEX, "the index for search has more of conversation {key} than there is"),
+    ("SELECT conversation FROM snapshots s WHERE NOT json_valid(state) OR event >"
+     " coalesce((SELECT max(e.id) FROM events e WHERE e.conversation = s.conversation), -1)",
      Part.SNAPSHOTS, "the snapshot of conversation {key} does not fit its events"),
 )  # fmt: skip
 """What is derived, and how it is seen that it does not fit."""

@@ -323,9 +323,7 @@ class EventStore(EventReader):
     ) -> list[Hit]:
         """As every reader does; where the index is damaged it is begun anew, and what it then has is searched."""
         search = super().search
-        return await self._with_index(
-            lambda: search(text, limit=limit, conversation_id=conversation_id, before=before)
-        )
+        return await self._with_index(lambda: search(text, limit=limit, conversation_id=conversation_id, before=before))
 
     async def begin_index(self) -> None:
         """Forget the index for search, so that `index` makes it anew. Raises StoreError."""

@@ -44,7 +44,7 @@ class Pages:
         self._wal: BinaryIO | None = wal.open("rb") if wal.exists() else None
         self.size = _page_size(self._read(self._file, 0, 100))
         self.log_is_torn = False
-        """Whether a part of the log is damaged, and what was committed behind it is whole: SQLite would not see that."""
+        """Whether a part of the log is damaged, and a commit behind it is whole, which SQLite would not see."""
         self._in_wal, pages = self._look_through_wal()
         in_file = -(-self._file.seek(0, 2) // self.size) if self._file is not None else 0
         self.count = max(pages, in_file)  # nothing of ours makes a database shorter
@@ -62,7 +62,7 @@ class Pages:
         """The records of all leaves whose parts are all there, in the order of pages."""
         for number in range(1, self.count + 1):
             if number not in self._free:
-                yield from self._cells_of(self.page(number), 100 if number == 1 else 0)
+                yield from self.cells_of(number)
 
     def page(self, number: int) -> bytes:
         """A page, numbered from 1; zeros where the file does not have it."""
@@ -101,7 +101,7 @@ class Pages:
             number, commits, *its_salt, sum_0, sum_1 = _FRAME_HEAD.unpack(frame[: _FRAME_HEAD.size])
             if its_salt != salt:
                 break  # what is left of an older log
-            is_whole = 0 < number and _sum(frame[:8] + frame[_FRAME_HEAD.size :], order, before) == (sum_0, sum_1)
+            is_whole = number > 0 and _sum(frame[:8] + frame[_FRAME_HEAD.size :], order, before) == (sum_0, sum_1)
             if is_whole:
                 waiting[number] = place + _FRAME_HEAD.size
             is_torn |= not is_whole
@@ -127,7 +127,9 @@ class Pages:
             trunk = int.from_bytes(page[:4], "big")
         return free
 
-    def _cells_of(self, page: bytes, head: int) -> Iterator[Cell]:
+    def cells_of(self, number: int) -> Iterator[Cell]:
+        """The records of a page; none where it is no leaf."""
+        page, head = self.page(number), 100 if number == 1 else 0
         if page[head] not in (_TABLE_LEAF, _INDEX_LEAF):
             return
         is_table = page[head] == _TABLE_LEAF

@@ -19,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.events import (
     Envelope,
@@ -99,10 +99,10 @@ def salvage(source: Path, target: Path, scratch: Path) -> Salvage:
             return _filled(found, new)
 
 
-_COLUMNS = tuple(
-    "key id title workspace model created_at parent parent_action repository updated_at event_count size first_line"
-    " state cost origin origin_of origin_event".split()
-)
+_COLUMNS = (
+    "key", "id", "title", "workspace", "model", "created_at", "parent", "parent_action", "repository", "updated_at",
+    "event_count", "size", "first_line", "state", "cost", "origin", "origin_of", "origin_event",
+)  # fmt: skip
 """Of a conversation, in the order in which they lie in the file."""
 _DEFAULTS: tuple[Any, ...] = (*[""] * 6, "", None, "", "", 0, 0, "", "", 0.0, "", "", None)
 _SCRATCH = (
@@ -186,13 +186,14 @@ def _filled(found: sqlite3.Connection, new: sqlite3.Connection) -> Salvage:
     """Put what was found into a database that is empty, all of it or nothing."""
     done = Salvage()
     new.execute("BEGIN IMMEDIATE")
-    triggers = new.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'")
-    triggers = triggers.fetchall()
+    triggers = new.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'events'"
+    ).fetchall()
     for name, _sql in triggers:  # they are for one who goes on where a log ends, and cost a look at it for each event
         new.execute(f"DROP TRIGGER {name}")
     _add_conversations(found, new, done)
     for key, id, count in new.execute("SELECT key, id, event_count FROM conversations ORDER BY key").fetchall():
-        _add_events(found, new, done, key, id, count)
+        _add_events(found, _Log(new, done, key, id, count))
     for table in ("blobs", "recordings", "spending"):
         rows = found.execute(f"SELECT * FROM {table} ORDER BY rowid")  # noqa: S608
         marks = ", ".join(f"?{n + 1}" for n in range(len(rows.description)))
@@ -206,6 +207,17 @@ def _filled(found: sqlite3.Connection, new: sqlite3.Connection) -> Salvage:
     new.execute("COMMIT")
     new.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return done
+
+
+class _Log(NamedTuple):
+    """A conversation that is filled, and where."""
+
+    new: sqlite3.Connection
+    done: Salvage
+    key: int
+    id: str
+    count: Any
+    """How many events it said that it has."""
 
 
 _COUNT = """
@@ -250,33 +262,31 @@ def _put(new: sqlite3.Connection, row: tuple[Any, ...]) -> bool:
     return True
 
 
-def _add_events(
-    found: sqlite3.Connection, new: sqlite3.Connection, done: Salvage, key: int, id: str, count: int
-) -> None:
+def _add_events(found: sqlite3.Connection, log: _Log) -> None:
     """The events of a conversation in their order, with marks for those that are lost."""
     facts, next_id, token, last_at = Facts(), 0, 0, ""
-    rows = found.execute("SELECT * FROM events WHERE conversation = ? ORDER BY id", (key,))
+    rows = found.execute("SELECT * FROM events WHERE conversation = ? ORDER BY id", (log.key,))
     for row in rows:
         if row[1] - next_id > WIDEST_GAP:
             break
         last_at = row[2]
-        _mark(new, done, range(next_id, row[1]), key, id, last_at)
+        _mark(log, range(next_id, row[1]), last_at)
         envelope = _envelope(row[7])
         if envelope is not None:
             facts = facts.after(envelope.event, envelope.source)
-        new.execute(ADD_EVENT, row)
-        next_id, token, done.events = row[1] + 1, max(token, row[6]), done.events + 1
-    if isinstance(count, int) and next_id < count <= next_id + WIDEST_GAP:
-        _mark(new, done, range(next_id, count), key, id, last_at)
-    new.execute(NOTE_FACTS, facts.row(key))
-    new.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, ?, NULL)", (key, token + 1))
+        log.new.execute(ADD_EVENT, row)
+        next_id, token, log.done.events = row[1] + 1, max(token, row[6]), log.done.events + 1
+    if isinstance(log.count, int) and next_id < log.count <= next_id + WIDEST_GAP:
+        _mark(log, range(next_id, log.count), last_at)
+    log.new.execute(NOTE_FACTS, facts.row(log.key))
+    log.new.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, ?, NULL)", (log.key, token + 1))
 
 
-def _mark(new: sqlite3.Connection, done: Salvage, gap: range, key: int, id: str, at: str) -> None:
+def _mark(log: _Log, gap: range, at: str) -> None:
     """Say in the log which of its events are lost."""
     if not gap:
         return
-    done.lost.append(LostRange(id, gap[0], gap[-1]))
+    log.done.lost.append(LostRange(log.id, gap[0], gap[-1]))
     when = datetime.fromisoformat(at) if at else datetime.now(UTC)
     which = f"The events {gap[0]} to {gap[-1]} are" if len(gap) > 1 else f"The event {gap[0]} is"
     told = ErrorObservation(content=f"{which} lost: the database was damaged.", error_id=LOST)
@@ -284,5 +294,5 @@ def _mark(new: sqlite3.Connection, done: Salvage, gap: range, key: int, id: str,
     for number, lost_id in enumerate(gap):
         event: Event = [*begin, told][number] if number <= len(begin) else NullObservation()
         source = EventSource.AGENT if isinstance(event, SystemMessageAction) else EventSource.ENVIRONMENT
-        envelope = Envelope(conversation_id=id, id=lost_id, timestamp=when, source=source, cause=None, event=event)
-        new.execute(ADD_EVENT, row_of_event(key, 0, envelope))
+        envelope = Envelope(conversation_id=log.id, id=lost_id, timestamp=when, source=source, cause=None, event=event)
+        log.new.execute(ADD_EVENT, row_of_event(log.key, 0, envelope))

@@ -223,7 +223,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 VERSION = len(MIGRATIONS)
 BEGIN_INDEX = (
     *(f"DROP TABLE IF EXISTS {table}" for table in ("characters_terms", "characters", "words")),
-    *(f"DROP TABLE IF EXISTS {table}_{part}" for table in ("characters", "words") for part in ("data", "idx", "config")),
+    *(f"DROP TABLE IF EXISTS {table}" for table in ("characters_data", "characters_idx", "characters_config")),
+    *(f"DROP TABLE IF EXISTS {table}" for table in ("words_data", "words_idx", "words_config")),
     *_SEARCH,
     "DELETE FROM indexed",
     "DELETE FROM index_form",

@@ -92,8 +92,8 @@ MEANINGS = {
     "sometimes the process that recovers is, too.",
     "crash_points": "A writer is killed at every single system call on the database, and at every acknowledgement.",
     "disk_faults": "EIO and ENOSPC at every write and every sync, once or from then on.",
-    "mending": "A database is damaged in its events, its index, its head or its log, cut off, emptied or taken away; it "
-    "is mended, sometimes by a process that is killed (-9) at a step of it, and every event is there or told as lost.",
+    "mending": "A database is damaged in its events, index, head or log, cut off, emptied or taken away; it is mended, "
+    "sometimes by a process that is killed (-9) at a step of it, and every event is there or told of as lost.",
     "owners": "Three processes want one conversation; whoever has it is stopped or killed (-9) in the middle.",
     "interleavings": "Random interleavings of user, model, memory, runtime and crashes around the controller.",
     "shell_deaths": "A shell ends itself or is killed (-9) at a random point; things were left running before.",

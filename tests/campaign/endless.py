@@ -18,7 +18,7 @@ from aiohttp import web
 
 from tests.openai_server import Exchange, OpenAIServer, events_of_answer, sends
 
-WORDS = "the build is red because a test waits for an echo that comes too late , so look into `queue.py` first".split()
+WORDS = "the build is red because a test waits for an echo that comes too late so look into `queue.py` first"
 PAUSE_S = 0.004
 """Between two pieces of an answer."""
 LAST_OF = 7
@@ -29,7 +29,7 @@ def prose(chance: random.Random) -> str:
     """A few paragraphs, lists and a block of code, in Markdown."""
     parts = []
     for _ in range(chance.randint(1, 4)):
-        text = " ".join(chance.choices(WORDS, k=chance.randint(8, 60)))
+        text = " ".join(chance.choices(WORDS.split(), k=chance.randint(8, 60)))
         parts.append(chance.choice((text, f"- {text}\n- {text[::-1]}", f"```python\nx = '{text}'\n```", f"## {text}")))
     return "\n\n".join(parts)
 

@@ -188,7 +188,7 @@ def trial(case: tuple[int, str]) -> Facts:
     damage = chance.choice(DAMAGES)
     with tempfile.TemporaryDirectory(prefix="handloom-campaign-") as name:
         home = Path(name) / "home"
-        shutil.copytree(Path(folder) / chance.choice(("closed", "crashed")), home, ignore=shutil.ignore_patterns("locks"))
+        shutil.copytree(Path(folder) / chance.choice(("closed", "crashed")), home)
         on_a_page = most_on_a_page(home)
         pages = damage(home, chance)
         facts.counts[damage.__name__.replace("_", " ")] += 1
@@ -229,7 +229,7 @@ def killed(home: Path, chance: random.Random) -> Salvage | None:
 
 def files_of(home: Path) -> dict[str, bytes]:
     """The database and its log, as they are; not SQLite's index of it, which is memory."""
-    return {file.name: file.read_bytes() for file in home.iterdir() if file.is_file() and not file.name.endswith("-shm")}
+    return {name: (home / name).read_bytes() for name in (DATABASE, f"{DATABASE}-wal") if (home / name).is_file()}
 
 
 def check_kept(home: Path, before: dict[str, bytes]) -> None:
@@ -242,8 +242,7 @@ def check_kept(home: Path, before: dict[str, bytes]) -> None:
 def most_on_a_page(home: Path) -> int:
     """How many rows of events lie in one page, at most."""
     with Pages(home / DATABASE) as pages:
-        each = (list(pages._cells_of(pages.page(n), 100 if n == 1 else 0)) for n in range(1, pages.count + 1))
-        return max(sum(len(cell.record) == 8 for cell in cells) for cells in each)
+        return max(sum(len(cell.record) == 8 for cell in pages.cells_of(n)) for n in range(1, pages.count + 1))
 
 
 def read(home: Path) -> Log:

@@ -48,7 +48,7 @@ async def run(options: argparse.Namespace) -> int:
     if not options.json:
         _tell(found)
     wanted = bool(troubles) and (options.yes or (not options.json and _is_sure()))
-    mended = mend(home, troubles, datetime.now()) if wanted else None  # noqa: DTZ005 -- the user's time, in a name
+    mended = mend(home, troubles, datetime.now()) if wanted else None
     indexed = await _index(home) if mended is not None else None
     is_whole = not any(each for file, each in found.items() if file != path or mended is None)
     if options.json:
