@@ -62,13 +62,15 @@ WISHES = (
         "A2",
         "Memory must not grow without end over a day of work",
         "What is drawn is a cache with a bound, output is kept as head and tail, scrollback is bounded; the memory of "
-        "a workspace with a long conversation and of many conversations is measured by `make bench`",
+        "a workspace with a long conversation and of many conversations is measured by `make bench`; a part of the "
+        "campaign works for an hour and watches what the workspace holds",
         (
+            "tests/campaign/test_endurance.py::test_what_grows_is_noticed_and_what_only_warms_up_is_not",
+            "tests/tui/chat/test_render.py::test_what_is_made_of_strips_for_the_screen_is_kept_for_the_latest_alone",
             "tests/core/test_output.py::test_memory_keeps_head_and_tail",
             "tests/tui/terminal/test_vt.py::test_lines_that_leave_the_top_go_into_a_bounded_scrollback",
             "tests/tui/chat/test_model.py::test_output_of_10_mb_keeps_its_head_and_its_tail",
         ),
-        missing="no test works for hours and watches memory: the figures are those of minutes",
     ),
     Wish(
         "A3",
@@ -178,14 +180,17 @@ WISHES = (
     Wish(
         "A13",
         "A crash or a wrong key must not lose the session",
-        "Every event is on the disk before it is shown; whoever comes back finds all of it, the open question too",
+        "Every event is on the disk before it is shown; whoever comes back finds all of it, the open question too; "
+        "`handloom doctor --mend` saves what can be read of a damaged database, and a damaged index is made anew",
         (
+            "tests/campaign/test_mending.py::test_a_damaged_database_gives_up_what_can_be_read_and_goes_on",
+            "tests/journeys/test_mending.py::test_what_can_be_read_is_saved_and_the_conversation_goes_on",
+            "tests/core/test_mending.py::test_a_search_makes_a_damaged_index_anew",
             "tests/journeys/test_workspace.py::test_who_was_killed_finds_it_all_too",
             "tests/campaign/test_campaign.py::TestKills::test_a_killed_run_has_lost_nothing_and_goes_on",
             "tests/core/test_store.py::test_the_event_is_durable_before_it_is_visible",
             f"{_DECIDE}::test_a_restart_keeps_a_question_that_waits_for_the_user",
         ),
-        missing="no command builds the index of the search anew; a database that is damaged is only told of",
     ),
     Wish(
         "A14",

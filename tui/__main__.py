@@ -146,6 +146,10 @@ def _doctor(options: argparse.Namespace) -> int:
     from core.settings import screen_settings
 
     speak(screen_settings.read(home_folder(os.environ), os.environ).language)
+    if options.mend or options.index:
+        from tui.cli import mending
+
+        return int(asyncio.run(mending.run(options)))
     from tui.doctor import report
 
     return int(asyncio.run(report.doctor(options)))

@@ -18,12 +18,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope
-from core.store import index, packing
+from core.store import index, packing, schema
 from core.store.blobs import Blob
+from core.store.index import Hit
 from core.store.listing import NewConversation
 from core.store.locks import ProcessMark
 from core.store.reader import EventReader
@@ -47,6 +48,7 @@ from core.store.writer import (
 )
 
 log = logging.getLogger(__name__)
+Found = TypeVar("Found")
 
 
 class EventStore(EventReader):
@@ -282,15 +284,17 @@ class EventStore(EventReader):
         Raises UsageError for an unknown one, StoreBusyError where a living process has one of them open.
         """
         below = [info.id for info in await self.descendants(conversation_id)]
-        ids = [conversation_id, *below]
+        await self._with_index(lambda: self._delete([conversation_id, *below]), deleting=True)
+        with suppress(StoreError):  # a reader that looks at it now keeps it in the file until the next commit's
+            async with self._writer.writing("The deleted pages could not be taken back") as connection:
+                await connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    async def _delete(self, ids: Sequence[str]) -> None:
         async with self._transaction("The conversation could not be deleted") as connection:
             for id in ids:
                 lease = await self._acquire(connection, id)
                 await self._forget_words(connection, lease.key)
                 await connection.execute("DELETE FROM conversations WHERE key = ?", (lease.key,))
-        with suppress(StoreError):  # a reader that looks at it now keeps it in the file until the next commit's
-            async with self._writer.writing("The deleted pages could not be taken back") as connection:
-                await connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @asynccontextmanager
     async def _transaction(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
@@ -310,8 +314,36 @@ class EventStore(EventReader):
     async def index(self, is_enough: Callable[[], bool] = lambda: False) -> int:
         """Bring the index for `search` up to date, a piece at a time; how many events it still does not have.
 
-        `is_enough` is asked after each piece. Whoever writes goes on between two pieces. Raises StoreError.
+        `is_enough` is asked after each piece. Whoever writes goes on between two pieces. One that is damaged is begun
+        anew. Raises StoreError.
         """
+        return await self._with_index(lambda: self._index(is_enough))
+
+    async def search(
+        self, text: str, *, limit: int = 50, conversation_id: str | None = None, before: Hit | None = None
+    ) -> list[Hit]:
+        """As every reader does; where the index is damaged it is begun anew, and what it then has is searched."""
+        search = super().search
+        return await self._with_index(lambda: search(text, limit=limit, conversation_id=conversation_id, before=before))
+
+    async def begin_index(self) -> None:
+        """Forget the index for search, so that `index` makes it anew. Raises StoreError."""
+        async with self._transaction("The search index could not be begun") as connection:
+            for statement in schema.BEGIN_INDEX:
+                await connection.execute(statement)
+
+    async def _with_index(self, work: Callable[[], Coroutine[Any, Any, Found]], *, deleting: bool = False) -> Found:
+        """Do what needs the index; where that is damaged, once more with one that is whole and empty."""
+        try:
+            return await work()
+        except StoreError as error:
+            if not index.is_damaged(error.__cause__, deleting=deleting):
+                raise
+            log.warning("the index for search is damaged, and is made anew: %s", error)
+        await self.begin_index()
+        return await work()
+
+    async def _index(self, is_enough: Callable[[], bool]) -> int:
         await self._begin_form()
         while not is_enough():
             behind = await self._fetch(

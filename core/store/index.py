@@ -62,6 +62,21 @@ class Hit:
     """Its place in the order of the results."""
 
 
+_CORRUPT_VTAB = 267
+"""SQLite's code of a virtual table that is damaged, while the pages under it are whole."""
+_SAYS_SO = re.compile(r"fts5: corruption|(no such table|vtable constructor failed): (main\.)?(words|characters)")
+
+
+def is_damaged(error: BaseException | None, *, deleting: bool = False) -> bool:
+    """Whether a failure of the database is one of the index alone, which can be made anew.
+
+    To one who takes something out of the index, SQLite tells its damage as that of the file.
+    """
+    if deleting and "malformed" in str(error):
+        return True
+    return getattr(error, "sqlite_errorcode", 0) == _CORRUPT_VTAB or bool(_SAYS_SO.search(str(error)))
+
+
 def row_of(key: int, event_id: int) -> int:
     """The index's row of an event of the conversation with this key."""
     return key << ROW_SHIFT | event_id

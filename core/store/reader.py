@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypedDict, Unpack
 
 from core.errors import StoreBusyError, StoreError
 from core.events import Envelope, EventSource, envelope_from_dict
-from core.store import listing, packing, schema
+from core.store import checkup, listing, packing, schema
 from core.store.blobs import Blob, BlobRef
 from core.store.index import ROW_SHIFT, Hit, Query, row_of, text_of
 from core.store.listing import ConversationFilter, ConversationInfo
@@ -88,7 +88,7 @@ class EventReader:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.path = home / "handloom.db"
+        self.path = home / checkup.DATABASE
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -128,9 +128,10 @@ class EventReader:
             self._share = FileLock(locks / "share.lock")
             self._take_share()
             try:
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-                self.path.chmod(0o600)
                 with FileLock(locks / "schema.lock"):
+                    checkup.refuse(self.path)
+                    os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                    self.path.chmod(0o600)
                     schema.upgrade(self.path)
                 self._take_mark(locks)
             except BaseException:

@@ -49,6 +49,20 @@ _NO_GAPS = """
     BEGIN SELECT raise(ABORT, 'the id is not the next one'); END
 """
 
+_SEARCH = (
+    """
+    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', detail = 'none', columnsize = 0,
+        tokenize = 'unicode61 remove_diacritics 2')
+    """,
+    """
+    CREATE VIRTUAL TABLE characters USING fts5 (text, content = '', detail = 'none', columnsize = 0,
+        tokenize = 'trigram')
+    """,
+    "INSERT INTO words (words, rank) VALUES ('secure-delete', 1)",  # a deleted word is gone at once
+    "INSERT INTO characters (characters, rank) VALUES ('secure-delete', 1)",
+    "CREATE VIRTUAL TABLE characters_terms USING fts5vocab (characters, instance)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
@@ -196,17 +210,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             UPDATE conversations SET size = size + octet_length(NEW.frames) WHERE key = NEW.conversation;
         END
         """,
-        """
-        CREATE VIRTUAL TABLE words USING fts5 (text, content = '', detail = 'none', columnsize = 0,
-            tokenize = 'unicode61 remove_diacritics 2')
-        """,
-        """
-        CREATE VIRTUAL TABLE characters USING fts5 (text, content = '', detail = 'none', columnsize = 0,
-            tokenize = 'trigram')
-        """,
-        "INSERT INTO words (words, rank) VALUES ('secure-delete', 1)",  # a deleted word is gone at once
-        "INSERT INTO characters (characters, rank) VALUES ('secure-delete', 1)",
-        "CREATE VIRTUAL TABLE characters_terms USING fts5vocab (characters, instance)",
+        *_SEARCH,
         """
         CREATE TABLE indexed (  -- how much of a conversation is in words and characters
             conversation INTEGER PRIMARY KEY REFERENCES conversations (key) ON DELETE CASCADE,
@@ -217,6 +221,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 VERSION = len(MIGRATIONS)
+BEGIN_INDEX = (
+    *(f"DROP TABLE IF EXISTS {table}" for table in ("characters_terms", "characters", "words")),
+    *(f"DROP TABLE IF EXISTS {table}" for table in ("characters_data", "characters_idx", "characters_config")),
+    *(f"DROP TABLE IF EXISTS {table}" for table in ("words_data", "words_idx", "words_config")),
+    *_SEARCH,
+    "DELETE FROM indexed",
+    "DELETE FROM index_form",
+)
+"""The statements, of one transaction, after which the index for search is whole and empty, whatever it was before."""
 
 _COMMON = ("PRAGMA trusted_schema = OFF", "PRAGMA foreign_keys = ON", "PRAGMA cell_size_check = ON")
 WRITER_PRAGMAS = (

@@ -74,7 +74,7 @@ def remedy(error: Exception) -> str:
     if "readonly" in text or "read-only" in text:
         return "Make the data folder writable, or set HANDLOOM_HOME to another folder."
     if "malformed" in text or "not a database" in text:
-        return "The file is damaged: move it away and start anew, or restore a copy."
+        return "The file is damaged. Save what can be read of it with: handloom doctor --mend"
     if "locked" in text:
         return "Another program holds the database; close it and try again."
     return "Check the disk, then try again. Nothing that was shown is lost."

@@ -25,6 +25,7 @@ from tests.campaign import (
     commands,
     containers,
     edits,
+    endurance,
     escapes,
     hostile_pages,
     imports,
@@ -32,6 +33,7 @@ from tests.campaign import (
     kernels,
     kills,
     links,
+    mending,
     owners,
     prefixes,
     replays,
@@ -51,6 +53,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "kills": lambda seed: kills.run(kills.FULL, seed),
     "crash_points": lambda seed: syscalls.crash_points(None, seed),
     "disk_faults": lambda seed: syscalls.disk_faults(None, seed),
+    "mending": lambda seed: mending.run(mending.FULL, seed),
     "owners": lambda seed: owners.run(owners.FULL, seed),
     "interleavings": lambda seed: interleavings.run(interleavings.FULL, seed),
     "shell_deaths": lambda seed: shells.deaths(shells.DEATHS, seed),
@@ -72,6 +75,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "canaries": lambda seed: canaries.run(canaries.FULL, seed),
     "commands": lambda seed: commands.run(commands.FULL, seed),
     "hostile_pages": lambda seed: hostile_pages.run(len(hostile_pages.NAMES), seed),
+    "endurance": lambda seed: endurance.run(None, seed),
 }
 
 INTRODUCTION = """\
@@ -90,6 +94,8 @@ MEANINGS = {
     "sometimes the process that recovers is, too.",
     "crash_points": "A writer is killed at every single system call on the database, and at every acknowledgement.",
     "disk_faults": "EIO and ENOSPC at every write and every sync, once or from then on.",
+    "mending": "A database is damaged in its events, index, head or log, cut off, emptied or taken away; it is mended, "
+    "sometimes by a process that is killed (-9) at a step of it, and every event is there or told of as lost.",
     "owners": "Three processes want one conversation; whoever has it is stopped or killed (-9) in the middle.",
     "interleavings": "Random interleavings of user, model, memory, runtime and crashes around the controller.",
     "shell_deaths": "A shell ends itself or is killed (-9) at a random point; things were left running before.",
@@ -115,6 +121,8 @@ MEANINGS = {
     "known, and short ones that are long once they are expanded; the time is the processor's, for less than 10 kB.",
     "hostile_pages": "Pages that direct whoever reads them, and a model that obeys every word: in live sessions with "
     "shell, browser, mail server and an internet of their own; the user says no to each question, or is not there.",
+    "endurance": "A user who never rests works in the real program for an hour, with a model that never ends; each "
+    "minute all comes to rest, and what is held is counted: memory, tasks, threads, open files, processes, the log.",
     "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",
 }
 

@@ -82,8 +82,7 @@ def parser() -> argparse.ArgumentParser:
     _permitted(commands)
     keys = commands.add_parser("keys", help="every command with its keys; what is wrong with those of your own")
     keys.add_argument("--test", action="store_true", help="show what each key sends, and which command it gives")
-    doctor = commands.add_parser("doctor", help="what Handloom needs of this machine, and what to do where it lacks")
-    doctor.add_argument("--json", action="store_true", help="one JSON object")
+    _looked_after(commands)
 
     image = commands.add_parser("image", help="the image that Docker sandboxes are made from")
     building = image.add_subparsers(dest="step", metavar="STEP", required=True).add_parser(
@@ -154,6 +153,15 @@ def _permitted(commands: Commands) -> None:
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     revoke = steps.add_parser("revoke", help="take some back")
     revoke.add_argument("ids", metavar="ID", nargs="+", help="which, by its first word in the list")
+
+
+def _looked_after(commands: Commands) -> None:
+    """What is there, and whether it is whole."""
+    doctor = commands.add_parser("doctor", help="what Handloom needs of this machine, and what to do where it lacks")
+    doctor.add_argument("--json", action="store_true", help="one JSON object")
+    doctor.add_argument("--mend", action="store_true", help="look through all that is kept, and mend what is damaged")
+    doctor.add_argument("--index", action="store_true", help="the same, and make the index for search anew")
+    doctor.add_argument("--yes", action="store_true", help="mend without a question")
 
 
 def _found_again(commands: Commands) -> None:

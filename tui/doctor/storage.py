@@ -12,7 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+from core.errors import StoreError
 from core.home import CONFIG
+from core.store.checkup import refuse
 from core.store.schema import VERSION
 from core.store.sqlite import FIXED_VERSION, can_be_shared, remedy, sqlite3
 from core.store.sqlite import version as sqlite_version
@@ -43,6 +45,10 @@ def database(patient: Patient) -> Finding:
     """Whether there can be one, whether ours can read the one that is there, and whether it is whole."""
     number = ".".join(map(str, sqlite_version()))
     file = patient.home / "handloom.db"
+    try:
+        refuse(file)
+    except StoreError as error:
+        return Finding(Mark.MISSING, str(error))
     if not file.exists():
         found = _("{file} is not there yet; SQLite {version}").format(file=file, version=number)
     else:
@@ -66,7 +72,7 @@ def _read(file: Path, number: str) -> tuple[Finding | None, str]:
         return Finding(Mark.MISSING, found, _("Install the newer one, or set HANDLOOM_HOME to another folder.")), ""
     if whole not in ("ok", ""):
         found = _("{file} is damaged: {what}").format(file=file, what=whole)
-        return Finding(Mark.MISSING, found, _("Move it away and start anew, or restore a copy.")), ""
+        return Finding(Mark.MISSING, found, _("Save what can be read of it with: handloom doctor --mend")), ""
     facts = _("{file}, schema {version}, conversations: {count}, SQLite {number}")
     said = facts.format(file=file, version=version, count=count, number=number)
     return None, said if whole else _("{facts}; too large to be looked through here").format(facts=said)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color
+from rich.segment import Segment
 from rich.style import Style
+from textual.strip import Strip
 
 from tui.display.strips import clean
 from tui.display.text import sanitize
+from tui.panes.chat.drawn import CACHED_STRIPS, LATE_STRIPS, Drawn
 from tui.panes.chat.pieces import Piece, PieceKind, markdown
-from tui.panes.chat.render import CACHED_STRIPS, COLUMN, Renderer
+from tui.panes.chat.render import COLUMN, Renderer
 from tui.panes.chat.roles import MARKS, ROLES
 
 STYLES = {role: Style(color=Color.from_ansi(number)) for number, role in enumerate(ROLES, start=16)}
@@ -108,8 +111,24 @@ def test_the_column_has_a_limit_and_the_cache_too() -> None:
     for piece in pieces:
         renderer.strips(piece)
     assert renderer.renders == 200
-    assert sum(len(strips) for strips in renderer._cache.values()) <= CACHED_STRIPS
+    assert len(renderer._drawn) <= CACHED_STRIPS
     renderer.strips(pieces[-1])
     assert renderer.renders == 200, "the newest is remembered"
     renderer.strips(pieces[0])
     assert renderer.renders == 201, "the oldest is not"
+
+
+def test_what_is_made_of_strips_for_the_screen_is_kept_for_the_latest_alone() -> None:
+    kept = Drawn()
+    for number in range(100):
+        strips = [Strip([Segment(f"{number} {row} " + "x" * 60)]) for row in range(10)]
+        kept.put(Piece(PieceKind.OUTPUT, str(number)), strips)
+        for strip in strips:  # as the screen does where other widgets stand over it
+            for place in range(1, 9):
+                strip.crop_extend(place, 60, None).divide([10, 20, 40])
+    assert len(kept) == 1000
+    made = sum(len(strip._crop_extend_cache) for strips in kept._all.values() for strip in strips)
+    assert 0 < made <= LATE_STRIPS * 8
+    first = kept.get(Piece(PieceKind.OUTPUT, "0"))
+    assert first is not None
+    assert [strip.text[:4] for strip in first] == [f"0 {row} " for row in range(10)]

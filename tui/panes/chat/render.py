@@ -2,13 +2,12 @@
 
 The reading column is at most 100 cells wide and stands in the middle; the cell to its left is free for the
 mark of the block cursor. Styles come from the view's theme by role. Text is clean already; a strip is
-exactly as wide as the view. The cache has a limit in strips, so memory does not grow with what was scrolled
-past.
+exactly as wide as the view. What was drawn is kept within a limit (`drawn`), so memory does not grow with what was
+scrolled past.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from tui.display.pictures import Pixels, quadrants, size_in_cells, size_told
 from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.chat.diff_lines import DiffLines, folded
+from tui.panes.chat.drawn import Drawn
 from tui.panes.chat.overlays import GUTTER
 from tui.panes.chat.pieces import Piece, PieceKind
 from tui.panes.chat.roles import MARKS, QUIET
@@ -39,8 +39,6 @@ COLUMN = 100
 """Cells of the reading column, unless the settings say otherwise; longer lines are hard to read."""
 MIN_COLUMN = 8
 """Below this nothing can be laid out; what does not fit is cut off."""
-CACHED_STRIPS = 2000
-"""About 8 MB, and 40 screens."""
 PICTURE_COLUMNS, PICTURE_ROWS = 80, 24
 """Cells of a picture in the chat at most; about half a screen."""
 WIDE_COLUMN = 200
@@ -66,8 +64,7 @@ class Renderer:
         self.renders = 0
         """How many pieces have been drawn; what was cached does not count."""
         self._styles = dict(styles)
-        self._cache: OrderedDict[Piece, list[Strip]] = OrderedDict()
-        self._cached = 0
+        self._drawn = Drawn()
         self._console = Console(file=StringIO(), width=width, legacy_windows=False)
         self._markdown_console: Console | None = None
         self._margins = [Segment(" " * left, self._styles["text"] + GUTTER) for left in (self.left, self._wide_left)]
@@ -96,20 +93,16 @@ class Renderer:
         """The rows of a piece; at least one, unless it is empty Markdown."""
         if piece.kind is PieceKind.BLANK:
             return [self._blank]
-        cached = self._cache.get(piece)
-        if cached is not None:
-            self._cache.move_to_end(piece)
-            return cached
+        drawn = self._drawn.get(piece)
+        if drawn is not None:
+            return drawn
         self.renders += 1
         strips = [self._strip(line, piece.wide) for line in self._draw[piece.kind](piece)]
         if piece.kind is PieceKind.PICTURE and GLYPHS.pictures_are_drawn and self._pixels(piece) is None:
             return strips  # it has yet to come
         if piece.gap:
             strips.insert(0, self._blank)
-        self._cache[piece] = strips
-        self._cached += len(strips)
-        while self._cached > CACHED_STRIPS and len(self._cache) > 1:
-            self._cached -= len(self._cache.popitem(last=False)[1])
+        self._drawn.put(piece, strips)
         return strips
 
     def estimate(self, piece: Piece) -> int:

@@ -1,0 +1,320 @@
+"""A home whose database is damaged: in events, in the index, in its head, cut off, emptied, without its log or it.
+
+Each is mended as `handloom doctor --mend --yes` does it, and some of them by a process that is killed (-9) at a step of
+the mending, and by another one after it. Afterwards the damaged files lie beside as they were, the database is whole,
+every event is there or is told of as lost, no more is lost than the damage explains, and the conversations go on.
+
+    python -m tests.campaign.mending HOME [STEP]     (mends, and is killed at that step)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache, reduce
+from pathlib import Path
+
+from core.controller.decide import evolve
+from core.controller.state import State
+from core.events import CmdRunAction, Envelope, EventSource, MessageAction, NullObservation, TerminalOutput
+from core.memory.prompt import build_messages
+from core.store.checkup import DATABASE, look
+from core.store.event_store import EventStore
+from core.store.mending import FOLDER, mend
+from core.store.pages import Pages
+from core.store.recordings import RecordedFrame, rows_of
+from core.store.salvage import Salvage
+from core.store.writer import Draft
+from tests.campaign.trial import Facts, Result, check, run_trials
+from tests.program import ROOT
+
+PROMISE = "what can be read is saved, what is lost is told, what was damaged is kept, and the work goes on"
+FULL, SHORT = 1000, 12
+PAGE_BYTES = 4096
+CONVERSATIONS, EVENTS = 3, 45
+KILLED = 0.08
+"""How often the process that mends is killed: each such trial starts two or three processes."""
+STEPS = 40
+"""More than a mending has."""
+Log = dict[str, list[Envelope]]
+
+
+def run(trials: int, seed: int) -> Result:
+    """So many damaged homes."""
+    with tempfile.TemporaryDirectory(prefix="handloom-mending-") as folder:
+        make(Path(folder))
+        cases = [(number, folder) for number in range(seed, seed + trials)]
+        return run_trials("mending", PROMISE, trial, cases, seed=seed)
+
+
+# -- a home --------------------------------------------------------------------------------------------------------
+
+
+def make(folder: Path) -> None:
+    """A home that was closed, and one whose process was killed, with all of the newest in its log."""
+    asyncio.run(_write(folder / "closed", folder / "crashed"))
+
+
+@lru_cache(1)
+def log_of(folder: Path) -> Log:
+    """What is in both."""
+    with tempfile.TemporaryDirectory(prefix="handloom-campaign-") as name:
+        shutil.copytree(folder / "closed", Path(name) / "home")
+        return read(Path(name) / "home")
+
+
+async def _write(home: Path, crashed: Path) -> None:
+    chance = random.Random(5)
+    async with EventStore(home) as store:
+        for number in range(CONVERSATIONS):
+            id = f"{number + 1:032x}"
+            lease = await store.create_conversation(id, title=f"title {number}", workspace="/w", model="m")
+            for place in range(EVENTS):
+                await store.append(lease, [_draft(place, chance)])
+                if place == EVENTS * 3 // 4:  # the rest stays in the log alone
+                    await store.index()
+                    await store._writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    await store._writer.connection.execute("PRAGMA wal_autocheckpoint = 0")
+            frame = RecordedFrame(3, datetime(2026, 1, 1, tzinfo=UTC), _printed(chance))
+            await store.record(lease, rows_of([frame]))
+        crashed.mkdir()
+        for name in (DATABASE, f"{DATABASE}-wal"):
+            shutil.copyfile(home / name, crashed / name)
+
+
+def _draft(place: int, chance: random.Random) -> Draft:
+    words = " ".join(chance.choices(("red", "build", "echo", "queue", "late"), k=chance.choice((3, 60, 900))))
+    if place % 3 == 1:
+        return Draft(CmdRunAction(command=f"echo {place} {words}"), EventSource.AGENT)
+    text = words if place % 5 else chance.randbytes(9000).hex()
+    return Draft(MessageAction(content=f"word{place} {text}"), EventSource.USER if place else EventSource.AGENT)
+
+
+def _printed(chance: random.Random) -> TerminalOutput:
+    return TerminalOutput(3, chance.randbytes(6000))
+
+
+# -- damage --------------------------------------------------------------------------------------------------------
+
+Damage = Callable[[Path, random.Random], int]
+"""Damages a home; how many pages it has damaged at most, or -1 where it may be any number."""
+
+
+def _flip(file: Path, chance: random.Random, begin: int, end: int) -> int:
+    data, count = bytearray(file.read_bytes()), chance.choice((1, 3, 20))
+    for _ in range(count):
+        data[chance.randrange(begin, min(end, len(data)))] ^= 1 << chance.randrange(8)
+    file.write_bytes(data)
+    return count
+
+
+def flip_bits(home: Path, chance: random.Random) -> int:
+    """Anywhere in the database."""
+    return _flip(home / DATABASE, chance, 0, 2**40)
+
+
+def flip_bits_of_head(home: Path, chance: random.Random) -> int:
+    """In what says what the file is, and which tables there are."""
+    _flip(home / DATABASE, chance, 0, 2000)
+    return 1
+
+
+def flip_bits_of_log(home: Path, chance: random.Random) -> int:
+    """In the write-ahead log: what a frame held is then as the file has it, or not there."""
+    wal = home / f"{DATABASE}-wal"
+    if not wal.exists():
+        return flip_bits(home, chance)
+    _flip(wal, chance, 0, 2**40)
+    return -1
+
+
+def overwrite_pages(home: Path, chance: random.Random) -> int:
+    """Whole pages with noise, zeros, or another page."""
+    data = bytearray((home / DATABASE).read_bytes())
+    count, pages = chance.choice((1, 4)), len(data) // PAGE_BYTES
+    for _ in range(count):
+        place = chance.randrange(pages) * PAGE_BYTES
+        other = chance.randrange(pages) * PAGE_BYTES
+        by = (chance.randbytes(PAGE_BYTES), bytes(PAGE_BYTES), bytes(data[other : other + PAGE_BYTES]))
+        data[place : place + PAGE_BYTES] = chance.choice(by)
+    (home / DATABASE).write_bytes(data)
+    return count
+
+
+def cut_off(home: Path, chance: random.Random) -> int:
+    """At a page, or within one."""
+    file = home / DATABASE
+    pages = file.stat().st_size // PAGE_BYTES
+    os.truncate(file, chance.randrange(pages) * PAGE_BYTES + chance.choice((0, 0, 0, 1, 1000)))
+    return -1
+
+
+def empty(home: Path, chance: random.Random) -> int:
+    """Of no length, gone, or something else altogether; the log may still be there."""
+    file = home / DATABASE
+    match chance.randrange(4):
+        case 0:
+            os.truncate(file, 0)
+        case 1:
+            file.unlink()
+        case 2:
+            file.write_bytes(b"this is something else " * 1000)
+        case _:
+            file.unlink()
+            file.mkdir()
+    return -1
+
+
+DAMAGES: tuple[Damage, ...] = (
+    flip_bits, flip_bits, flip_bits_of_head, flip_bits_of_log, overwrite_pages, cut_off, cut_off, empty,
+)  # fmt: skip
+
+
+# -- a trial -------------------------------------------------------------------------------------------------------
+
+
+def trial(case: tuple[int, str]) -> Facts:
+    """One damage, and what comes of it."""
+    seed, folder = case
+    chance, facts, log = random.Random(seed), Facts(), log_of(Path(folder))
+    damage = chance.choice(DAMAGES)
+    with tempfile.TemporaryDirectory(prefix="handloom-campaign-") as name:
+        home = Path(name) / "home"
+        shutil.copytree(Path(folder) / chance.choice(("closed", "crashed")), home)
+        on_a_page = most_on_a_page(home)
+        pages = damage(home, chance)
+        facts.counts[damage.__name__.replace("_", " ")] += 1
+        before = files_of(home)
+        troubles = look(home / DATABASE)
+        check(files_of(home) == before, "looking has changed a file")
+        if not troubles:
+            facts.counts["damage that nobody can tell"] += 1
+            check_log(read(home), log, Salvage(), CONVERSATIONS * EVENTS if pages < 0 else pages, facts)
+            return facts
+        if chance.random() < KILLED:
+            facts.counts["kills of the mending"] += 1
+            saved = killed(home, chance)
+        else:
+            saved = mend(home, troubles, datetime.now(UTC)).salvage
+        check(not (home / FOLDER).exists(), "the folder of the mending is left")
+        check(look(home / DATABASE) == [], f"it is not whole: {look(home / DATABASE)}")
+        if saved is not None:
+            check_kept(home, before)
+            facts.counts["events saved"] += saved.events
+            facts.counts["events lost"] += saved.lost_events
+        found = read(home)
+        most = CONVERSATIONS * EVENTS if pages < 0 else pages * on_a_page
+        check_log(found, log, saved or Salvage(), most, facts)
+        asyncio.run(check_goes_on(home, found))
+    return facts
+
+
+def killed(home: Path, chance: random.Random) -> Salvage | None:
+    """Mend in processes that are killed, then to the end; what was saved, as far as it is said."""
+    for _ in range(chance.choice((1, 2))):
+        command = [sys.executable, "-m", "tests.campaign.mending", str(home), str(chance.randrange(1, STEPS))]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+        check(done.returncode in (0, -signal.SIGKILL), done.stderr.decode())
+    troubles = look(home / DATABASE)
+    return mend(home, troubles, datetime.now(UTC)).salvage if troubles else None
+
+
+def files_of(home: Path) -> dict[str, bytes]:
+    """The database and its log, as they are; not SQLite's index of it, which is memory."""
+    return {name: (home / name).read_bytes() for name in (DATABASE, f"{DATABASE}-wal") if (home / name).is_file()}
+
+
+def check_kept(home: Path, before: dict[str, bytes]) -> None:
+    """What was damaged lies beside, byte for byte."""
+    kept = {file.read_bytes() for file in home.glob(f"{DATABASE}.damaged-*") if file.is_file()}
+    for name, data in before.items():
+        check(data in kept, f"{name} is not kept as it was")
+
+
+def most_on_a_page(home: Path) -> int:
+    """How many rows of events lie in one page, at most."""
+    with Pages(home / DATABASE) as pages:
+        return max(sum(len(cell.record) == 8 for cell in pages.cells_of(n)) for n in range(1, pages.count + 1))
+
+
+def read(home: Path) -> Log:
+    """All that a reader finds, with the index brought up to date and asked."""
+    return asyncio.run(_read(home))
+
+
+async def _read(home: Path) -> Log:
+    async with EventStore(home) as store:
+        await store.index()
+        found = {info.id: list(await store.read(info.id)) for info in await store.conversations()}
+        for id, events in found.items():
+            check([envelope.id for envelope in events] == list(range(len(events))), f"ids of {id} have gaps")
+            for envelope in events[1:40:13]:
+                if isinstance(envelope.event, MessageAction):
+                    hits = await store.search(envelope.event.content.split()[0], conversation_id=id)
+                    check(envelope.id in {hit.event_id for hit in hits}, f"event {envelope.id} of {id} is not found")
+    return found
+
+
+def check_log(found: Log, log: Log, saved: Salvage, most: int, facts: Facts) -> None:
+    """Every event is as it was, or told of as lost. A changed letter of a short text nobody can tell."""
+    lost = {(each.conversation_id, id) for each in saved.lost for id in range(each.first, each.last + 1)}
+    gone = changed = 0
+    for id, events in log.items():
+        there = found.get(id, [])
+        for envelope in events:
+            now = there[envelope.id] if envelope.id < len(there) else None
+            if now == envelope:
+                check((id, envelope.id) not in lost, f"event {envelope.id} of {id} is there, and said to be lost")
+            elif now is None or (id, envelope.id) in lost or isinstance(now.event, NullObservation):
+                gone += 1
+            else:
+                changed += 1
+    facts.counts["letters changed, which nobody can tell"] += changed
+    check(gone + changed <= most, f"{gone} events are gone and {changed} changed; the damage explains {most}")
+
+
+async def check_goes_on(home: Path, found: Log) -> None:
+    """Each conversation is folded, shown to a model, and goes on."""
+    async with EventStore(home) as store:
+        for id, events in found.items():
+            reduce(evolve, events, State())
+            build_messages(events)
+            lease = await store.acquire(id)
+            check(lease.next_id == len(events), f"{id} goes on with {lease.next_id} and has {len(events)}")
+            (new,) = await store.append(lease, [Draft(MessageAction(content="go on"), EventSource.USER)])
+            check((await store.read(id, limit=1, newest=True))[0] == new, f"{id} does not go on")
+
+
+# -- the process that is killed ------------------------------------------------------------------------------------
+
+_STEPS = frozenset({"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "open", "sqlite3.connect"})
+
+
+def _die_at(step: int, home: Path) -> None:
+    """kill -9 of this process at its so manieth step that touches the home."""
+    left = step
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        if event in _STEPS and str(home) in str(arguments[0]):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    wrong = look(place / DATABASE)
+    _die_at(int(sys.argv[2]), place)
+    if wrong:
+        mend(place, wrong, datetime.now(UTC))

@@ -1,0 +1,31 @@
+"""Damaged databases in short form, and the control: an event that is lost and not told of is noticed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.store.salvage import LostRange, Salvage
+from tests.campaign import mending
+from tests.campaign.trial import Facts, Violation
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the campaign uses what only Linux has")
+
+
+def test_a_damaged_database_gives_up_what_can_be_read_and_goes_on(seed: int) -> None:
+    result = mending.run(mending.SHORT, seed)
+    assert result.failures == (), "\n".join(result.failures)
+    assert result.counts["events saved"] > 0
+
+
+def test_an_event_that_is_lost_and_not_told_of_is_noticed(tmp_path: Path) -> None:
+    mending.make(tmp_path)
+    log = mending.log_of(tmp_path)
+    (id, events), *_ = log.items()
+    mending.check_log(log, log, Salvage(), 0, Facts())
+    with pytest.raises(Violation, match="1 events are gone"):
+        mending.check_log({**log, id: events[:-1]}, log, Salvage(), 0, Facts())
+    with pytest.raises(Violation, match="said to be lost"):
+        mending.check_log(log, log, Salvage(lost=[LostRange(id, 3, 3)]), 9, Facts())

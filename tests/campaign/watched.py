@@ -1,0 +1,46 @@
+"""The workspace as people start it, which also counts what it holds, when it is asked to.
+
+    python -m tests.campaign.watched FILE ARGUMENTS...
+
+Runs `handloom ARGUMENTS...`. At each SIGUSR2 it collects its garbage and puts a line of JSON at the end of FILE: the
+asyncio tasks that are not done, and the objects that Python knows of, by type, the most frequent ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import signal
+import sys
+from collections import Counter
+from contextlib import suppress
+from types import FrameType
+
+from tui.__main__ import main
+
+NAMED = 40
+"""Types that are told of."""
+
+
+def count_into(file: str) -> None:
+    """Answer SIGUSR2 from here on."""
+
+    def count(number: int, frame: FrameType | None) -> None:
+        gc.collect()
+        tasks: list[str] = []
+        with suppress(RuntimeError):  # there is no loop yet
+            tasks = sorted(task.get_name() for task in asyncio.all_tasks())
+        objects = gc.get_objects()
+        types = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in objects)
+        found = {"tasks": tasks, "objects": len(objects), "types": dict(types.most_common(NAMED))}
+        del objects
+        with open(file, "a", encoding="utf-8") as out:
+            out.write(json.dumps(found) + "\n")
+
+    signal.signal(signal.SIGUSR2, count)
+
+
+if __name__ == "__main__":
+    count_into(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))
