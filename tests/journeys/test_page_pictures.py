@@ -173,7 +173,6 @@ def test_what_moves_and_covers_it_leaves_no_rest(handloom: Handloom, site: Site,
         assert covered(terminal)
         assert terminal.drawn == drawn, "the picture is drawn over the dialog"
         terminal.write("\x1b")
-        terminal.write("\x1b")
         until(terminal, lambda: shows(terminal, QUARTERS), "after the dialog")
         terminal.write("z")  # its upper left part, as large as its pixels are
         until(terminal, lambda: shows(terminal, QUARTERS, enlarged=True), "enlarged")
