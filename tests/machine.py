@@ -83,6 +83,11 @@ def _ssh() -> str:
     return f"there is no {', '.join(missing)}; on Debian: apt-get install openssh-server" if missing else ""
 
 
+def _xterm() -> str:
+    missing = [name for name in ("Xvfb", "xterm", "xdotool", "script") if shutil.which(name) is None]
+    return f"there is no {', '.join(missing)}; on Debian: apt-get install xvfb xterm xdotool" if missing else ""
+
+
 def _documents() -> str:
     missing = [name for name in ("docx", "openpyxl", "pptx", "pdfminer") if find_spec(name) is None]
     return f"{', '.join(missing)} cannot be imported; pip install 'handloom[documents]' brings them" if missing else ""
@@ -97,6 +102,7 @@ REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "bubblewrap": cache(_bubblewrap),
     "documents": cache(_documents),
     "ssh": cache(_ssh),
+    "xterm": cache(_xterm),
 }
 """By the marker's name: why it cannot be had here."""
 

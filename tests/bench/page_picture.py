@@ -67,7 +67,7 @@ def _figure(name: str, data: bytes, side: int, make: Callable[[Pixels], object],
 
 
 def _scaled(pixels: Pixels, view: View, *, exact: bool) -> Pixels:
-    return scaled(Wanted(pixels, (0, 0, 1, 1), view.columns, view.rows), CELL, exact=exact)
+    return scaled(Wanted(pixels, (0, 0, 1, 1), view.columns, view.rows, CELL), exact=exact)
 
 
 def _page() -> tuple[bytes, Look]:

@@ -20,6 +20,8 @@ from tests.journeys.terminal_of_ours import OurTerminal
 from tests.program import Handloom
 
 CELL = (10, 20)
+LARGEST_SIXEL = 1000
+"""Pixels of a side that xterm takes unless it is told otherwise."""
 PLACEHOLDER = "\U0010eeee"
 KITTY, SIXEL = "kitty", "sixel"
 _STRING = re.compile(rb"\x1b_G(?P<kitty>[^\x1b]*)\x1b\\|\x1bP(?P<sixel>[\d;]*q[^\x1b]*)\x1b\\", re.DOTALL)
@@ -88,6 +90,8 @@ class GraphicTerminal(OurTerminal):
 
     def __init__(self, program: Handloom, *arguments: str, kind: str = KITTY, **environ: str) -> None:
         self.kind = kind
+        if kind == SIXEL:
+            self.told_cell = CELL
         self.pictures: dict[int, Kept] = {}
         self.sent: list[int] = []
         """The numbers of all pictures that came, in their order."""
@@ -144,7 +148,7 @@ class GraphicTerminal(OurTerminal):
         told = {
             b"\x1b_G": "\x1b_Gi=31;OK\x1b\\",
             b"\x1b[>q": "\x1bP>|kitty(0.42.0)\x1b\\" if self.kind == KITTY else "\x1bP>|XTerm(390)\x1b\\",
-            b"\x1b[16t": f"\x1b[6;{CELL[1]};{CELL[0]}t",
+            b"\x1b[16t": "" if self.kind == SIXEL else f"\x1b[6;{CELL[1]};{CELL[0]}t",  # as xterm keeps it to itself
             b"\x1b[c": "\x1b[?62;4;22c" if self.kind == SIXEL else "\x1b[?62;22c",
         }
         if answer := self.answers.get(asked, told[asked]):
@@ -191,6 +195,7 @@ class GraphicTerminal(OurTerminal):
         self.drawn += 1
         self.sent_bytes += len(string)
         x, y = self._screen.cursor.x * CELL[0], self._screen.cursor.y * CELL[1]
+        assert max(image.size) <= LARGEST_SIXEL, "xterm draws none that is larger"
         assert y + image.height < self.plane.height, "a sixel in the last row scrolls the screen"
         self.plane.paste(image, (x, y))
 

@@ -25,6 +25,8 @@ class OurTerminal:
 
     command = HANDLOOM
     """What is started, before its arguments."""
+    told_cell = (0, 0)
+    """Pixels of a cell, wide and high, that the system is told; zeros where it is told nothing."""
 
     def __init__(self, program: Handloom, *arguments: str, **environ: str) -> None:
         self.fd, theirs = pty.openpty()
@@ -54,7 +56,8 @@ class OurTerminal:
 
     def resize(self, columns: int, rows: int) -> None:
         """Have another size, and tell the program."""
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        across, down = self.told_cell
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, columns * across, rows * down))
         if hasattr(self, "_screen"):
             self._screen.resize(rows, columns)
 

@@ -17,6 +17,7 @@ from PIL import Image, ImageChops, ImageStat
 from tests.doubles import FINISH, write_script
 from tests.journeys.graphic_terminal import CELL, KITTY, SIXEL, GraphicTerminal
 from tests.program import Handloom
+from tui.display.pictures import KEPT_SIDE
 
 pytestmark = [pytest.mark.browser, pytest.mark.alone, pytest.mark.timeout(240)]
 
@@ -151,7 +152,7 @@ def ends_whole(terminal: GraphicTerminal) -> bool:
 def test_the_page_is_seen_as_it_is_and_as_it_changes(handloom: Handloom, site: Site, kind: str) -> None:
     with browsing(handloom, site, kind) as terminal:
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
-        until(terminal, lambda: kind == SIXEL or widest(terminal) > 1000, "not as sharp as the page is")
+        until(terminal, lambda: kind == SIXEL or widest(terminal) > KEPT_SIDE, "not as sharp as the page is")
         site.may_change.set()
         until(terminal, lambda: shows(terminal, OTHER), "the page is not seen as it is after its change")
         assert ends_whole(terminal)
@@ -166,6 +167,11 @@ def test_what_moves_and_covers_it_leaves_no_rest(handloom: Handloom, site: Site,
         terminal.write("\x1bOP")  # F1
         until(terminal, lambda: "Type to search" in terminal.screen, "no dialog")
         until(terminal, lambda: covered(terminal), "a dialog does not cover the picture")
+        drawn = terminal.drawn
+        terminal.write("palette")
+        until(terminal, lambda: "palette" in terminal.screen, "what is typed into the dialog is not seen")
+        assert covered(terminal)
+        assert terminal.drawn == drawn, "the picture is drawn over the dialog"
         terminal.write("\x1b")
         until(terminal, lambda: shows(terminal, QUARTERS), "after the dialog")
         terminal.write("z")  # its upper left part, as large as its pixels are

@@ -37,7 +37,8 @@ _HIGH_HIDDEN = (
 """The last stands for a part of a picture in kitty and others; only ours may (`tui.graphics`)."""
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f"
-_HIGH_SELECTORS = "\U000e0100-\U000e01ef"
+_HIGH_SELECTORS = "\U000e0100-\U000e01ef\U0001f3fb-\U0001f3ff"
+"""The last are tones of skin: kitty and others draw them into what stands before, xterm beside it."""
 
 _ASCII_HOSTILE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _HOSTILE = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f{_HIDDEN}{_JOINERS}{_SELECTORS}]")

@@ -16,6 +16,7 @@ from tui.display.escapes import ABILITIES
 from tui.display.glyphs import speaks_utf8
 from tui.doctor.finding import Finding, Mark, Patient
 from tui.graphics.terminal import Terminal
+from tui.graphics.window import cell_of
 from tui.i18n import _
 
 ANSWERS_IN_S = 0.2
@@ -47,7 +48,7 @@ def terminal(patient: Patient) -> Finding:
         facts.append("ssh")
     if patient.on_terminal:
         questions: list[str] = []
-        pictures = Terminal("auto", environ, questions.append)
+        pictures = Terminal("auto", environ, questions.append, cell_of(sys.__stdin__))
         pictures.ask()
         answer = _ask("".join(questions).removesuffix(_DEVICE) + ABILITIES)
         for told in _ANSWERS.findall(answer.decode("latin-1")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from PIL import Image
 
@@ -25,6 +26,8 @@ class Wanted:
     """Left, top, right and bottom of what is shown, from 0 to 1 of the picture."""
     columns: int
     rows: int
+    cell: tuple[int, int] = (0, 0)
+    """Pixels of a cell, wide and high; zeros where they are not known."""
 
     @property
     def place(self) -> tuple[int, int]:
@@ -36,14 +39,24 @@ class Wanted:
 
     @property
     def _where(self) -> tuple[object, ...]:
-        return self.part, self.columns, self.rows
+        return self.part, self.columns, self.rows, self.cell
 
 
-def scaled(wanted: Wanted, cell: tuple[int, int], *, exact: bool) -> Pixels:
+class Tile(NamedTuple):
+    """A part of a picture, as it is written."""
+
+    left: int
+    """Where it begins, in pixels of the picture."""
+    top: int
+    drawing: str
+    """What draws it from the cursor on."""
+
+
+def scaled(wanted: Wanted, *, exact: bool) -> Pixels:
     """The part in the size of its cells; unless that has to be `exact`, no larger than there are pixels for."""
     pixels, (left, top, right, bottom) = wanted.pixels, wanted.part
     box = (left * pixels.width, top * pixels.height, right * pixels.width, bottom * pixels.height)
-    across, down = cell if all(cell) else USUAL_CELL
+    across, down = wanted.cell if all(wanted.cell) else USUAL_CELL
     width, height = wanted.columns * across, wanted.rows * down
     if not exact:
         has = max(1.0, box[2] - box[0]), max(1.0, box[3] - box[1])

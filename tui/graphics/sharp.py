@@ -12,10 +12,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from tui.display.escapes import placed
 from tui.graphics.cells import INK, placeholders
 from tui.graphics.kitty import transmission
-from tui.graphics.scaled import Wanted, scaled
-from tui.graphics.sixel import sixels
+from tui.graphics.scaled import Tile, Wanted, scaled
+from tui.graphics.sixel import MOST_SIDE, sixels
 from tui.graphics.terminal import Terminal
 
 BYTES_PER_S = 4_000_000
@@ -56,15 +57,15 @@ class Sharp:
                 if self._wanted is None or self._wanted.place != wanted.place:
                     continue
                 await self._put(wanted, made)
-                await asyncio.sleep(len(made) / BYTES_PER_S)
+                await asyncio.sleep(sum(len(tile.drawing) for tile in made) / BYTES_PER_S)
         finally:
             self._works = False
 
-    def _make(self, wanted: Wanted) -> str:
+    def _make(self, wanted: Wanted) -> list[Tile]:
         """What is written for a picture. Takes up to 100 ms, in a thread."""
         raise NotImplementedError
 
-    async def _put(self, wanted: Wanted, made: str) -> None:
+    async def _put(self, wanted: Wanted, made: list[Tile]) -> None:
         """Have it shown. Returns when another may be put."""
         raise NotImplementedError
 
@@ -92,16 +93,16 @@ class KittyPicture(Sharp):
         while self._alive:
             self._terminal.remove(INK.number(self._alive.pop()))
 
-    def _make(self, wanted: Wanted) -> str:
+    def _make(self, wanted: Wanted) -> list[Tile]:
         self._high = self._high % HIGHEST + 1
-        pixels = scaled(wanted, self._terminal.cell, exact=False)
-        return transmission(pixels, INK.number(self._high), wanted.columns, wanted.rows)
+        pixels = scaled(wanted, exact=False)
+        return [Tile(0, 0, transmission(pixels, INK.number(self._high), wanted.columns, wanted.rows))]
 
-    async def _put(self, wanted: Wanted, made: str) -> None:
+    async def _put(self, wanted: Wanted, made: list[Tile]) -> None:
         while len(self._alive) > 1:
             self._terminal.remove(INK.number(self._alive.pop(0)))
         self._alive.append(self._high)
-        taken = self._terminal.send(made, INK.number(self._high))
+        taken = self._terminal.send(made[0].drawing, INK.number(self._high))
         self._shown = wanted
         self._ready()
         await taken
@@ -112,16 +113,21 @@ class SixelPicture(Sharp):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self.drawing = ""
-        """What draws it from the cursor on; empty where there is none."""
+        self._tiles: list[Tile] = []
 
-    def clear(self) -> None:
-        super().clear()
-        self.drawing = ""
+    def drawing(self, column: int, row: int) -> str:
+        """What draws it from a cell of the screen on; empty where there is none."""
+        if self._shown is None:
+            return ""
+        across, down = self._shown.cell
+        return "".join(
+            placed(tile.drawing, column + tile.left // across, row + tile.top // down) for tile in self._tiles
+        )
 
-    def _make(self, wanted: Wanted) -> str:
-        return sixels(scaled(wanted, self._terminal.cell, exact=True))
+    def _make(self, wanted: Wanted) -> list[Tile]:
+        across, down = wanted.cell
+        return sixels(scaled(wanted, exact=True), (MOST_SIDE // across * across, MOST_SIDE // down * down))
 
-    async def _put(self, wanted: Wanted, made: str) -> None:
-        self._shown, self.drawing = wanted, made
+    async def _put(self, wanted: Wanted, made: list[Tile]) -> None:
+        self._shown, self._tiles = wanted, made
         self._ready()

@@ -7,29 +7,41 @@ a bit of its own. What is left for us are the bands that a colour occurs in, wit
 from __future__ import annotations
 
 import re
-from itertools import chain
+from itertools import chain, product
 
 from PIL import Image, ImageChops
 
 from tui.display.escapes import sixel
 from tui.display.pictures import Pixels
+from tui.graphics.scaled import Tile
 
 COLOURS = 48
 """Of a picture: pages have few, and each costs time and bytes."""
 BAND = 6
+MOST_SIDE = 1000
+"""Pixels of a side that every terminal takes: xterm leaves a picture away that is larger than it was told to allow."""
 _RUN = re.compile(rb"(.)\1{3,254}", re.DOTALL)
 _PRINTED = bytes(63 + value % 64 for value in range(256))
 
 
-def sixels(pixels: Pixels) -> str:
-    """What draws a picture from the cursor on, and leaves the cursor where the terminal wants it."""
-    width, bands = pixels.width, -(-pixels.height // BAND)
-    image = Image.frombytes("RGB", (width, pixels.height), pixels.rgb)
-    few = image.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+def sixels(pixels: Pixels, most: tuple[int, int] = (MOST_SIDE, MOST_SIDE)) -> list[Tile]:
+    """What draws a picture, in parts that are as large as may be, but no wider and higher than `most` pixels."""
+    whole = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
+    few = whole.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    tiles = []
+    for top, left in product(range(0, pixels.height, most[1]), range(0, pixels.width, most[0])):
+        box = (left, top, min(left + most[0], pixels.width), min(top + most[1], pixels.height))
+        tiles.append(Tile(left, top, _drawn(few.crop(box))))
+    return tiles
+
+
+def _drawn(few: Image.Image) -> str:
+    """What draws a picture of few colours from the cursor on, and leaves the cursor where the terminal wants it."""
+    width, bands = few.width, -(-few.height // BAND)
     used = [number for number, count in enumerate(few.histogram()[:COLOURS]) if count]
     palette = few.getpalette() or []
     rows = few.tobytes()
-    rows += b"\xff" * (width * (bands * BAND - pixels.height))  # no colour has this number
+    rows += b"\xff" * (width * (bands * BAND - few.height))  # no colour has this number
     phases = [_phase(rows, width, bands, phase) for phase in range(BAND)]
     lines: list[list[bytes]] = [[] for _ in range(bands)]
     for number in used:
@@ -40,7 +52,7 @@ def sixels(pixels: Pixels) -> str:
                 line.append(b"#%d" % number + _RUN.sub(_counted, bits.translate(_PRINTED)))
     colours = b"".join(b"#%d;2;%d;%d;%d" % (n, *(v * 100 // 255 for v in palette[3 * n : 3 * n + 3])) for n in used)
     drawn = b"-".join(b"$".join(line) for line in lines)
-    return sixel(f'"1;1;{width};{pixels.height}{(colours + drawn).decode("ascii")}')
+    return sixel(f'"1;1;{width};{few.height}{(colours + drawn).decode("ascii")}')
 
 
 def _phase(rows: bytes, width: int, bands: int, phase: int) -> Image.Image:

@@ -2,8 +2,9 @@
 
 It is asked once, when the first picture of a page is to be drawn, and may answer late, never, or with nonsense: until
 it has said that it can, pictures are cells. An answer is believed only in its own form. Kitty's protocol is taken where
-the terminal is one that is known to fill placeholders, because others answer for the protocol and draw the placeholders
-as letters. Inside tmux nothing is asked, since tmux answers for itself: pictures are cells there.
+the terminal says that it is one that fills placeholders, because others answer for the protocol and draw the
+placeholders as letters; what the environment says may be said of the terminal that this one was started from. Inside
+tmux nothing is asked, since tmux answers for itself: pictures are cells there.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from tui.graphics.kitty import ANSWER, ASK, removal
 
 Way = Literal["kitty", "sixel", "blocks"]
 
-FILLS_PLACEHOLDERS = ("kitty", "ghostty")
-"""How the names of terminals begin that know Unicode placeholders."""
+FILLS_PLACEHOLDERS = {"kitty": (0, 28), "ghostty": (0, 0)}
+"""The terminals that know Unicode placeholders, and since which version."""
 TAKEN_S = 2.0
 """How long a terminal may take a picture; one that says nothing by then gets the next one all the same."""
 _NAME = re.compile(r"\x1b[P]>\|([\x20-\x7e]{1,64})\x1b\\")
+_VERSION = re.compile(r"([a-z]+)[ (]*(\d{1,4})\.(\d{1,4})", re.IGNORECASE)
 _CELL = re.compile(r"\x1b\[6;(\d{1,3});(\d{1,3})t")
 _DEVICE = re.compile(r"\x1b\[\?(\d{1,3}(?:;\d{1,3})*)c")
 SMALLEST_CELL, LARGEST_CELL = (4, 8), (64, 128)
@@ -43,13 +45,19 @@ class Overlay(Protocol):
 
 
 class Terminal:
-    """One terminal. `write` sends to it, `setting` is `screen.pictures`."""
+    """One terminal. `write` sends to it, `setting` is `screen.pictures`, `window` says how large a cell is."""
 
-    def __init__(self, setting: str, environ: Mapping[str, str], write: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        setting: str,
+        environ: Mapping[str, str],
+        write: Callable[[str], None],
+        window: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
         self.on_change: Callable[[], None] | None = None
         """Called when pictures are to be drawn in another way than before."""
         self.cell = (0, 0)
-        """Pixels of a cell, wide and high; zeros where the terminal has not said."""
+        """Pixels of a cell, wide and high; zeros where neither the terminal nor the system has said."""
         self.overlay: Overlay | None = None
         """Who has pixels over cells; a workspace has one browser pane."""
         self.kept: set[int] = set()
@@ -57,9 +65,8 @@ class Terminal:
         self.write = write
         self._setting = setting
         self._multiplexed = bool(environ.get("TMUX") or environ.get("STY"))
-        term = environ.get("TERM", "")
-        self._named = _is_known(term.removeprefix("xterm-")) or "KITTY_WINDOW_ID" in environ
-        self._speaks_kitty = self._speaks_sixel = False
+        self._window, self._measured = window, (0, 0)
+        self._named = self._speaks_kitty = self._speaks_sixel = False
         self._taken: asyncio.Event | None = None
 
     @property
@@ -75,12 +82,19 @@ class Terminal:
         """Ask what it can, where an answer could change anything. Answers whether it was asked."""
         if self._multiplexed or self._setting in ("blocks", "off"):
             return False
+        self.measure()
         self.write(ASK + ABOUT_PICTURES)
         return True
 
+    def measure(self) -> None:
+        """Have cells be as large as the system says, where that has changed; what the terminal says comes later."""
+        if (found := self._window()) != self._measured:
+            self._measured = found
+            self._take(found)
+
     def hear(self, answer: str) -> None:
         """Take what the terminal said by itself; what is no answer to our questions changes nothing."""
-        before = self.way, self.cell
+        before = self.way
         if answer == ANSWER:
             self._speaks_kitty = True
             if self._taken is not None:
@@ -90,10 +104,18 @@ class Terminal:
         elif device := _DEVICE.fullmatch(answer):
             self._speaks_sixel = "4" in device[1].split(";")
         elif size := _CELL.fullmatch(answer):
-            cell = int(size[2]), int(size[1])
-            if all(least <= told <= most for least, told, most in zip(SMALLEST_CELL, cell, LARGEST_CELL, strict=True)):
-                self.cell = cell
-        if (self.way, self.cell) != before and self.on_change is not None:
+            self._take((int(size[2]), int(size[1])))
+        if self.way != before:
+            self._changed()
+
+    def _take(self, cell: tuple[int, int]) -> None:
+        likely = all(low <= told <= high for low, told, high in zip(SMALLEST_CELL, cell, LARGEST_CELL, strict=True))
+        if likely and cell != self.cell:
+            self.cell = cell
+            self._changed()
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
             self.on_change()
 
     def remove(self, number: int) -> None:
@@ -116,4 +138,6 @@ async def _soon(taken: asyncio.Event) -> None:
 
 
 def _is_known(name: str) -> bool:
-    return name.lower().startswith(FILLS_PLACEHOLDERS)
+    told = _VERSION.match(name)
+    since = FILLS_PLACEHOLDERS.get(told[1].lower()) if told else None
+    return told is not None and since is not None and (int(told[2]), int(told[3])) >= since

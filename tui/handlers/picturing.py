@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tui.display.glyphs import GLYPHS
@@ -33,8 +34,10 @@ class Picturing(Frame):
         """What is known of the terminal, which is asked now unless it was; None where it draws no pictures."""
         if self._terminal is None and self._may_ask:
             from tui.graphics.terminal import Terminal
+            from tui.graphics.window import cell_of
 
-            terminal = self._terminal = Terminal(self.options.screen.pictures, os.environ, self.emit)
+            wanted = self.options.screen.pictures
+            terminal = self._terminal = Terminal(wanted, os.environ, self.emit, cell_of(sys.__stdin__))
             loop = asyncio.get_running_loop()
             EAR.listener = lambda answer: _tell(loop, terminal, answer)
             terminal.on_change = self._way_changed
@@ -42,6 +45,11 @@ class Picturing(Frame):
             self.app_resume_signal.subscribe(self, lambda _: self.workspace.browser.redraw())
             terminal.ask()
         return self._terminal
+
+    def on_resize(self) -> None:
+        """Cells may have another size, such as with another size of letters."""
+        if self._terminal is not None:
+            self._terminal.measure()
 
     @property
     def _may_ask(self) -> bool:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import fcntl
+import os
 import random
+import struct
+import termios
 import zlib
 from collections.abc import Coroutine
 from typing import Any
@@ -30,6 +34,8 @@ from tui.graphics.scaled import Wanted, scaled
 from tui.graphics.sharp import KittyPicture
 from tui.graphics.sixel import sixels
 from tui.graphics.terminal import Terminal
+from tui.graphics.window import cell_of
+from tui.panes.browser.paint import View
 
 KITTY = ("\x1bP>|kitty(0.42.0)\x1b\\", ANSWER)
 SIXEL = ("\x1b[6;20;10t", "\x1b[?62;4;22c")
@@ -48,8 +54,11 @@ def terminal(setting: str = "auto", *answers: str, **environ: str) -> Terminal:
         ("auto", (), {}, "blocks"),
         ("auto", KITTY, {}, "kitty"),
         ("auto", KITTY[::-1], {}, "kitty"),
-        ("auto", KITTY[1:], {"TERM": "xterm-kitty"}, "kitty"),
-        ("auto", KITTY[1:], {"TERM": "xterm-ghostty"}, "kitty"),
+        ("auto", ("\x1bP>|ghostty 1.1.3\x1b\\", ANSWER), {}, "kitty"),
+        ("auto", ("\x1bP>|kitty(0.26.5)\x1b\\", ANSWER), {"TERM": "xterm-kitty"}, "blocks"),
+        ("auto", ("\x1bP>|kitty(0.28.0)\x1b\\", ANSWER), {}, "kitty"),
+        ("auto", ("\x1bP>|kitty(1.2.3)\x1b\\", ANSWER), {}, "kitty"),
+        ("auto", KITTY[1:], {"TERM": "xterm-kitty", "KITTY_WINDOW_ID": "1"}, "blocks"),
         ("auto", KITTY[1:], {}, "blocks"),
         ("auto", ("\x1bP>|WezTerm 20240203\x1b\\", ANSWER, *SIXEL), {}, "sixel"),
         ("kitty", ("\x1bP>|WezTerm 20240203\x1b\\", ANSWER, *SIXEL), {}, "kitty"),
@@ -68,6 +77,38 @@ def test_a_terminal_is_taken_at_its_word_and_at_no_other(
     setting: str, answers: tuple[str, ...], environ: dict[str, str], way: str
 ) -> None:
     assert terminal(setting, *answers, **environ).way == way
+
+
+@pytest.mark.parametrize(
+    ("pixels", "answers", "cell"),
+    [
+        ((1284, 820), (), (8, 17)),  # xterm, with the border that it counts among them
+        ((1280, 816), SIXEL[:1], (10, 20)),
+        ((0, 0), SIXEL[:1], (10, 20)),
+        ((65535, 65535), (), (0, 0)),
+        ((160, 48), (), (0, 0)),
+    ],
+)
+def test_the_system_knows_how_large_cells_are_where_the_terminal_does_not_say(
+    pixels: tuple[int, int], answers: tuple[str, ...], cell: tuple[int, int]
+) -> None:
+    ours, theirs = os.openpty()
+    with open(ours, "rb"), open(theirs) as stream:
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 48, 160, *pixels))
+        it = Terminal("auto", {}, lambda _: None, cell_of(stream))
+        it.ask()
+        for answer in (*answers, SIXEL[1]):
+            it.hear(answer)
+        assert it.cell == cell
+        assert it.way == ("sixel" if all(cell) else "blocks")
+        changes: list[tuple[int, int]] = []
+        it.on_change = lambda: changes.append(it.cell)
+        it.measure()
+        assert not changes, "what the terminal said stands until the window is another"
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 48, 160, 160 * 12, 48 * 24))
+        it.measure()
+        assert changes == [(12, 24)], "letters have another size"
+    assert cell_of(stream)() == (0, 0) == cell_of(None)()
 
 
 @given(st.text(max_size=40))
@@ -107,13 +148,25 @@ def test_a_picture_is_sent_in_parts_that_come_to_the_whole() -> None:
     assert zlib.decompress(base64.b64decode("".join(data))) == noise
 
 
-@given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 60), st.randoms(use_true_random=False))
-def test_sixels_are_the_picture(width: int, height: int, colours: int, by: random.Random) -> None:
-    """But for what the protocol rounds colours to, and those that share one where there are more than it has."""
+@given(
+    st.integers(1, 40),
+    st.integers(1, 30),
+    st.integers(1, 60),
+    st.sampled_from([(1000, 1000), (16, 12)]),
+    st.randoms(use_true_random=False),
+)
+def test_sixels_are_the_picture(
+    width: int, height: int, colours: int, most: tuple[int, int], by: random.Random
+) -> None:
+    """In parts that a terminal takes; some colours are rounded by the protocol, or share one where there are many."""
     palette = [bytes(by.randrange(256) for _ in range(3)) for _ in range(min(colours, 40))]
     rgb = b"".join(by.choice(palette) for _ in range(width * height))
-    seen = decoded_sixels(sixels(Pixels(width, height, rgb)).removeprefix("\x1bP").removesuffix("\x1b\\"))
-    assert seen.size == (width, height)
+    seen = Image.new("RGBA", (width, height))
+    for left, top, drawing in sixels(Pixels(width, height, rgb), most):
+        tile = decoded_sixels(drawing.removeprefix("\x1bP").removesuffix("\x1b\\"))
+        assert tile.width <= most[0]
+        assert tile.height <= most[1]
+        seen.paste(tile, (left, top))
     assert min(seen.getchannel("A").tobytes()) == 255, "nothing shows through"
     if len(set(palette)) == 1:
         assert all(abs(a - b) <= 3 for a, b in zip(seen.convert("RGB").tobytes(), rgb, strict=True))
@@ -123,14 +176,23 @@ def test_the_part_that_is_shown_has_the_size_of_its_cells() -> None:
     image = Image.new("RGB", (1280, 720), (200, 0, 0))
     image.paste((0, 0, 200), (640, 0, 1280, 720))
     pixels = Pixels(1280, 720, image.tobytes())
-    right = Wanted(pixels, (0.5, 0.0, 1.0, 1.0), 40, 20)
-    assert scaled(right, (10, 20), exact=True)[:2] == (400, 400)
-    shown = scaled(right, (10, 20), exact=True).rgb
+    right = Wanted(pixels, (0.5, 0.0, 1.0, 1.0), 40, 20, (10, 20))
+    assert scaled(right, exact=True)[:2] == (400, 400)
+    shown = scaled(right, exact=True).rgb
     assert min(shown[2::3]) >= 192
     assert max(shown[::3]) <= 8, "nothing of what is left of it"
-    huge = scaled(Wanted(pixels, (0, 0, 1, 1), 290, 80), (60, 120), exact=False)
+    huge = scaled(Wanted(pixels, (0, 0, 1, 1), 290, 80, (60, 120)), exact=False)
     assert huge.width * huge.height <= 1280 * 800
-    assert scaled(Wanted(Pixels(1, 1, b"abc"), (0, 0, 1, 1), 3, 2), (0, 0), exact=True)[:2] == (24, 32)
+    assert scaled(Wanted(Pixels(1, 1, b"abc"), (0, 0, 1, 1), 3, 2), exact=True)[:2] == (24, 32)
+
+
+@pytest.mark.parametrize("cell", [(8, 17), (10, 20), (7, 20), (12, 16)])
+@pytest.mark.parametrize("room", [(78, 20), (158, 40), (52, 19)])
+def test_a_page_that_the_terminal_draws_is_not_stretched(cell: tuple[int, int], room: tuple[int, int]) -> None:
+    whole = View.whole(1280, 720, *room, cell=cell)
+    assert whole.columns * cell[0] / (whole.rows * cell[1]) == pytest.approx(1280 / 720, rel=0.06)
+    near = View.near(1280, 720, *room, (640, 360), cell=cell)
+    assert near.columns * cell[0] / (near.rows * cell[1]) == pytest.approx(near.part.width / near.part.height, rel=0.06)
 
 
 # -- what stands in the cells -----------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_a_line_is_one_line_and_fits(text: str, limit: int) -> None:
         ("\ud800", "⟦U+D800⟧"),
         ("a\u2028b", "a⟦U+2028⟧b"),
         ("a\u200db", "a⟦U+200D⟧b"),
-        ("👩\u200d👧 ⚠\ufe0f", "👩👧 ⚠"),
+        ("👩\u200d👧 ⚠\ufe0f 👍\U0001f3fd", "👩👧 ⚠ 👍"),
         ("می\u200cخواهم", "میخواهم"),
         ("[red]漢字[/red]", "[red]漢字[/red]"),
     ],

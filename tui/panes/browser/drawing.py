@@ -14,7 +14,6 @@ from rich.style import Style
 from textual.geometry import Region
 from textual.widget import Widget
 
-from tui.display.escapes import placed
 from tui.display.pictures import Pictures, Pixels
 from tui.panes.browser.look import Look
 
@@ -45,10 +44,21 @@ class Drawing:
         """Where pixels lie, relative to the pane's content."""
         self._is_over = False
         """Whether there are pixels over the cells, as far as we know."""
+        self._is_stale = False
+        """Whether the cells under them are those of an older picture."""
 
     @property
     def _terminal(self) -> Terminal | None:
         return getattr(self._pane.app, "graphics", None)
+
+    @property
+    def cell(self) -> tuple[int, int] | None:
+        """Pixels of a cell, wide and high, where the terminal draws pictures itself; None where cells do."""
+        from tui.panes.browser.paint import USUAL
+
+        if self._terminal is None or self._sharp is None:
+            return None
+        return self._terminal.cell if all(self._terminal.cell) else USUAL
 
     def prepare(self, model: BrowserModel) -> Pictures | None:
         """Settle how pictures are drawn by now. Answers where those of steps are, as large as they have to be."""
@@ -83,6 +93,7 @@ class Drawing:
         """The picture's part in the cells of the view, which begin `at` this column and row of the pane."""
         from tui.panes.browser.paint import paint, paint_on
 
+        self._is_stale = False
         self._place = Region()
         if self._sharp is not None:
             from tui.graphics.scaled import Wanted
@@ -91,7 +102,8 @@ class Drawing:
             wide, high = look.width or view.part.width, look.height or view.part.height
             left, top, width, height = view.part
             part = (left / wide, top / high, min(1, (left + width) / wide), min(1, (top + height) / high))
-            has = self._sharp.want(Wanted(pixels, part, view.columns, view.rows))
+            cell = self._terminal.cell if self._terminal is not None else (0, 0)
+            has = self._sharp.want(Wanted(pixels, part, view.columns, view.rows, cell))
             if has and isinstance(self._sharp, KittyPicture):
                 return paint_on(self._sharp.cells, look, view, tags, tag_style)
             if has and not tags:
@@ -109,10 +121,23 @@ class Drawing:
             self._sharp.clear()
 
     def _ready(self) -> None:
-        self._is_over = False
-        self._redraw()
+        """Another picture may be shown: over the one before, so that no cells flash up between them, or with cells."""
+        was_over, self._is_over = self._is_over, False
+        if was_over and self._terminal is not None and (pixels := self.pixels()):
+            self._terminal.write(pixels)
+        else:
+            self._redraw()
 
     # -- pixels over cells ---------------------------------------------------------------------------------------------
+
+    @property
+    def hides_cells(self) -> bool:
+        """Whether cells of the picture need not be drawn for the next picture in its place."""
+        return self._is_over and bool(self._place)
+
+    def keep_cells(self) -> None:
+        """The cells under the pixels are those of an older picture; they are drawn when they are to be seen."""
+        self._is_stale = True
 
     @property
     def _pixels_at(self) -> Region:
@@ -138,13 +163,16 @@ class Drawing:
         from tui.graphics.sharp import SixelPicture
 
         place = self._pixels_at
-        if self._is_over or not place or not isinstance(self._sharp, SixelPicture) or not self._sharp.drawing:
+        if self._is_over or not place or not isinstance(self._sharp, SixelPicture):
             return ""
         screen = self._pane.screen
-        if not screen.is_current or place.bottom >= screen.size.height or self._is_covered(place):
+        if not screen.is_active or place.bottom >= screen.size.height or self._is_covered(place):
+            if self._is_stale:
+                self._is_stale = False
+                self._redraw()
             return ""
         self._is_over = True
-        return placed(self._sharp.drawing, place.x, place.y)
+        return self._sharp.drawing(place.x, place.y)
 
     def _is_covered(self, place: Region) -> bool:
         """Whether anything lies over a part of it."""

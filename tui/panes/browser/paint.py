@@ -21,6 +21,8 @@ from tui.panes.browser.look import Box, Look, Words
 
 FULL_PX = 8
 """Pixels of the page in a column where all of its words can be read; a row is twice as high."""
+USUAL = (1, 2)
+"""A cell whose pixels are not known, wide and high."""
 STRETCH_PERCENT = 135
 LEAST_CELLS = 2
 """Of a word that is cut; what has less room is left to the picture."""
@@ -47,23 +49,37 @@ class View:
     rows: int
 
     @classmethod
-    def whole(cls, width: int, height: int, columns: int, rows: int) -> View:
-        """All of a page, as large as fits, and a little wider than it is where words gain by that.
+    def whole(cls, width: int, height: int, columns: int, rows: int, *, cell: tuple[int, int] | None = None) -> View:
+        """All of a page, as large as fits.
 
-        A cell is twice as high as wide.
+        `cell` has the pixels of one, wide and high, where the terminal draws the page itself; elsewhere cells are taken
+        to be twice as high as wide, and the page is a little wider than it is where words gain by that.
         """
-        natural = max(1, rows * 2 * width // height)
-        wide = min(columns, natural * STRETCH_PERCENT // 100 if width > natural * FULL_PX else natural)
-        wide = max(1, wide)
-        return cls(Box(0, 0, width, height), wide, max(1, min(rows, round(wide * height / width / 2))))
+        across, down = cell or USUAL
+        natural = max(1, rows * down * width // (height * across))
+        is_stretched = cell is None and width > natural * FULL_PX
+        wide = max(1, min(columns, natural * STRETCH_PERCENT // 100 if is_stretched else natural))
+        high = round(wide * across * height / (width * down))
+        return cls(Box(0, 0, width, height), wide, max(1, min(rows, high)))
 
     @classmethod
-    def near(cls, width: int, height: int, columns: int, rows: int, at: tuple[int, int]) -> View:
+    def near(
+        cls,
+        width: int,
+        height: int,
+        columns: int,
+        rows: int,
+        at: tuple[int, int],
+        *,
+        cell: tuple[int, int] | None = None,
+    ) -> View:
         """The part around a place at which every word has room; all of the page where that fits."""
-        wide, high = min(width, columns * FULL_PX), min(height, rows * FULL_PX * 2)
+        across, down = cell or USUAL
+        row_px = FULL_PX * down / across
+        wide, high = min(width, columns * FULL_PX), min(height, int(rows * row_px))
         left = max(0, min(at[0] - wide // 2, width - wide))
         top = max(0, min(at[1] - high // 2, height - high))
-        return cls(Box(left, top, wide, high), max(1, wide // FULL_PX), max(1, high // (2 * FULL_PX)))
+        return cls(Box(left, top, wide, high), max(1, wide // FULL_PX), max(1, min(rows, round(high / row_px))))
 
     def cell(self, x: float, y: float) -> tuple[int, int]:
         """Column and row of a place of the page; they may be out of view."""

@@ -6,13 +6,14 @@ letters. A place in the picture is a place on the page, so a click is one there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -116,7 +117,7 @@ class BrowserView(Widget, can_focus=True):
         super().__init__(id=id)
         self._model: BrowserModel | None = None
         self.drawing = Drawing(self, self.redraw)
-        self._drawn: tuple[object, ...] = ()
+        self._drawn: tuple[Any, ...] = ()
         self._rows: list[Strip] = []
         self._view: View | None = None
         """Which part of the page is drawn, from the second row on; None where there is no picture."""
@@ -157,7 +158,21 @@ class BrowserView(Widget, can_focus=True):
     def _changed(self) -> None:
         if self._letters and not set(self._letters.values()) <= set(self._look.marks):
             self._letter(self._look.marks)  # the page has changed under them
-        self.refresh()
+        if self.drawing.hides_cells and self._only_lives():
+            self.drawing.keep_cells()
+            self.refresh(Region(0, 0, self.content_size.width, 1))
+        else:
+            self.refresh()
+
+    def _only_lives(self) -> bool:
+        """Whether what has changed since it was drawn is how the living page looks, and nothing in the pane moves."""
+        (before, *rest), (shown, *others) = self._drawn or ((), None), self._state
+        if not before or not shown or not before[1] or not shown[1] or rest != others:
+            return False
+        old, new = (
+            (type(it.pixels), it.width, it.height, it.look.width, it.look.height) for it in (before[1], shown[1])
+        )
+        return old == new and before[:1] + before[2:] == shown[:1] + shown[2:]
 
     def on_resize(self, event: events.Resize) -> None:
         self.redraw()
@@ -170,13 +185,17 @@ class BrowserView(Widget, can_focus=True):
     def _look(self) -> Look:
         return self._model.look if self._model is not None else NOTHING
 
-    def render_line(self, y: int) -> Strip:
-        width, height = self.content_size
+    @property
+    def _state(self) -> tuple[Any, ...]:
+        """All that decides how the pane looks."""
         model = self._model
         shown = model and (model.page, model.live, model.index, len(model.pages), model.taken, model.told)
         how = (tuple(self._letters), self._typed, self._numbered, self._zoomed, self._middle)
-        state = (shown, width, height, self.has_focus, how)
-        if state != self._drawn:
+        return shown, *self.content_size, self.has_focus, how
+
+    def render_line(self, y: int) -> Strip:
+        width, height = self.content_size
+        if (state := self._state) != self._drawn:
             self._rows = self._draw(width, height)
             self._drawn = state
         return self._rows[y] if y < len(self._rows) else Strip.blank(width, self.rich_style)
@@ -256,9 +275,9 @@ class BrowserView(Widget, can_focus=True):
         look = self._look
         wide, high = (look.width, look.height) if look.width else (max(1, wide), max(1, high))
         if self._zoomed:
-            view = View.near(wide, high, width, rows, self._looked_at(wide, high))
+            view = View.near(wide, high, width, rows, self._looked_at(wide, high), cell=self.drawing.cell)
         else:
-            view = View.whole(wide, high, width, rows)
+            view = View.whole(wide, high, width, rows, cell=self.drawing.cell)
         self._view, self._margin = view, (width - view.columns) // 2
         margin = [Segment(" " * self._margin, self.rich_style)] if self._margin else []
         at = (self._margin, 1)
