@@ -105,6 +105,8 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         self._leader_timers: list[Timer] = []
         self._flash_timer: Timer | None = None
         self._asked: tuple[str, object] | None = None
+        self._typed_early: list[events.Key] | None = []
+        """Keys from before there was anything that could take them; None from the first frame on."""
         self.last_key = self.key_before = LastKey()
         self.workspace.last_key = lambda: self.last_key
 
@@ -124,6 +126,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
 
     def begin(self, problems: list[str]) -> None:
         """Called once, when the first frame is on the screen."""
+        self.call_later(self._hear_early)
         if problems:
             self.report("\n".join(problems))
         self.watch_themes()
@@ -192,10 +195,10 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
 
     def flash(self, message: str) -> None:
         """Tell for three seconds what was done."""
-        self.workspace.hints.flash(sanitize_line(message, 200))
+        self.workspace.flash(sanitize_line(message, 200))
         if self._flash_timer is not None:
             self._flash_timer.stop()
-        self._flash_timer = self.set_timer(FLASH_S, lambda: self.workspace.hints.flash(""))
+        self._flash_timer = self.set_timer(FLASH_S, lambda: self.workspace.flash(""))
 
     # -- tabs ----------------------------------------------------------------------------------------------------------
 
@@ -388,6 +391,9 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         A card hears every key, and so knows which are none for it.
         """
         if isinstance(event, events.Key) and not event.is_forwarded:
+            if self._typed_early is not None:
+                self._typed_early.append(event)
+                return
             if self.key_to_terminal(event):
                 return
             if not event.is_printable:
@@ -410,6 +416,12 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
                 self.flash(keyed(told, key=event.character or event.key))
             return
         await super().on_event(event)
+
+    async def _hear_early(self) -> None:
+        """Take the keys from before the first frame, in their order."""
+        early, self._typed_early = self._typed_early or [], None
+        for event in early:
+            await self.on_event(event)
 
     async def _typed_before(self) -> None:
         """Wait until the widget with the focus has heard the keys before this one, which a command would overtake."""

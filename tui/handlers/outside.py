@@ -172,7 +172,7 @@ class Outside(Frame):
         workspace.add_class("-copying")
         workspace.maximised_pane = True
         workspace.look_at(workspace.looked_at)
-        workspace.hints.flash(COPY_MODE)
+        workspace.flash(COPY_MODE)
         self.emit(escapes.MOUSE_OFF)
 
     def leave_copy_mode(self) -> bool:
@@ -184,7 +184,7 @@ class Outside(Frame):
         workspace.remove_class("-copying")
         workspace.looked_at, workspace.maximised_pane = pane, maximised
         workspace.arrange_panes()
-        workspace.hints.flash("")
+        workspace.flash("")
         workspace.helm.focus()
         self.emit(escapes.MOUSE_ON)
         return True

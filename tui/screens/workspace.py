@@ -109,6 +109,8 @@ class Workspace(Screen[None]):
         &.-one-pane #body > * { width: 1fr; }
         #bottom { height: auto; max-height: 80%; }
         &.-low Hints { display: none; }
+        &.-low Hints.-tells { display: block; }
+        &.-low Footer.-gives-way { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
         &.-tiny TabStrip { display: none; }
         &.-tiny #filter-bar { height: 1; }
@@ -489,6 +491,12 @@ class Workspace(Screen[None]):
         hint = WORKING_HINT if working and self.has_class("-low") else ""
         if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again
             self.prompt.border_subtitle = hint
+
+    def flash(self, text: str) -> None:
+        """Tell a clean line in the place of the hints, or of the footer where they have none; empty ends that."""
+        self.hints.flash(text)
+        self.hints.set_class(bool(text), "-tells")
+        self.footer.set_class(bool(text), "-gives-way")
 
     async def on_list_overlay_clicked(self) -> None:
         """A click takes a row of the list over the transcript."""

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import cast
 
 import pytest
+from textual import events
+from textual.app import ComposeResult
 from textual.widgets import Input
 
 from core.controller.halts import Halt, HaltKind, Way
@@ -398,6 +400,35 @@ async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_los
         await until(pilot, lambda: bool(manager.sessions) and bool(manager.sessions["c0"].wishes))
         assert manager.sessions["c0"].wishes == [("send", "quick")]
         assert app.workspace.prompt.text == ""
+
+
+async def test_keys_from_before_the_first_frame_are_heard_in_their_order() -> None:
+    class Early(HandloomApp):
+        def compose(self) -> ComposeResult:
+            for key in ("a", "b", "ctrl+j", "c"):
+                self.post_message(events.Key(key, key if len(key) == 1 else None))
+            return super().compose()
+
+    async def connect() -> ConversationManager:
+        return cast("ConversationManager", ManagerDouble())
+
+    app = Early(connect, StartOptions(workspace="/work", model="demo"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.workspace.prompt.text == "ab\nc")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)], ids=str)
+async def test_what_was_done_is_told_for_a_moment_where_there_is_no_line_for_hints_too(size: tuple[int, int]) -> None:
+    async with running(size) as it:
+        before = it.app.workspace.chat.size
+        it.app.flash("Copied.")
+        await it.settle()
+        assert "Copied." in it.screen_text()
+        assert it.app.workspace.chat.size == before, "nothing moves for it"
+        it.app.workspace.flash("")
+        await it.settle()
+        assert "Copied." not in it.screen_text()
+        assert it.app.workspace.footer.display
 
 
 async def test_a_frame_that_is_due_when_the_program_ends_draws_nothing() -> None:
