@@ -409,6 +409,7 @@ def leader_commands() -> Iterator[Command]:
 
 _SHOWN = {"question_mark": "?", "at": "@", "number_sign": "#", "slash": "/", "exclamation_mark": "!",
           "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "enter": "Enter",
+          "left_square_bracket": "[", "right_square_bracket": "]",
           "apostrophe": "'", "plus": "+", "equals_sign": "=", "minus": "-",
           "up": "↑", "down": "↓", "home": "Home", "end": "End", "tab": "Tab", "left": "←", "right": "→"}  # fmt: skip
 
