@@ -314,8 +314,8 @@ WISHES = (
             "tests/tui/chat/test_limits.py::test_wide_characters_are_never_cut_in_half",
             "tests/tui/chat/test_render.py::test_a_row_is_exactly_as_wide_as_the_view",
         ),
-        missing="fcitx5 with Pinyin in a real xterm was looked at by hand (its window opens at the caret, what it gives "
-        "arrives); no test drives one",
+        missing="fcitx5 with Pinyin in a real xterm was looked at by hand (its window opens at the caret, and what it "
+        "gives arrives); no test drives one",
     ),
     Wish(
         "A25",
