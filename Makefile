@@ -57,6 +57,7 @@ peers: setup ## OpenHands' published client, BrowserGym itself and MCP servers o
 
 pictures: setup ## the pictures in docs/, made from the running program
 	@$(BIN)/python -m tests.pictures && $(BIN)/python -m tests.tour
+	@$(BIN)/python -m tests.terminal_picture
 
 documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,threats,verdicts}.md, made from program and tests
 	@$(BIN)/python -m tests.documents

@@ -70,12 +70,15 @@ class _Cells(pyte.Screen):
 
     def __init__(self, columns: int, rows: int, plane: Image.Image) -> None:
         self.plane = plane
+        self.erased = 0
+        """How many cells took their pixels away."""
         super().__init__(columns, rows)
 
     def draw(self, data: str) -> None:
         for letter in data:
             if not unicodedata.combining(letter):
                 x, y = min(self.cursor.x, self.columns - 1) * CELL[0], self.cursor.y * CELL[1]
+                self.erased += bool(self.plane.getpixel((x, y))[3])  # type: ignore[index]
                 self.plane.paste((0, 0, 0, 0), (x, y, x + CELL[0], y + CELL[1]))
             super().draw(letter)
 
@@ -238,6 +241,11 @@ class GraphicTerminal(OurTerminal):
         left, top = min(x for x, _ in cells), min(y for _, y in cells)
         right, bottom = max(x for x, _ in cells) + 1, max(y for _, y in cells) + 1
         return plane.crop((left * CELL[0], top * CELL[1], right * CELL[0], bottom * CELL[1]))
+
+    @property
+    def erased(self) -> int:
+        """How many cells took their pixels of a sixel away, since the terminal began."""
+        return self._screen.erased  # type: ignore[attr-defined, no-any-return]
 
     @property
     def holes(self) -> int:

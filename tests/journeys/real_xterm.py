@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import struct
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -20,6 +21,9 @@ from tests.program import HANDLOOM, Handloom
 WAIT_S = 60.0
 WIDTH, HEIGHT = 1400, 900
 SIXEL = ("-ti", "vt340", "-xrm", "XTerm*decTerminalID: vt340", "-xrm", "XTerm*numColorRegisters: 256")
+BEGINS = b"\x1bP0;1;0q"
+"""A picture in sixels."""
+QUIET_S = 2.0
 _HEADER = struct.Struct(">25I")
 """Of the display's memory, which has the form of an X window dump."""
 
@@ -27,7 +31,14 @@ _HEADER = struct.Struct(">25I")
 class RealXterm:
     """The program in xterm, as large as said. Close it."""
 
-    def __init__(self, program: Handloom, folder: Path, *arguments: str, size: tuple[int, int], **environ: str) -> None:
+    def __init__(
+        self,
+        program: Handloom,
+        folder: Path,
+        *arguments: str,
+        size: tuple[int, int],
+        options: Sequence[str] = (),
+    ) -> None:
         self._memory = folder / "Xvfb_screen0"
         self._log = folder / "written"
         reading, writing = os.pipe()
@@ -39,13 +50,14 @@ class RealXterm:
         )
         os.close(writing)
         with os.fdopen(reading) as told:
-            self._environ = {**program.environ, "DISPLAY": f":{told.readline().strip()}", "COLORTERM": "truecolor"}
-        command = shlex.join(["env", "COLORTERM=truecolor", *(f"{k}={v}" for k, v in environ.items())])
-        command += " " + shlex.join([*HANDLOOM, *arguments])
-        kept = ["script", "-qefc", command, str(self._log)]
+            self._environ = {**program.environ, "DISPLAY": f":{told.readline().strip()}"}
+        command = ["env", "COLORTERM=truecolor", *HANDLOOM, *arguments]  # a variable that xterm takes away
+        self._number = folder / "number"
+        kept = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(self._number)]
+        kept += ["script", "-qefc", shlex.join(command), str(self._log)]
         geometry = ["-geometry", f"{size[0]}x{size[1]}+0+0", "-b", "2", "+sb"]
         self._xterm = subprocess.Popen(
-            ["xterm", "-u8", "-tn", "xterm-256color", *SIXEL, *geometry, "-e", *kept],
+            ["xterm", "-u8", "-tn", "xterm-256color", *SIXEL, *geometry, *options, "-e", *kept],
             env=self._environ,
             cwd=program.workspace,
             stderr=subprocess.DEVNULL,
@@ -63,6 +75,11 @@ class RealXterm:
             assert time.monotonic() < end, f"{what}\n{self.written[-2000:].decode('utf-8', 'replace')!r}"
             assert self._xterm.poll() is None, f"xterm has ended: {what}"
             time.sleep(0.1)
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing was written for a while."""
+        return self._log.exists() and time.time() - self._log.stat().st_mtime > QUIET_S
 
     def wait_for(self, text: str, *, since: int = 0) -> None:
         self.until(lambda: text.encode() in self.written[since:], f"{text!r} was not written")
@@ -88,6 +105,11 @@ class RealXterm:
 
     def close(self) -> None:
         """End what runs, with the display that it is on."""
-        self._display.terminate()  # whose end is that of xterm, and so of what runs in it
-        self._display.wait(WAIT_S)
-        self._xterm.wait(WAIT_S)
+        try:
+            if self._xterm.poll() is None and self._number.exists():  # the program outlives a terminal that goes away
+                os.kill(int(self._number.read_text()), signal.SIGTERM)
+                self._xterm.wait(WAIT_S)
+        finally:
+            self._display.terminate()
+            self._display.wait(WAIT_S)
+            self._xterm.wait(WAIT_S)

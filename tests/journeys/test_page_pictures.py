@@ -153,8 +153,10 @@ def test_the_page_is_seen_as_it_is_and_as_it_changes(handloom: Handloom, site: S
     with browsing(handloom, site, kind) as terminal:
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
         until(terminal, lambda: kind == SIXEL or widest(terminal) > KEPT_SIDE, "not as sharp as the page is")
+        erased = terminal.erased
         site.may_change.set()
         until(terminal, lambda: shows(terminal, OTHER), "the page is not seen as it is after its change")
+        assert terminal.erased == erased, "cells flash up between two pictures"
         assert ends_whole(terminal)
 
 

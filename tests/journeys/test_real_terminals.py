@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from tests.doubles import FINISH, write_script
-from tests.journeys.real_xterm import RealXterm
+from tests.journeys.real_xterm import BEGINS, RealXterm
 from tests.journeys.test_page_pictures import QUARTERS, Site, same, site
 from tests.program import Handloom
 
@@ -21,8 +21,6 @@ __all__ = ["site"]  # the fixture
 pytestmark = [pytest.mark.browser, pytest.mark.xterm, pytest.mark.alone, pytest.mark.timeout(240)]
 
 SIZE = (120, 36)
-BEGINS = b"\x1bP0;1;0q"
-"""A picture in sixels."""
 
 
 def page(seen: Image.Image) -> Image.Image | None:
@@ -52,8 +50,8 @@ def test_xterm_shows_the_page_as_it_is_and_nothing_of_it_elsewhere(handloom: Han
     opened = {"name": "browser", "arguments": {"code": f"goto('{site.url}')", "security_risk": "LOW"}}
     model = write_script(handloom.workspace.parent, [{"tool_calls": [opened]}, FINISH])
     folder = Path(handloom.home).parent
-    environ = {"HANDLOOM__AGENT__CONFIRM": "never"}
-    with closing(RealXterm(handloom, folder, "--model", model, size=SIZE, **environ)) as xterm:
+    program = Handloom(folder, HANDLOOM__AGENT__CONFIRM="never")
+    with closing(RealXterm(program, folder, "--model", model, size=SIZE)) as xterm:
         xterm.wait_for("waits for you")
         xterm.press("g", "o", "Return")
         xterm.wait_for("finished")

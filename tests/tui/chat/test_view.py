@@ -31,6 +31,9 @@ async def test_an_empty_transcript_says_what_will_stand_there() -> None:
     app = ChatApp(ChatModel())
     async with app.run_test(size=SIZE):
         assert [row.strip() for row in rows(app.view) if row] == [EMPTY]
+    app = ChatApp(ChatModel())
+    async with app.run_test(size=(50, 24)):
+        assert " ".join(row.strip() for row in rows(app.view) if row) == EMPTY, "in a narrow pane it has two rows"
 
 
 async def test_the_newest_is_in_sight_and_stays_there() -> None:

@@ -47,6 +47,7 @@ def test_keys_are_shown_as_people_write_them() -> None:
     assert all_keys(BY_ID["conv.next"]) == ["ctrl+PgDn", "ctrl+x ]"]
     assert all_keys(BY_ID["prompt.help"]) == ["?"]
     assert all_keys(BY_ID["pane.prev"]) == ["shift+F6"]
+    assert all_keys(BY_ID["browser.back"]) == ["["]
 
 
 @pytest.mark.parametrize("scope", Scope)

@@ -9,6 +9,7 @@ each of them. What the reader can do is `view.ChatView`.
 
 from __future__ import annotations
 
+import re
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -264,9 +265,10 @@ class Canvas(ScrollView, can_focus=True):
         return with_cursor(found.strip, renderer.left_of(found.piece) - 1, self.styles_used["cursor"])
 
     def _empty_line(self, y: int, width: int, height: int) -> Strip:
-        if y != height // 2 or not self.styles_used:
+        lines = [EMPTY] if cell_len(EMPTY) <= width else re.split(r"(?<=[.。])\s*(?=\S)", EMPTY)
+        if not 0 <= (at := y - height // 2) < len(lines) or not self.styles_used:
             return Strip.blank(width, self.styles_used.get("text"))
-        text = EMPTY.center(width - cell_len(EMPTY) + len(EMPTY))
+        text = lines[at].center(width - cell_len(lines[at]) + len(lines[at]))
         return Strip([Segment(text, self.styles_used["muted"])]).adjust_cell_length(width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
