@@ -143,7 +143,11 @@ def _doctor(options: argparse.Namespace) -> int:
     from core.home import home_folder
     from core.settings import screen_settings
 
-    speak(screen_settings.read(home_folder(os.environ), os.environ).language)
+    home = home_folder(os.environ)
+    speak(screen_settings.read(home, os.environ).language)
+    from tui import keymap
+
+    keymap.use(keymap.read(home, os.environ))
     from tui.doctor import report
 
     return int(asyncio.run(report.doctor(options)))
