@@ -14,7 +14,8 @@ from tests.program import ROOT
 from tests.tui.look.texts import all_texts
 from tui import keys
 from tui.commands import ROWS, Command
-from tui.keymap import MAX_BYTES, MAX_ROWS, Keymap, Wanted, applied, read
+from tui.key_rows import MAX_BYTES, MAX_ROWS, Wanted, read
+from tui.keymap import Keymap, applied
 
 
 def mapped(**rows: object) -> Keymap:
@@ -217,8 +218,8 @@ def test_hostile_files_stop_nothing(tmp_path: Path, text: str, problems: int) ->
 
 REMAPPED = """
 import asyncio
-from tui import keymap
-keymap.use(keymap.Wanted({
+from tui import key_rows, keymap
+keymap.use(key_rows.Wanted({
     "app.help": ["f9", "leader h"], "app.leader": "ctrl+b", "app.quit": "alt+q", "conv.goto": [], "find": "f1",
     "prompt.send": "alt+s", "prompt.newline": ["enter", "ctrl+j"], "approval.approve": "k", "conv.nwe": "f7",
 }))
