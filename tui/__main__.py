@@ -145,11 +145,15 @@ def _doctor(options: argparse.Namespace) -> int:
     from core.home import home_folder
     from core.settings import screen_settings
 
-    speak(screen_settings.read(home_folder(os.environ), os.environ).language)
+    home = home_folder(os.environ)
+    speak(screen_settings.read(home, os.environ).language)
     if options.mend or options.index:
         from tui.cli import mending
 
         return int(asyncio.run(mending.run(options)))
+    from tui import key_rows, keymap
+
+    keymap.use(key_rows.read(home, os.environ))
     from tui.doctor import report
 
     return int(asyncio.run(report.doctor(options)))
@@ -158,11 +162,11 @@ def _doctor(options: argparse.Namespace) -> int:
 def _keys(options: argparse.Namespace) -> int:
     from core.home import home_folder
     from core.settings import screen_settings
-    from tui import keymap
+    from tui import key_rows, keymap
 
     home = home_folder(os.environ)
     speak(screen_settings.read(home, os.environ).language)
-    keymap.use(keymap.read(home, os.environ))
+    keymap.use(key_rows.read(home, os.environ))
     from tui.cli import keys
 
     return keys.keys(options)
@@ -193,10 +197,10 @@ def _workspace(options: argparse.Namespace) -> int:
 
 def _show(start: StartOptions) -> int:
     """Run the screen until the user leaves it."""
-    from tui import keymap
+    from tui import key_rows, keymap
 
     if start.home is not None:
-        keymap.use(keymap.read(start.home, os.environ))  # before the table of commands is imported
+        keymap.use(key_rows.read(start.home, os.environ))  # before the table of commands is imported
     from tui.app import HandloomApp
     from tui.display.mending import mend
 

@@ -65,7 +65,9 @@ class AgentsBrowsing:
         """Return when the user does not have the browser; while they have it, they are told that the agent waits."""
         if not self._users.is_on:
             return
-        self._frames.publish(Status("info", WAITS, "The agent waits: you have the browser. Give it back, and it goes on."))
+        self._frames.publish(
+            Status("info", WAITS, "The agent waits: you have the browser. Give it back, and it goes on.")
+        )
         try:
             while self._users.is_on:
                 await self._users.ended()

@@ -63,5 +63,27 @@ def test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards(tmp_path: 
         terminal.wait_for("ended 0")
         terminal.type("stty -a | grep -ow -e -icanon -e icanon -e -echo; echo wh''ole\n")
         terminal.wait_for("\nicanon\nwhole")
+        if end[0] == "C-c":
+            terminal.handloom("keys")
+            terminal.wait_for("This terminal has no kitty keyboard protocol", "shift+Enter (find.prev)")
+    finally:
+        terminal.close()
+
+
+def test_the_help_leads_to_the_file_and_what_is_wrong_with_it_is_told_at_once(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf \'"conv.new" = "f2"\\n"tasks.toggle" = "f7"\\n\' >> "$1"\n')
+    editor.chmod(0o700)
+    program = Handloom(tmp_path, EDITOR=str(editor))
+    terminal = Terminal(program, 120, 30)
+    try:
+        terminal.handloom("demo")
+        terminal.wait_for("Show me what you can do.")
+        terminal.press("F1")
+        terminal.wait_for("ctrl+o your own keys")
+        terminal.press("C-o")
+        told = terminal.wait_for("Keys: conv.new (line 5 of config.toml): F2 is pane.chat already")
+        assert "tasks.toggle" not in told
+        assert (program.home / "config.toml").read_text().startswith("[keys]\n# A command's id")
     finally:
         terminal.close()

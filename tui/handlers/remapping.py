@@ -15,7 +15,7 @@ from pathlib import Path
 from textual.app import SuspendNotSupported
 
 from core.home import CONFIG
-from tui import keymap
+from tui import key_rows, keymap
 from tui.commands import KEYMAP, ROWS, keyed
 from tui.display.text import sanitize_line
 from tui.handlers.composing import _deaf_to_ctrl_c
@@ -72,7 +72,7 @@ class Remapping(Frame):
 
 def checked(home: Path) -> keymap.Keymap:
     """The table as the next start would have it. Blocks for as long as it takes to read a file."""
-    return keymap.applied([row.translated() for row in ROWS], keymap.read(home, os.environ))
+    return keymap.applied([row.translated() for row in ROWS], key_rows.read(home, os.environ))
 
 
 def shortened(problems: tuple[str, ...]) -> list[str]:

@@ -14,7 +14,8 @@ from tests.program import ROOT
 from tests.tui.look.texts import all_texts
 from tui import keys
 from tui.commands import ROWS, Command
-from tui.keymap import MAX_BYTES, MAX_ROWS, Keymap, Wanted, applied, read
+from tui.key_rows import MAX_BYTES, MAX_ROWS, Wanted, read
+from tui.keymap import Keymap, applied
 
 
 def mapped(**rows: object) -> Keymap:
@@ -48,7 +49,10 @@ def command(found: Keymap, id: str) -> Command:
         ("F5", "f5"),
         ("shift+ctrl+p", "ctrl+shift+p"),
         ("é", "é"),
-        *((wrong, None) for wrong in ("", "ctrl+", "hyper", "ctrl+ctrl+a", "f25", "ctrl+x n", "\x1b", "\u202ea", "x" * 99)),
+        *(
+            (wrong, None)
+            for wrong in ("", "ctrl+", "hyper", "ctrl+ctrl+a", "f25", "ctrl+x n", "\x1b", "\u202ea", "x" * 99)
+        ),
     ],
 )
 def test_a_key_has_the_name_that_textual_gives_it(written: str, key: str | None) -> None:
@@ -60,12 +64,16 @@ def test_what_is_shown_of_a_key_names_it_again() -> None:
     assert {keys.named(keys.shown(key)) for key in every} == every
 
 
-@pytest.mark.parametrize("key", ["ctrl+shift+p", "shift+enter", "ctrl+enter", "super+a", "ctrl+9", "f13", "alt+question_mark"])
+@pytest.mark.parametrize(
+    "key", ["ctrl+shift+p", "shift+enter", "ctrl+enter", "super+a", "ctrl+9", "f13", "alt+question_mark"]
+)
 def test_keys_that_only_the_kitty_protocol_tells_are_known(key: str) -> None:
     assert keys.needs_protocol(key)
 
 
-@pytest.mark.parametrize("key", ["ctrl+e", "alt+n", "alt+shift+n", "shift+tab", "ctrl+shift+left", "shift+f5", "ctrl+underscore"])
+@pytest.mark.parametrize(
+    "key", ["ctrl+e", "alt+n", "alt+shift+n", "shift+tab", "ctrl+shift+left", "shift+f5", "ctrl+underscore"]
+)
 def test_keys_that_every_terminal_sends_are_known(key: str) -> None:
     assert not keys.needs_protocol(key)
     assert not keys.refused(key)
@@ -87,12 +95,12 @@ def test_a_row_says_all_the_keys_of_its_command() -> None:
 
 def test_two_commands_change_places() -> None:
     found = mapped(conv__new=["ctrl+s", "leader l"], conv__manager=["ctrl+n", "leader n"])
-    assert (found.problems, found.changed) == ((), {"conv.new", "conv.manager"})
+    assert (found.problems, found.changed) == ((), frozenset({"conv.new", "conv.manager"}))
 
 
 def test_enter_begins_a_line_where_another_key_sends() -> None:
     found = mapped(prompt__send="alt+s", prompt__newline=["enter", "ctrl+j"])
-    assert (found.problems, found.changed) == ((), {"prompt.send", "prompt.newline"})
+    assert (found.problems, found.changed) == ((), frozenset({"prompt.send", "prompt.newline"}))
 
 
 @pytest.mark.parametrize(
@@ -210,8 +218,8 @@ def test_hostile_files_stop_nothing(tmp_path: Path, text: str, problems: int) ->
 
 REMAPPED = """
 import asyncio
-from tui import keymap
-keymap.use(keymap.Wanted({
+from tui import key_rows, keymap
+keymap.use(key_rows.Wanted({
     "app.help": ["f9", "leader h"], "app.leader": "ctrl+b", "app.quit": "alt+q", "conv.goto": [], "find": "f1",
     "prompt.send": "alt+s", "prompt.newline": ["enter", "ctrl+j"], "approval.approve": "k", "conv.nwe": "f7",
 }))

@@ -110,7 +110,7 @@ async def test_a_slash_narrows_down_and_escape_leaves_step_by_step(tmp_path: Pat
         await it.press("escape")
         assert list_of(it).has_focus
         await it.press("escape")
-        assert len([option for option in list_of(it).options if option.id]) == len(NAMES)
+        assert len([option for option in list_of(it).options if option.id]) == len(NAMES) + 1, "and the row of keys"
         await it.press("escape")
         assert it.shows_the_workspace
 
@@ -162,3 +162,11 @@ async def test_an_emptied_number_takes_its_default(tmp_path: Path) -> None:
         await go_to(it, "agent.max_iterations")
         await it.press("enter", "ctrl+u", "enter")
         assert load(tmp_path, {}).agent.max_iterations == 500
+
+
+async def test_the_row_of_keys_leads_to_their_file_and_nothing_changes_it_here(tmp_path: Path) -> None:
+    async with settings_of(tmp_path) as it:
+        await it.press("slash", *"keys.", "down", "end", "delete")
+        assert "Keys are written into config.toml: /keys opens it" in it.screen_text()
+        await it.press("enter")
+        assert it.shows_the_workspace
