@@ -413,6 +413,7 @@ class ConversationManager:
                 self._places.give(conversation_id)  # again: it may have been about to wake up
                 if session.info.origin == AGAIN:  # a delegate works in the copy, too
                     await self.copies.remove(session.info.workspace)
+                collector.look_again()
 
     # -- what is done with a conversation whether it is open or not ---------------------------------------------------
 

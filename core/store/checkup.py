@@ -27,8 +27,12 @@ from core.store.schema import VERSION
 from core.store.sqlite import sqlite3
 
 DATABASE = "handloom.db"
+LEAST_BYTES = 512
+"""Of a page; a file with less has none."""
 JOURNAL = "handloom.db.mending"
 """Is there while a mended database takes the place of a damaged one (`core.store.mending`)."""
+MOST_VERSIONS = 100
+"""That a newer Handloom may be ahead; a number beyond that is damaged."""
 MOST = 20
 """Complaints that are told of one file."""
 SEARCHED_FOR = 5000
@@ -64,7 +68,7 @@ def without_database(path: Path) -> bool:
     """Whether a write-ahead log waits beside a database that is empty or gone: SQLite would throw the log away."""
     wal = path.with_name(f"{path.name}-wal")
     try:
-        return wal.stat().st_size > 0 and (not path.exists() or (path.is_file() and path.stat().st_size == 0))
+        return wal.stat().st_size > 0 and (not path.exists() or (path.is_file() and path.stat().st_size < LEAST_BYTES))
     except OSError:
         return False
 
@@ -114,6 +118,8 @@ def _looked_through(path: Path) -> list[Trouble]:
     state = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
     with closing(sqlite3.connect(f"file:{quote(str(path))}?{state}", uri=True, timeout=10.0)) as connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > VERSION + MOST_VERSIONS or (version < VERSION and _is_of_today(connection)):
+            return [Trouble(Part.FILE, f"it says that it is of version {version}, and is not")]
         if version > VERSION:
             raise StoreVersionError(
                 f"{path} was written by a newer Handloom (version {version}; this one knows {VERSION}). "
@@ -126,6 +132,11 @@ def _looked_through(path: Path) -> list[Trouble]:
             if not found:
                 found += islice(_in_index(connection), MOST)
         return found
+
+
+def _is_of_today(connection: sqlite3.Connection) -> bool:
+    """Whether a database has a table that only the newest version has."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'index_form'").fetchone() is not None
 
 
 def _in_rows(connection: sqlite3.Connection) -> Iterator[Trouble]:

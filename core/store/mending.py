@@ -165,8 +165,8 @@ def _switch(path: Path) -> Path | None:
         _sync(path.parent)
         new.rename(path)
         _sync(path.parent)
-    journal.unlink()
     shutil.rmtree(path.with_name(FOLDER), ignore_errors=True)
+    journal.unlink()
     _sync(path.parent)
     return next((each for each in (kept, Path(f"{kept}{LOG}")) if os.path.lexists(each)), None)
 

@@ -39,6 +39,7 @@ def test_what_grows_is_noticed_and_what_only_warms_up_is_not(seed: int) -> None:
 
 def test_a_trend_is_the_line_that_is_nearest() -> None:
     slope, error = trend([(x, 3 * x + 1) for x in range(10)])
-    assert (slope, error) == (pytest.approx(3), pytest.approx(0))
+    assert slope == pytest.approx(3)
+    assert error == pytest.approx(0)
     errors = [trend([(x, random.Random(x).gauss(0, 9)) for x in range(count)])[1] for count in (10, 40, 160)]
     assert all(more > less for more, less in pairwise(errors))

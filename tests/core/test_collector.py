@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from core import collector
+from core.manager.conversation_manager import ConversationManager
+from core.settings.config import Settings
+from tests.doubles import FINISH, ScriptedRuntime, write_script
 
 
 class Thing:
@@ -48,3 +52,29 @@ def test_rubbish_of_later_is_still_collected() -> None:
     del thing
     gc.collect()
     assert alive() is None
+
+
+def test_what_was_spared_in_a_cycle_is_freed_once_conversations_have_closed() -> None:
+    thing = Thing()
+    thing.__dict__["itself"] = thing
+    alive = weakref.ref(thing)
+    collector.spare()
+    del thing
+    gc.collect()
+    assert alive() is not None, "it is spared"
+    for _ in range(collector.CLOSED):
+        collector.look_again()
+    assert alive() is None
+
+
+async def test_conversations_that_are_closed_are_let_go_of(tmp_path: Path) -> None:
+    model, alive = write_script(tmp_path, [FINISH]), []
+    async with ConversationManager(
+        tmp_path / "home", Settings(), make_runtime=lambda *_given: ScriptedRuntime(), environ={}
+    ) as manager:
+        for _ in range(3 * collector.CLOSED):
+            session = await manager.create(workspace=str(tmp_path), model=model)
+            alive.append(weakref.ref(session))
+            await manager.close(session.id)
+            del session
+    assert sum(each() is not None for each in alive) <= collector.CLOSED

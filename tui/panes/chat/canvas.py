@@ -246,7 +246,8 @@ class Canvas(ScrollView, can_focus=True):
         if (selection := self.text_selection) is not None and (span := selection.get_span(row)) is not None:
             style = self.screen.get_component_rich_style("screen--selection")
             strip = with_marks(strip, [span], style)
-        strip = strip.apply_offsets(0, row)
+        # of a copy: what the screen makes of a strip stays with it, and what was drawn is kept for long
+        strip = Strip(list(strip), strip.cell_length).apply_offsets(0, row)
         if y == height - 1:
             self._chip_shown = self.unseen
             if self._chip_shown:
