@@ -7,7 +7,7 @@ import sys
 
 from rich.cells import cell_len
 
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from tui.cli.key_test import echo, speaks_protocol
 from tui.commands import COMMANDS, KEYMAP, Command, Scope, all_keys
 from tui.i18n import _

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import StoreError
-from core.headless import ExitStatus
+from core.exit_status import ExitStatus
 from core.home import home_folder
 from core.store.checkup import Part, Trouble, look
 from core.store.event_store import EventStore
 from core.store.mending import Mended, database_of, mend
-from tui.cli.plain import say
+from tui.cli.lines import say
 from tui.display.text import sanitize
 from tui.i18n import _, counted
 
