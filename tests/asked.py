@@ -71,6 +71,7 @@ WISHES = (
             "tests/tui/terminal/test_vt.py::test_lines_that_leave_the_top_go_into_a_bounded_scrollback",
             "tests/tui/chat/test_model.py::test_output_of_10_mb_keeps_its_head_and_its_tail",
         ),
+        missing="in a quarter of an hour of endless work memory still grows by some 10 MB a minute, as the part tells",
     ),
     Wish(
         "A3",

@@ -111,7 +111,8 @@ def look(path: Path) -> list[Trouble]:
     try:
         return _looked_through(path)
     except (sqlite3.Error, ValueError) as error:
-        return [Trouble(Part.INDEX if index.is_damaged(error) else Part.FILE, str(error))]
+        is_of_index = index.is_damaged(error) and "constructor" not in str(error)  # of such a table none can be dropped
+        return [Trouble(Part.INDEX if is_of_index else Part.FILE, str(error))]
 
 
 def _looked_through(path: Path) -> list[Trouble]:
