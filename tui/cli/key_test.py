@@ -22,6 +22,7 @@ from textual._xterm_parser import XTermParser
 
 from tui.commands import COMMANDS, by_leader
 from tui.display import bursts
+from tui.display.escapes import ABOUT_KEYS, KEYS_APART, KEYS_AS_BEFORE
 from tui.i18n import _
 from tui.keys import PUNCTUATION, is_typed, shown
 
@@ -29,10 +30,6 @@ ANSWER_S = 1.0
 """How long a terminal has to say what it is; a link over half the world takes a third of that."""
 PENDING_S = 0.05
 """Between two looks whether an Esc stays alone; nothing is looked for while none waits."""
-ASK, DEVICE = "\x1b[?u", "\x1b[c"
-"""The keyboard protocol in use, and what every terminal answers; which says that none came before."""
-BEGIN, END = "\x1b[>1u", "\x1b[<u"
-"""Keys told apart, as in the workspace; and no more."""
 ENDS = ("ctrl+c", "escape")
 _PROTOCOL, _DEVICE = re.compile(rb"\x1b\[\?\d+u"), re.compile(rb"\x1b\[\?[\d;]+c")
 
@@ -123,10 +120,10 @@ def _raw(source: int, target: int) -> Iterator[None]:
     kept = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         tty.setraw(source)
-        os.write(target, BEGIN.encode())
+        os.write(target, KEYS_APART.encode())
         yield
     finally:
-        os.write(target, END.encode())
+        os.write(target, KEYS_AS_BEFORE.encode())
         termios.tcsetattr(source, termios.TCSAFLUSH, before)
         for number, handler in kept.items():
             signal.signal(number, handler)
@@ -138,7 +135,7 @@ def speaks_protocol(source: int, target: int) -> bool | None:
     until = time.monotonic() + ANSWER_S
     try:
         tty.setcbreak(source)
-        os.write(target, (ASK + DEVICE).encode())
+        os.write(target, ABOUT_KEYS.encode())
         while not _DEVICE.search(said):
             left = until - time.monotonic()
             if left <= 0 or not select.select([source], [], [], left)[0]:

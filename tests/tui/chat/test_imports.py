@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("pydantic", "core", "rich.markdown", "markdown_it", "pygments")
+HEAVY = ("pydantic", "core.events", "core.errors", "core.settings", "rich.markdown", "markdown_it", "pygments")
 MODULES = ("tui.panes.chat.view", "tui.panes.prompt", "tui.panes.pane", "tui.display.text", "tui.display.strips")
 
 
