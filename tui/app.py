@@ -24,7 +24,7 @@ from textual.timer import Timer
 
 from tui.cli.options import StartOptions
 from tui.commands import BY_ID, COMMANDS, Scope, by_leader, keyed
-from tui.display import bursts, incoming, strips, vanishing
+from tui.display import bursts, incoming, letting_go, strips, vanishing
 from tui.display.pace import Pace
 from tui.display.text import sanitize, sanitize_line
 from tui.handlers.delegates import place_behind
@@ -86,6 +86,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         incoming.install()
         bursts.install()
         vanishing.install()
+        letting_go.install()
         super().__init__()
         self.options = options
         self.prepare_look()
