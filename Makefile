@@ -29,7 +29,7 @@ run: setup ## the workspace in the current folder
 test: setup ## all tests; the last lines name each skip with its reason (HANDLOOM_REQUIRE=docker,browser makes skips failures)
 	@failed=0; \
 	$(BIN)/python -m pytest tests/tui --numprocesses 3 --dist loadfile || failed=1; \
-	$(BIN)/python -m pytest --ignore tests/tui -m "not alone" --numprocesses 2 --dist loadfile || failed=1; \
+	$(BIN)/python -m pytest --ignore tests/tui -m "not alone" --numprocesses 3 --dist loadfile || failed=1; \
 	$(BIN)/python -m pytest --ignore tests/tui -m alone || failed=1; \
 	exit $$failed
 

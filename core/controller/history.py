@@ -36,6 +36,10 @@ class History:
         """Take in the next event."""
         self._known.append(envelope)
 
+    def let_go(self) -> None:
+        """Keep no event any more: the conversation is closed, and whoever still refers to it needs its state alone."""
+        self._first, self._known = self.next_id, []
+
     def __getitem__(self, event_id: int) -> Envelope:
         """An event that came since the beginning of this history."""
         return self._known[event_id - self._first]

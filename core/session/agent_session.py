@@ -328,6 +328,8 @@ class AgentSession:
             last.push_async_callback(self._mind.aclose)
             last.push_async_callback(self._aftermath.tell)  # once nothing can write any more
             last.push_async_callback(self.runtime.rest if self._comes_back else self.runtime.aclose)
+        if self._controller is not None:
+            self._controller.history.let_go()
 
     async def _on_state(self, envelope: Envelope) -> None:
         await self._take_snapshot(every=EVERY)

@@ -55,6 +55,8 @@ async def run_on_host(hook: Hook, line: bytes, folder: Path) -> Ended:
         with suppress(TimeoutError):
             async with asyncio.timeout(END_S):
                 await process.wait()
+        # What set itself apart from the hook may hold its pipe for ever, and Process has no way to close it.
+        process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _through(process: asyncio.subprocess.Process, line: bytes) -> str:

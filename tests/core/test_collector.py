@@ -72,7 +72,7 @@ async def test_conversations_that_are_closed_are_let_go_of(tmp_path: Path) -> No
     async with ConversationManager(
         tmp_path / "home", Settings(), make_runtime=lambda *_given: ScriptedRuntime(), environ={}
     ) as manager:
-        for _ in range(3 * collector.CLOSED):
+        for _ in range(2 * collector.CLOSED):
             session = await manager.create(workspace=str(tmp_path), model=model)
             alive.append(weakref.ref(session))
             await manager.close(session.id)

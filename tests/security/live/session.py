@@ -201,6 +201,8 @@ def seen_in(folder: Path, home: Path, work: Path) -> Mapping[str, str]:
 
 def _told(path: Path) -> str:
     try:
+        if path.is_symlink() and path.resolve().is_relative_to("/proc"):  # the kernel's words, such as what is mounted
+            return str(path.readlink())
         return path.read_bytes().hex()[:4000] if path.is_file() else "there"
     except OSError:
         return "closed"
