@@ -50,7 +50,7 @@ from tests.campaign import (
     syscalls,
     trajectories,
 )
-from tests.campaign.__main__ import as_markdown
+from tests.campaign.__main__ import MEANINGS, PARTS, as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
 from tests.llm.shapes import SHAPES, TEXT
@@ -374,6 +374,10 @@ def test_a_trial_that_breaks_is_a_failure_with_its_case() -> None:
 def breaks(seed: int) -> Facts:
     nothing: dict[str, float] = {}
     return Facts(peaks={"x": nothing["missing"]})
+
+
+def test_every_part_says_what_it_tries() -> None:
+    assert MEANINGS.keys() == PARTS.keys()
 
 
 def test_the_page_says_what_was_tried_and_what_failed() -> None:
