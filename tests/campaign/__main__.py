@@ -96,8 +96,8 @@ MEANINGS = {
     "disk_faults": "EIO and ENOSPC at every write and every sync, once or from then on.",
     "mending": "A database is damaged in its events, index, head or log, cut off, emptied or taken away; it is mended, "
     "sometimes by a process that is killed (-9) at a step of it, and every event is there or told of as lost.",
-    "prefixes": "Long logs of sessions with all that can happen in one end after each of their events; the state is folded "
-    "from what is there, and the conversation is opened and brought to an end.",
+    "prefixes": "Long logs of sessions with all that can happen in one end after each of their events; the state is "
+    "folded from what is there, and the conversation is opened and brought to an end.",
     "owners": "Three processes want one conversation; whoever has it is stopped or killed (-9) in the middle.",
     "interleavings": "Random interleavings of user, model, memory, runtime and crashes around the controller.",
     "shell_deaths": "A shell ends itself or is killed (-9) at a random point; things were left running before.",
