@@ -267,6 +267,7 @@ class TestTrajectories:
 
 
 class TestPrefixes:
+    @pytest.mark.timeout(400)
     def test_wherever_a_log_ends_its_state_is_what_was_live_and_it_goes_on(self, seed: int) -> None:
         result = prefixes.run(prefixes.STRIDE, seed)
         holds(result, prefixes.LOGS)
