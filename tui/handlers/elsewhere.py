@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.commands import keyed
 from tui.i18n import _
 from tui.watch import RUNG, watch
 
@@ -66,8 +67,10 @@ def _tell_of_owner(app: Frame, tab: FollowTab, before: Owner | None) -> None:
         told = _("“{title}” was deleted. What was read of it stays here until you close it.")
         app.report(told.format(title=tab.name))
     elif tab.followed.owner is None and before is not None:
-        told = _("“{title}” is open no more in {where}. b goes on with it here; all that was stored is there.")
-        app.report(told.format(title=tab.name, where=tab.where(before)))
+        told = _(
+            "“{title}” is open no more in {where}. {replay.live} goes on with it here; all that was stored is there."
+        )
+        app.report(keyed(told, title=tab.name, where=tab.where(before)))
     elif tab.said_free:
         app.workspace.notice.clear()
     tab.said_free = tab.followed.owner is None

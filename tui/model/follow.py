@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tui.commands import keyed
 from tui.i18n import _
 from tui.model.marks import Mark, mark_of_stored
 from tui.model.replay import ReplayTab
@@ -92,7 +93,7 @@ class FollowTab(ReplayTab):
     @property
     def why_not(self) -> str:
         if self.followed.owner is None:
-            return _("Here it can only be read. b goes on with it here.")
+            return keyed(_("Here it can only be read. {replay.live} goes on with it here."))
         told = _("{where} has it open: answer it and write to it there. Here it can only be read.")
         return told.format(where=self.where(self.followed.owner))
 
@@ -112,7 +113,7 @@ class FollowTab(ReplayTab):
         if self.followed.is_gone:
             return "✕", _("it was deleted")
         if owner is None:
-            return "■", _("open nowhere: b goes on with it here")
+            return "■", keyed(_("open nowhere: {replay.live} goes on with it here"))
         at = self.where(owner)
         mark, words = self._now()
         if mark is Mark.WAITING and self.watch is not None:
