@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test check format bench campaign peers documents lock engine pictures clean
+.PHONY: help setup browser run test test-all compiled check format bench campaign peers documents lock engine pictures clean
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 setup: $(STAMP) browser ## the virtual environment with the locked dependencies, and a browser where one can be had
 
@@ -26,12 +26,18 @@ browser:
 run: setup ## the workspace in the current folder
 	@$(BIN)/handloom
 
-test: setup ## all tests; the last lines name each skip with its reason (HANDLOOM_REQUIRE=docker,browser makes skips failures)
+test: setup compiled ## the first tier of the tests, minutes, with or without root; the last lines say what it left out
+	@$(BIN)/python -m pytest -m "not full" --numprocesses 2 --dist worksteal --limit-s 5 $(PYTEST)
+
+test-all: setup compiled ## every test, as CI runs them (HANDLOOM_REQUIRE=docker,browser makes skips failures)
 	@failed=0; \
-	$(BIN)/python -m pytest tests/tui --numprocesses 3 --dist loadfile || failed=1; \
-	$(BIN)/python -m pytest --ignore tests/tui -m "not alone" --numprocesses 3 --dist loadfile || failed=1; \
-	$(BIN)/python -m pytest --ignore tests/tui -m alone || failed=1; \
+	$(MAKE) --no-print-directory test || failed=1; \
+	$(BIN)/python -m pytest -m "full and not alone" --numprocesses 3 --dist loadfile $(PYTEST) || failed=1; \
+	$(BIN)/python -m pytest -m "full and alone" $(PYTEST) || failed=1; \
 	exit $$failed
+
+compiled: $(STAMP) # programs that tests start write no bytecode, so it has to be there before
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 core runtime tui tests >/dev/null || true
 
 check: $(STAMP) ## lint, format, types, layers
 	$(BIN)/ruff check .

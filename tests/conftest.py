@@ -1,42 +1,75 @@
-"""What holds for all tests: requirements of the machine, seeds that can be had again, and a loop that never blocks.
+"""What holds for all tests: requirements of the machine, tiers, seeds, and a loop that never blocks.
 
 A test that is marked with one of `machine.REQUIREMENTS` is skipped by name where the machine cannot run it, and fails
-there where HANDLOOM_REQUIRE names what is missing. The last lines say what was skipped, why, and which
-seed the random tests had.
+there where HANDLOOM_REQUIRE names what is missing. A test of the second tier (`tiers.SECOND_TIER`) gets the marker
+`full`. With `--limit-s N` a test that takes more than N seconds fails the run; a busy machine gets more time in
+proportion to its load. The last lines say what was skipped and why, what the run left out, and which seed the random
+tests had.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.blocking import LoopGuard
 from tests.machine import REQUIREMENTS, name_the_engine, required
+from tests.tiers import group_of
 
 settings.register_profile("untimed", deadline=None)  # speed is measured elsewhere, and not beside other work
 settings.load_profile("untimed")
 
 ENDING_S = 20
 """A run whose tests are done has ended by then."""
+GC_THRESHOLDS = (20_000, 20, 20)
 SEED = pytest.StashKey[int]()
-SKIPPED = pytest.StashKey["Skipped"]()
+SEEN = pytest.StashKey["Seen"]()
+LEFT_OUT = "handloom_left_out"
 
 
-class Skipped:
-    """Which tests were skipped, by the reason; with several workers, in the process that they report to."""
+class Seen:
+    """What is told at the end of a run; with several workers, in the process that they report to."""
 
-    def __init__(self) -> None:
-        self.by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    def __init__(self, limit_s: float | None) -> None:
+        self.skipped: defaultdict[str, list[str]] = defaultdict(list)
+        self.left_out: Counter[str] = Counter()
+        """How many tests of the second tier were not run, by their group."""
+        self.slow: list[str] = []
+        self._limit_s = limit_s
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and isinstance(report.longrepr, tuple):
-            self.by_reason[str(report.longrepr[2])].append(report.nodeid)
+            self.skipped[str(report.longrepr[2])].append(report.nodeid)
+        if self._limit_s is not None and report.when == "call" and report.duration > self._limit_s * load():
+            self.slow.append(f"{report.nodeid} took {report.duration:.1f} s")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        if self.slow and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        yield
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Every worker collects all tests, so the last one to end has the same numbers as the others."""
+        self.left_out = Counter(node.workeroutput.get(LEFT_OUT, {})) if hasattr(node, "workeroutput") else Counter()
+
+
+def load() -> float:
+    """How many times longer a test may take than on a machine that does nothing else; at least 1."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--limit-s", type=float, help="fail the run if a test takes longer (scaled by the machine's load)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,14 +79,44 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
     name_the_engine(os.environ)
     config.stash[SEED] = int(os.environ.setdefault("HANDLOOM_SEED", str(random.SystemRandom().randrange(10**9))))
-    config.stash[SKIPPED] = Skipped()
-    config.pluginmanager.register(config.stash[SKIPPED])
+    config.stash[SEEN] = Seen(config.getoption("--limit-s"))
+    config.pluginmanager.register(config.stash[SEEN])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the second tier, before pytest selects by markers."""
+    for item in items:
+        if group_of(item.nodeid, {mark.name for mark in item.iter_markers()}) is not None:
+            item.add_marker("full")
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count the tests of the second tier that this run leaves out, by their group."""
+    for item in items:
+        group = group_of(item.nodeid, {mark.name for mark in item.iter_markers()})
+        if group is not None:
+            item.config.stash[SEEN].left_out[group.title] += 1
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """A thread that a failed test left behind ends the run with a failure and its stack, not never."""
     if not hasattr(config, "workerinput"):  # a worker waits for the others, and is ended with the run
         faulthandler.dump_traceback_later(ENDING_S, exit=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells the process that it reports to what was left out."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output[LEFT_OUT] = dict(session.config.stash[SEEN].left_out)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Leave what was imported out of garbage collection, and collect less often: a sixth of the processor time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -79,13 +142,20 @@ def pytest_terminal_summary(
     yield
     terminalreporter.section("what this run was")
     terminalreporter.line(f"The random tests had HANDLOOM_SEED={config.stash[SEED]}; set it to have them again.")
-    skipped = config.stash[SKIPPED].by_reason
-    for reason, tests in sorted(skipped.items()):
+    seen = config.stash[SEEN]
+    for reason, tests in sorted(seen.skipped.items()):
         terminalreporter.line(f"{reason.removeprefix('Skipped: ')}. Not run:")
         for test in tests:
             terminalreporter.line(f"    {test}")
-    if not skipped:
+    if not seen.skipped:
         terminalreporter.line("Nothing was skipped.")
+    if seen.left_out:
+        groups = ", ".join(f"{count} {title.lower()}" for title, count in seen.left_out.items())
+        terminalreporter.line(f"make test-all also runs {seen.left_out.total()} tests of the second tier: {groups}.")
+    for line in seen.slow:
+        terminalreporter.line(
+            f"Too slow for the first tier: {line}. Make it faster, or name it in tests/tiers.py.", red=True
+        )
 
 
 @pytest.fixture

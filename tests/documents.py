@@ -1,7 +1,7 @@
 """The parts of the documentation that are made from the program and its tests.
 
 The README's table of keys, docs/vocabulary.md, docs/weaknesses.md, docs/threats.md, docs/asked.md and
-docs/verdicts.md.
+docs/verdicts.md and the table in docs/contributing.md.
 
     python -m tests.documents     writes them
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from core.events import Action, Observation
 from core.events.base import Event
-from tests import asked
+from tests import asked, tiers
 from tests import threats as threat_model
 from tests.asked import WISHES, Wish
 from tests.security.verdicts import page as verdicts
@@ -31,6 +31,8 @@ VOCABULARY, WEAKNESS_PAGE = ROOT / "docs" / "vocabulary.md", ROOT / "docs" / "we
 THREAT_PAGE = ROOT / "docs" / "threats.md"
 WISH_PAGE = ROOT / "docs" / "asked.md"
 VERDICT_PAGE = ROOT / "docs" / "verdicts.md"
+CONTRIBUTING = ROOT / "docs" / "contributing.md"
+TIERS = re.compile(r"(<!-- tiers: begin -->\n).*?(<!-- tiers: end -->)", re.DOTALL)
 KEYS = re.compile(r"(<!-- keys: begin -->\n).*?(<!-- keys: end -->)", re.DOTALL)
 
 INTRODUCTION = """\
@@ -149,12 +151,18 @@ def readme(text: str) -> str:
     return made
 
 
+def contributing(text: str) -> str:
+    """The guide for contributors with the current table of the second tier."""
+    return TIERS.sub(lambda match: match[1] + tiers.table() + "\n" + match[2], text)
+
+
 def main() -> None:
     VOCABULARY.write_text(vocabulary(), "utf-8")
     WEAKNESS_PAGE.write_text(weaknesses(), "utf-8")
     WISH_PAGE.write_text(wishes(), "utf-8")
     THREAT_PAGE.write_text(threats(), "utf-8")
     VERDICT_PAGE.write_text(verdicts(), "utf-8")
+    CONTRIBUTING.write_text(contributing(CONTRIBUTING.read_text("utf-8")), "utf-8")
     README.write_text(readme(README.read_text("utf-8")), "utf-8")
 
 

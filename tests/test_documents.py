@@ -14,6 +14,7 @@ import pytest
 from tests import threats as threat_model
 from tests.asked import WISHES, Wish
 from tests.documents import (
+    CONTRIBUTING,
     README,
     ROOT,
     THREAT_PAGE,
@@ -21,6 +22,7 @@ from tests.documents import (
     VOCABULARY,
     WEAKNESS_PAGE,
     WISH_PAGE,
+    contributing,
     readme,
     threats,
     vocabulary,
@@ -40,6 +42,12 @@ def test_the_table_of_keys_in_the_readme_is_the_command_table() -> None:
 
 def test_the_vocabulary_page_is_current() -> None:
     assert VOCABULARY.read_text("utf-8") == vocabulary(), "run: make documents"
+
+
+def test_the_table_of_the_second_tier_is_current() -> None:
+    text = CONTRIBUTING.read_text("utf-8")
+    assert "| Containers |" in text
+    assert contributing(text) == text, "run: make documents"
 
 
 def test_the_page_of_weaknesses_is_current() -> None:

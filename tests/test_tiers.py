@@ -1,0 +1,41 @@
+"""The second tier is what its table says, and a slow test of the first tier fails the run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiers import SECOND_TIER, group_of
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_a_test_belongs_to_the_first_group_that_matches() -> None:
+    of_browser = group_of("tests/campaign/test_campaign.py::test_x", {"browser", "asyncio"})
+    of_campaigns = group_of("tests/campaign/test_campaign.py::test_x", {"asyncio"})
+    assert of_browser is not None
+    assert of_campaigns is not None
+    assert (of_browser.title, of_campaigns.title) == ("Browser", "Campaigns")
+    assert group_of("tests/core/test_store.py::test_x", {"asyncio"}) is None
+
+
+@pytest.mark.parametrize("path", [path for group in SECOND_TIER for path in group.paths])
+def test_every_path_of_the_second_tier_is_there(path: str) -> None:
+    file, _, name = path.partition("::")
+    assert (ROOT / file).exists()
+    last = name.split("::")[-1].partition("[")[0]
+    assert not name or last in (ROOT / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize(("limit_s", "status"), [("0.05", 1), ("60", 0)])
+def test_a_test_over_the_limit_fails_the_run(tmp_path: Path, limit_s: str, status: int) -> None:
+    test = tmp_path / "test_slow.py"
+    test.write_text("import threading\n\n\ndef test_slow() -> None:\n    assert not threading.Event().wait(1)\n")
+    options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "--limit-s", limit_s, "--rootdir", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *options, str(test)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("Too slow for the first tier" in done.stdout) == bool(status)
