@@ -27,7 +27,7 @@ run: setup ## the workspace in the current folder
 	@$(BIN)/handloom
 
 test: setup compiled ## the first tier of the tests, minutes, with or without root; the last lines say what it left out
-	@$(BIN)/python -m pytest -m "not full" --numprocesses 2 --dist worksteal --limit-s 5 $(PYTEST)
+	@$(BIN)/python -m pytest -m "not full" --numprocesses 3 --dist worksteal --limit-s 5 $(PYTEST)
 
 test-all: setup compiled ## every test, as CI runs them (HANDLOOM_REQUIRE=docker,browser makes skips failures)
 	@failed=0; \

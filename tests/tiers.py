@@ -25,8 +25,13 @@ class Group:
     paths: tuple[str, ...] = ()
     """A test whose id starts with one of these belongs here. Ids are relative to the top, with slashes."""
 
+    variants: tuple[str, ...] = ()
+    """If given, only tests belong here whose id has one of these as well."""
+
     def has(self, node_id: str, marks: Collection[str]) -> bool:
         """Whether the test belongs to this group."""
+        if self.variants and not any(variant in node_id for variant in self.variants):
+            return False
         return any(mark in marks for mark in self.marks) or node_id.startswith(self.paths)
 
 
@@ -36,6 +41,65 @@ SECOND_TIER: tuple[Group, ...] = (
     Group("Terminals of X", "need an X server and programs that draw in it", marks=("xterm",)),
     Group("Alone", "measure time or memory, or take the processors from other tests", marks=("alone",)),
     Group("Campaigns", "run kills, faults and generated inputs, in a short form", paths=("tests/campaign/",)),
+    Group(
+        "Journeys",
+        "start the whole program in a real terminal for each test",
+        paths=("tests/journeys/",),
+    ),
+    Group(
+        "Editors",
+        "start the whole program for each test and speak to it as an editor does",
+        paths=("tests/acp/test_serving.py", "tests/acp/test_hostile.py", "tests/acp/test_other_agent.py"),
+    ),
+    Group(
+        "Contract",
+        "hold the local sandbox without isolation and the remote one to the contract that the first tier tests with"
+        " isolation and in one process",
+        paths=("tests/contract/",),
+        variants=("[local", "[remote"),
+    ),
+    Group(
+        "Model checks",
+        "try the controller's decisions in thousands of interleavings",
+        paths=("tests/controller/test_decide_model_check.py",),
+    ),
+    Group(
+        "Kernels",
+        "kill, flood and replace Jupyter kernels, each of which takes a second to start",
+        paths=(
+            "tests/runtime/plugins/test_jupyter_ends.py",
+            "tests/runtime/plugins/test_jupyter_server.py",
+            "tests/runtime/plugins/test_jupyter.py::TestLive::test_what_was_flushed_is_shown_though_the_cell_then_holds",
+        ),
+    ),
+    Group("Long conversations", "play hundreds of steps", paths=("tests/memory/test_long_run.py",)),
+    Group("Repeated runs", "run whole recorded conversations again", paths=("tests/core/again/test_running.py",)),
+    Group(
+        "Canaries", "look for secrets in every byte that the program writes", paths=("tests/secrets/test_canaries.py",)
+    ),
+    Group("Keyrings", "start a keyring service and a session bus", paths=("tests/secrets/test_keyring.py",)),
+    Group(
+        "Endless input",
+        "feed documents and folders that never end until a limit stops them",
+        paths=(
+            "tests/runtime/test_documents.py::test_a_document_that_unfolds_for_ever_ends",
+            "tests/runtime/test_beneath.py::test_a_folder_that_is_deeper_than_descriptors_reach_is_walked",
+            "tests/runtime/test_users_turn.py::test_keys_that_interrupt_and_suspend_leave_the_turn_on",
+        ),
+    ),
+    Group(
+        "Whole screens",
+        "draw every screen in every language, theme or kind of text",
+        paths=(
+            "tests/tui/look/test_i18n.py::test_a_catalogue_reaches_every_word_of_the_frame",
+            "tests/tui/text/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
+        ),
+    ),
+    Group(
+        "Traced processes",
+        "run a program under strace",
+        paths=("tests/architecture/test_replays.py",),
+    ),
 )
 """Every group, in the order in which a test looks for its own."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -38,6 +39,17 @@ def harden() -> int:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     adopt_orphans()
     return umask
+
+
+def heed_keys() -> None:
+    """Give the signals of a terminal's keys their default action, here and in all that is started from here on.
+
+    A process that was started in the background by a shell without job control, or by `nohup`, ignores some of them. A
+    shell can't undo that for the commands it runs, so Ctrl+C would end nothing.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def adopt_orphans() -> None:

@@ -35,7 +35,7 @@ from runtime.server.executor import ActionExecutor
 from runtime.server.files import Files
 from runtime.server.forwarder import Forwarder
 from runtime.server.guard import Guard
-from runtime.server.hardening import filter_calls, harden, limit, take_key
+from runtime.server.hardening import filter_calls, harden, heed_keys, limit, take_key
 from runtime.server.kept_history import KeptHistory
 from runtime.server.listening import accept, address, bind, tls
 from runtime.server.lives import one_after_another
@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.working_dir = options.working_dir.resolve(strict=True)
         options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
         options.umask = harden()
+        heed_keys()
         limit(resource.RLIMIT_DATA, options.max_memory)
         limit(resource.RLIMIT_NPROC, options.max_processes)
         limit(resource.RLIMIT_FSIZE, options.max_file)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.events import FileEditAction
+from core.events import CmdOutputObservation, CmdRunAction, FileEditAction
 from runtime.client import ActionExecutionClient
 from runtime.server.kept_history import KeptHistory
 from tests.runtime.conftest import Watcher, has_ended
@@ -186,3 +186,16 @@ def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> Non
         "core.plugins",
         "core.usage",
     }
+
+
+async def test_keys_work_in_its_shell_though_it_was_started_with_their_signals_ignored(process: Process) -> None:
+    process.start(within=("sh", "-c", 'trap \'\' INT QUIT TSTP HUP; exec "$0" "$@"'))
+    assert process.ready().startswith("ready")
+    async with ActionExecutionClient(KEY, uds=str(process.socket)) as client:
+        watcher = Watcher()
+        command = CmdRunAction(
+            command="(kill -QUIT $BASHPID; echo ignored); (kill -HUP $BASHPID; echo ignored); echo done"
+        )
+        assert isinstance(done := await client.execute(command, 1, watcher), CmdOutputObservation)
+    assert done.content.endswith("done")
+    assert "ignored" not in done.content
