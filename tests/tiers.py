@@ -92,6 +92,9 @@ SECOND_TIER: tuple[Group, ...] = (
         "draw every screen in every language, theme or kind of text",
         paths=(
             "tests/tui/look/test_i18n.py::test_a_catalogue_reaches_every_word_of_the_frame",
+            "tests/tui/panels/test_settings.py::test_every_field_has_a_control_that_writes_it",
+            "tests/tui/replay/test_same_screens.py::test_playing_shows_what_was_seen",
+            "tests/tui/look/test_glyphs.py::test_no_screen_has_anything_but_ascii",
             "tests/tui/text/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
         ),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -86,8 +87,10 @@ async def test_frames_that_were_never_sent_are_refused(caller: Caller, after: st
         assert response.status == 400
 
 
-async def test_who_comes_later_takes_the_place_of_who_reads(caller: Caller) -> None:
-    async with caller.begin("read -t 0.2; echo done") as first, caller.read(0) as second:
+async def test_who_comes_later_takes_the_place_of_who_reads(caller: Caller, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    async with caller.begin("cat go; echo done") as first, caller.read(0) as second:
+        await asyncio.to_thread((tmp_path / "go").write_text, "")
         assert (await lines(second))[-1]["content"] == "done"
         assert "observation" not in (await lines(first))[-1]
 

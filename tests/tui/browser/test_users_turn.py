@@ -334,6 +334,7 @@ async def test_an_enlarged_page_is_moved_with_the_arrows_first_and_then_scrolled
         assert view._view.part.top > before.part.top
         assert asked(it) == []
         await it.press(*["down"] * 8)
+        await it.settle()
         assert asked(it)
         await it.press("z")
         assert "Sign in to go on" in it.screen_text()
