@@ -87,7 +87,7 @@ def _count_executor_calls() -> None:
 
 
 def _count_database_calls() -> None:
-    original = aiosqlite.Connection._execute
+    original: Any = aiosqlite.Connection._execute
 
     async def execute(self: aiosqlite.Connection, *args: Any, **kwargs: Any) -> Any:
         THREADS.began()

@@ -6,6 +6,7 @@ letters. A place in the picture is a place on the page, so a click is one there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -368,6 +369,8 @@ class BrowserView(Widget, can_focus=True):
             top = max(0, min(top, max(part.height, look.height) - part.height))
             if (left, top) != (part.left, part.top):
                 self._middle = left + part.width // 2, top + part.height // 2
+                # The next key may come before the next frame, and moves on from here.
+                self._view = replace(view, part=part._replace(left=left, top=top))
                 self.refresh()
                 return
         self.post_message(self.Asked("scroll", place=(across * WHEEL_PX, down * WHEEL_PX)))
