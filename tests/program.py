@@ -18,6 +18,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 HANDLOOM = (sys.executable, "-P", "-m", "tui")
 """What the console script does, found in this source tree."""
+NO_ISOLATION = {"HANDLOOM__SANDBOX__ISOLATION": "none"}
+"""For the environment of a test that needs commands to run directly on this machine; without it, an ordinary user who
+has bubblewrap gets a sandbox, and root gets none."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import random
 import subprocess
 import sys
@@ -43,7 +44,7 @@ from tests.campaign import (
     syscalls,
     trajectories,
 )
-from tests.campaign.trial import Result
+from tests.campaign.trial import FULL, Result
 from tests.program import ROOT
 
 JSON_FILE = ROOT / "docs" / "campaign.json"
@@ -175,6 +176,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=[], metavar="PART")
     options = parser.parse_args()
+    os.environ[FULL] = "1"
     tried, on, today = commit(), machine.described(), datetime.now(UTC).date().isoformat()
     found = kept() if options.only else {}
     failed = False

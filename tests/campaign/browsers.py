@@ -19,7 +19,7 @@ from pathlib import Path
 from core.events import Action, BrowseInteractiveAction, BrowserOutputObservation, BrowseURLAction
 from runtime.local import LocalRuntime
 from runtime.server.processes import descendants
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.served import served
 
 PROMISE = "a browser's death gives one observation, and the next step works within 10 s"
@@ -66,7 +66,7 @@ def _with_a_server(chunk: int, first: int) -> Facts:
 
     with tempfile.TemporaryDirectory(prefix="handloom-browsers-") as folder, served(PAGE) as url:
         asyncio.run(trials(folder, url))
-        facts.peak("seconds until no process was left", nobody_is_left(ENDS_WITHIN_S))
+        facts.peak("seconds until no process was left", nobody_is_left(within(ENDS_WITHIN_S)))
     return facts
 
 
@@ -96,7 +96,7 @@ async def is_usable(runtime: LocalRuntime, url: str, facts: Facts) -> None:
     observation = await _seen(runtime, BrowseURLAction(url=url))
     taken = time.monotonic() - began
     check("# alive" in observation.content and not observation.error, f"not usable: {observation.content[:500]!r}")
-    check(taken < USABLE_WITHIN_S, f"usable after {taken:.1f} s")
+    check(taken < within(USABLE_WITHIN_S), f"usable after {taken:.1f} s")
     facts.peak("seconds until a page was seen again", taken)
 
 

@@ -22,7 +22,7 @@ from runtime.checkpoints import FOLDER, WorkspaceCheckpoints
 from runtime.shadow_git import object_id
 from tests.campaign import swapper
 from tests.campaign.swaps import MEMORY, check_outside, swapping
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.program import ROOT
 
 KILLS_PROMISE = "each file is as before or as after, the store can be read, and everything can be restored whole"
@@ -64,7 +64,7 @@ def kill_trial(seed: int) -> Facts:
                 time.sleep(chance.uniform(0, LOOP_S))
                 process.kill()
             facts.counts["restores before a kill"] += process.stdout.read().count(b"\n")
-        nobody_is_left(5)
+        nobody_is_left(within(5))
         now = _tree(base / "workspace")
         mixed = 0
         for path in {*now, *trees[0], *trees[1]}:
@@ -126,7 +126,7 @@ def swap_trial(seed: int) -> Facts:
         for secret in (b"SECRET\n" * 100, b""):
             looked = ["git", f"--git-dir={repository.parent}", "cat-file", "-e", object_id(secret)]
             check(subprocess.run(looked, check=False, capture_output=True).returncode != 0, "the outside is kept")
-    nobody_is_left(5)
+    nobody_is_left(within(5))
     return facts
 
 

@@ -27,7 +27,7 @@ from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
 from core.settings.config import DockerSettings, Settings
 from runtime.containers.specification import HOME_LABEL
-from tests.campaign.trial import Facts, Result, check, run_trials
+from tests.campaign.trial import Facts, Result, check, run_trials, within
 from tests.containers import base_image, engine, sandbox_image
 from tests.docker.gate import Gate
 from tests.runtime.walled import own
@@ -93,7 +93,7 @@ async def _fault(session: AgentSession, gate: Gate, rng: random.Random, case: st
     begun_at = time.monotonic()
     observation = await _answered(session, f"echo begun; sleep {COMMAND_S}; echo ended")
     taken = time.monotonic() - begun_at
-    check(taken < ANSWERED_S, f"{case}: {name}: answered after {taken:.1f} s: {observation!r}")
+    check(taken < within(ANSWERED_S), f"{case}: {name}: answered after {taken:.1f} s: {observation!r}")
     await befalling
     facts.counts[name] += 1
     facts.counts["told to the command that ran"] += not _went_well(observation)
@@ -115,7 +115,7 @@ async def _answered(session: AgentSession, command: str) -> Observation:
     """Run a command as the user does; its observation, once that is stored. Raises Violation where none comes."""
     action = await session.run_command(command)
     try:
-        async with asyncio.timeout(4 * ANSWERED_S):
+        async with asyncio.timeout(4 * within(ANSWERED_S)):
             while session.runs_command:
                 await asyncio.sleep(0.01)
     except TimeoutError:

@@ -20,7 +20,7 @@ from pathlib import Path
 from runtime.server.editor import EditorError
 from tests.campaign.editing import editor, version
 from tests.campaign.syscalls import spread
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.program import ROOT
 
 PROMISE = "killed at any system call, an edit leaves the old file or the new one, and the way back"
@@ -98,7 +98,7 @@ def trial(point: Point) -> Facts:
         folder = Path(name).resolve()
         inject = f"inject={point.call}:signal=KILL:when={point.k}"
         said = traced(folder, point.edits, point.in_place, "-o", os.devnull, "-e", f"trace={point.call}", "-e", inject)
-        nobody_is_left(2)
+        nobody_is_left(within(2))
         facts = Facts()
         found = (folder / "f").read_text()
         check(found in (version(point.edits - 1), version(point.edits)), f"neither old nor new: {found[:100]!r}")

@@ -20,7 +20,7 @@ from core.events import Frame, IPythonRunCellAction, IPythonRunCellObservation, 
 from runtime.local import LocalRuntime
 from runtime.plugins.jupyter.plugin import FRESH
 from runtime.server.processes import descendants
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 
 PROMISE = "a kernel's death is told in one observation, and the next cell works within 10 s"
 FULL = 1000
@@ -68,7 +68,7 @@ def _deaths(first: int) -> Facts:
 
     with tempfile.TemporaryDirectory(prefix="handloom-kernels-") as folder:
         asyncio.run(chunk(folder))
-        facts.peak("seconds until no process was left", nobody_is_left(ENDS_WITHIN_S))
+        facts.peak("seconds until no process was left", nobody_is_left(within(ENDS_WITHIN_S)))
     return facts
 
 
@@ -86,7 +86,7 @@ async def _death(kernels: _Kernels, rng: random.Random, case: str, facts: Facts)
     answer = await kernels.says(f"print({number}); {number} + 1")
     taken = time.monotonic() - began
     check(answer == f"{number}\n{number + 1}", f"{case}, then {answer!r}")
-    check(taken < WORKS_WITHIN_S, f"{case}: a cell worked after {taken:.1f} s")
+    check(taken < within(WORKS_WITHIN_S), f"{case}: a cell worked after {taken:.1f} s")
     facts.counts[point.__name__.strip("_").replace("_", " ")] += 1
     facts.peak("seconds until a cell worked again", taken)
 

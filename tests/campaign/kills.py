@@ -18,7 +18,7 @@ from typing import Any
 
 from core.events import envelope_from_dict
 from tests.campaign import stored
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.doubles import FINISH, bash, call, write_script
 from tests.program import Ended, Handloom
 from tui.cli import exporting
@@ -72,7 +72,7 @@ def trial(seed: int) -> Facts:
             printed += killed(handloom, goes_on, max(1, LINES - len(printed)), chance, facts)[0]
         ended = handloom(*goes_on, "--json")
         check(ended.status == 0, f"going on ends with {ended.status}: {ended.err}")
-        nobody_is_left(ENDS_WITHIN_S)
+        nobody_is_left(within(ENDS_WITHIN_S))
         events = exported(handloom, conversation)
         stored.check_printed(printed + ended.lines, events)
         stored.check_observations(events, finished=True)
@@ -100,7 +100,7 @@ def killed(
     process.kill()
     rest, err = process.communicate()
     facts.counts["had ended before the kill" if process.returncode == 0 else "kills"] += 1
-    facts.peak("seconds until what it had started was gone", nobody_is_left(ENDS_WITHIN_S))
+    facts.peak("seconds until what it had started was gone", nobody_is_left(within(ENDS_WITHIN_S)))
     printed = (out + rest).decode().split("\n")[:-1]  # what comes after the last line's end is no whole event
     facts.counts["events printed before a kill"] += len(printed)
     for rows in stored.read(handloom.home).values():

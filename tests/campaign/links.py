@@ -18,7 +18,7 @@ from pathlib import Path
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
 from runtime.lasting_client import LastingClient
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.contract.remote_here import RemoteHere
 from tests.links import Link, linked, random_fate
 from tests.runtime.serving import KEY
@@ -48,7 +48,7 @@ def _chunk(first: int) -> Facts:
             asyncio.run(_trials(Path(folder), first, facts))
         finally:
             RemoteHere.end_servers()
-        nobody_is_left(3.0)
+        nobody_is_left(within(3.0))
     return facts
 
 
@@ -65,7 +65,10 @@ async def _trials(folder: Path, first: int, facts: Facts) -> None:
     async with LastingClient(KEY, url=server.url) as client:
         begun_at = time.monotonic()
         await client.execute(_command("true"), 1, lambda frame: None)
-        check(time.monotonic() - begun_at < USABLE_WITHIN_S, f"HANDLOOM_SEED={first}: the shell is busy at the end")
+        check(
+            time.monotonic() - begun_at < within(USABLE_WITHIN_S),
+            f"HANDLOOM_SEED={first}: the shell is busy at the end",
+        )
     check_effects((folder / "effects").read_text().split(), answered, cancelled)
 
 

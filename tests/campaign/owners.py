@@ -23,7 +23,7 @@ from core.store.event_store import EventStore
 from tests.campaign import stored
 from tests.campaign.contender import CONVERSATION
 from tests.campaign.stored import Row
-from tests.campaign.trial import Facts, Result, Violation, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, Violation, check, nobody_is_left, run_trials, within
 from tests.program import ROOT
 
 PROMISE = "a conversation never has two writers, a dead owner is followed within 2 s, and nothing acknowledged is lost"
@@ -123,7 +123,7 @@ class Contest:
         for pid in list(self._processes):
             self.kill(pid)
         self._heard.close()
-        nobody_is_left(2)
+        nobody_is_left(within(2))
 
 
 def trial(seed: int) -> Facts:
@@ -166,7 +166,7 @@ def one_change(contest: Contest, chance: random.Random, facts: Facts) -> None:
     begun = time.monotonic()
     contest.hear_until_owned(since=token)
     took = time.monotonic() - begun
-    check(took < FOLLOWED_WITHIN_S, f"a dead owner was followed after {took:.2f} s")
+    check(took < within(FOLLOWED_WITHIN_S), f"a dead owner was followed after {took:.2f} s")
     contest.add()
     facts.counts["kills of owners"] += 1
     facts.peak("seconds until a dead owner was followed", took)

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from core.events import Action, CmdOutputObservation, CmdRunAction, Frame, Observation, TerminalOutput
 from runtime.local import LocalRuntime
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 
 DEATHS_PROMISE = "a shell's death gives one observation with its exit code, and the next command finds a shell"
 INTERRUPTS_PROMISE = "an interrupt ends the command within 3 s wherever it comes, and the next command works"
@@ -107,7 +107,7 @@ def _with_a_server(first: int, one: Callable[[LocalRuntime, random.Random, Facts
 
     with tempfile.TemporaryDirectory(prefix="handloom-shells-") as folder:
         asyncio.run(chunk(folder))
-        facts.peak("seconds until no process was left", nobody_is_left(ENDS_WITHIN_S))
+        facts.peak("seconds until no process was left", nobody_is_left(within(ENDS_WITHIN_S)))
     return facts
 
 
@@ -155,7 +155,7 @@ async def is_usable(execute: Execute, case: str, facts: Facts) -> None:
     taken = time.monotonic() - began
     said = observation.content.splitlines()
     check("usable" in said, f"{case}: {observation.to_agent_text()[:500]!r}")
-    check(taken < USABLE_WITHIN_S, f"{case}: usable after {taken:.1f} s")
+    check(taken < within(USABLE_WITHIN_S), f"{case}: usable after {taken:.1f} s")
     facts.peak("seconds until a command worked again", taken)
 
 

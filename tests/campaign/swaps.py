@@ -21,7 +21,7 @@ from runtime.server.beneath import FileError, Roots
 from runtime.server.editor import Editor, EditorError
 from runtime.server.replacing import replace
 from tests.campaign import swapper
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.program import ROOT
 
 PROMISE = "however links are swapped in, no file outside is read or changed, and none inside is half"
@@ -60,7 +60,7 @@ def trial(case: tuple[int, int, bool]) -> Facts:
                     check_outside(base)
         check_outside(base)
         check_inside(base, facts)
-    nobody_is_left(2)
+    nobody_is_left(within(2))
     return facts
 
 

@@ -24,7 +24,7 @@ from core.events import EventSource, MessageAction
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from tests.campaign import stored
-from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials
+from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.campaign.writer import BATCHES
 from tests.program import ROOT
 
@@ -123,7 +123,7 @@ def trial(point: Point) -> Facts:
         options = ("-o", os.devnull, "-e", f"trace={point.call}", "-e", inject)
         command = [*strace(home, *options, paths=not acknowledging), *writer(home, early=point.early)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
-        nobody_is_left(2)
+        nobody_is_left(within(2))
         said = Said(done.stdout)
         facts = Facts()
         if "KILL" in point.how:

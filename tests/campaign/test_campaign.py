@@ -128,7 +128,7 @@ class TestKills:
 
 def leaves_nobody(seed: int) -> Facts:
     subprocess.run(["sh", "-c", "sleep 0.1 &"], check=True)
-    nobody_is_left(2)
+    nobody_is_left(60)
     return Facts()
 
 

@@ -96,7 +96,7 @@ class Life:
         (folder / "life").chmod(0o666)
         self._fd = os.open(folder / "life", os.O_RDONLY | os.O_NONBLOCK)
 
-    def has_ended(self, within_s: float = 2.0) -> bool:
+    def has_ended(self, within_s: float = 60.0) -> bool:
         """Wait for the end of those that opened it. There must have been one."""
         poll = select.poll()
         poll.register(self._fd, select.POLLHUP)

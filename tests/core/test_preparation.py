@@ -42,6 +42,7 @@ from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+from tests.stopped_clock import stopped_clock
 
 SETUP, HOOK = ".openhands/setup.sh", ".openhands/pre-commit.sh"
 RUNS_IN_A_SESSION = re.compile("AgentSession|AgentController|Preparation|EnvironmentShell|EventStream[.]_serve")
@@ -475,7 +476,7 @@ class TestClosing:
 
         before = session.stream.latest_id
         session.stream.subscribe(EventStreamSubscriber.TEST, see, "test")
-        async with asyncio.timeout(4):  # less than the 5 s after which a session drops what does not end
+        with stopped_clock(after_s=4):  # less than the 5 s after which a session drops what does not end
             await session.aclose()
         stored = await session.stream.read()
         assert [e.id for e in seen] == [e.id for e in stored if e.id > before]

@@ -27,6 +27,7 @@ from core.store.writer import Draft
 from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+from tests.stopped_clock import stopped_clock
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
@@ -91,7 +92,7 @@ async def test_closing_interrupts_a_sandbox_that_starts_and_waits_for_nothing_el
         async with asyncio.timeout(20):
             await runtime.starting.wait()
             await session.settled()
-        async with asyncio.timeout(1.0):
+        with stopped_clock():
             await session.aclose()
         assert runtime.notes == ["interrupted", "closed"]
 

@@ -7,7 +7,6 @@ import gc
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from tests.runtime.walled import own, run
 
 pytestmark = pytest.mark.docker
 
-TOLD_S = 10.0
+WITHIN_S = 60.0
 KILLED = 137
 
 
@@ -72,10 +71,9 @@ async def told_of(place: Place, fault: Callable[[Container], object]) -> str:
     await place.watcher.sees(b"begun\r\n")
     assert isinstance(place.runtime, DockerRuntime)
     await change(container_of(place.runtime), fault)
-    begun_at = time.monotonic()
-    with pytest.raises(RuntimeUnavailableError) as told:
-        await running
-    assert time.monotonic() - begun_at < TOLD_S
+    async with asyncio.timeout(WITHIN_S):
+        with pytest.raises(RuntimeUnavailableError) as told:
+            await running
     return str(told.value)
 
 
@@ -113,17 +111,16 @@ class TestFaults:
         told = await told_of(place, lambda container: container.pause())
         assert "paused from outside. The next action resumes it" in told
         await place.runtime.start()
-        async with asyncio.timeout(TOLD_S):  # the interrupt of what ran before may come a moment later
+        async with asyncio.timeout(WITHIN_S):  # the interrupt of what ran before may come a moment later
             while (shown := await place.run("echo $kept; jobs -r | wc -l")).exit_code == -1:
                 pass
         assert shown.content == "1\n1"
 
     async def test_a_server_that_its_own_commands_stop_is_replaced(self, place: Place) -> None:
         running = asyncio.create_task(place.run("kill -STOP $(pgrep -f [r]untime.server)"))
-        begun_at = time.monotonic()
-        with pytest.raises(RuntimeUnavailableError, match=r"its server does not answer"):
-            await running
-        assert time.monotonic() - begun_at < TOLD_S + 1
+        async with asyncio.timeout(WITHIN_S):
+            with pytest.raises(RuntimeUnavailableError, match=r"its server does not answer"):
+                await running
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"
 

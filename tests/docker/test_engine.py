@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -29,12 +28,10 @@ def run(environ: dict[str, str], *command: str, stdin: str = "") -> subprocess.C
 def test_with_an_engine_and_its_base_there_is_nothing_to_do_but_to_name_it() -> None:
     if base_image() != LOCAL_BASE:
         pytest.skip("the images here are built on another base")
-    begun_at = time.monotonic()
     done = run({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **engine_environ()}, str(ENGINE))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"DOCKER_HOST={os.environ['DOCKER_HOST']}\n"
     assert done.stderr.endswith(f"base-image: {LOCAL_BASE} is up to date\n")
-    assert time.monotonic() - begun_at < 10  # half a second where nothing else runs
 
 
 class TestRefusals:

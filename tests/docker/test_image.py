@@ -6,7 +6,6 @@ import asyncio
 import io
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -81,9 +80,7 @@ class TestBuilding:
     async def test_what_is_there_is_not_built_again(self, client: docker.DockerClient) -> None:
         tag = await asyncio.to_thread(sandbox_image)
         said: list[str] = []
-        begun_at = time.monotonic()
         assert await image.build(client, base_image(), said.append) == tag
-        assert time.monotonic() - begun_at < 1
         assert said == []
         assert await image.find(client, base_image()) == tag == await image.current_tag(client, base_image())
 
@@ -140,10 +137,9 @@ class TestBuilding:
         steps = containers(client)
         assert steps
         building.cancel()
-        begun_at = time.monotonic()
-        with pytest.raises(asyncio.CancelledError):
-            await building
-        assert time.monotonic() - begun_at < 2
+        async with asyncio.timeout(60):  # less than the step takes
+            with pytest.raises(asyncio.CancelledError):
+                await building
         await asyncio.to_thread(await_gone, steps)
         assert await image.find(client, base, recipe) is None
 

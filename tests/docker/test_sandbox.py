@@ -136,7 +136,7 @@ class TestStart:
         sandbox_image()
         begun_at = time.monotonic()
         with served():
-            assert time.monotonic() - begun_at < 5
+            assert time.monotonic() - begun_at < 60
 
     def test_its_code_is_compiled(self, sandbox: Served) -> None:
         """A read-only system could not keep what a start compiles."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 
@@ -94,9 +93,7 @@ async def test_a_fork_bomb_that_leaves_no_room_is_ended_and_told(contained: Cont
     async with asyncio.timeout(60):
         while PROCESSES_RAN_OUT not in told:
             told = await contained.told("ls / | sort | cat")
-    begun_at = time.monotonic()
     assert "works 3" in (await contained.run(WORKS)).content
-    assert time.monotonic() - begun_at < 10
     assert await contained.client.jobs() == []
 
 
@@ -110,9 +107,7 @@ async def test_after_a_fork_bomb_commands_work(contained: Contained, kind: str) 
 
 async def test_where_another_command_takes_the_room_meanwhile_what_runs_is_ended(contained: Contained) -> None:
     await contained.run(f"(sleep 2; exec python3 -c '{STUBBORN}') &")
-    begun_at = time.monotonic()
     assert PROCESSES_RAN_OUT in await contained.told("sleep 18")
-    assert time.monotonic() - begun_at < 25
     assert "works 3" in (await contained.run(WORKS)).content
 
 

@@ -226,6 +226,6 @@ async def test_unmasked_it_leaves_as_it_is(tmp_path: Path) -> None:
 
 def test_a_large_text_is_looked_through_quickly() -> None:
     for text in ("a" * 2_000_000, "key=" * 300_000, "-----BEGIN PRIVATE KEY-----\n" * 20_000, "eyJ" * 500_000):
-        began = time.perf_counter()
+        began = time.thread_time()
         NOTHING.secrets(text)
-        assert time.perf_counter() - began < 5, text[:30]
+        assert time.thread_time() - began < 5, text[:30]

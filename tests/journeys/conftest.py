@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import Handloom
+from tests.program import NO_ISOLATION, Handloom
 
 
 @pytest.fixture
 def handloom(tmp_path: Path) -> Handloom:
     return Handloom(tmp_path)
+
+
+@pytest.fixture
+def no_isolation(handloom: Handloom) -> None:
+    """Run commands directly on this machine, for root and for an ordinary user alike."""
+    handloom.environ = {**handloom.environ, **NO_ISOLATION}

@@ -52,9 +52,15 @@ class TestRun:
         assert done.events[-1]["extras"]["agent_state"] == "finished"
         outputs = [event["content"] for event in done.events if event.get("observation") == "run"]
         assert outputs[1] == "second"
-        assert "No isolation" in done.err
         assert done.out.endswith("\n")
         assert "\x1b" not in done.out + done.err
+
+    def test_without_a_sandbox_the_user_is_warned(self, tmp_path: Path) -> None:
+        handloom = Handloom(tmp_path)
+        handloom.environ = {**handloom.environ, "HOME": str(handloom.workspace)}  # which no sandbox can hide, then
+        done = handloom("run", "look around", "--model", write_script(tmp_path, [FINISH]))
+        assert done.status == 0
+        assert "No isolation" in done.err
 
     def test_the_export_is_what_was_printed(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -283,10 +282,8 @@ class TestEngine:
             listener.listen(16)
             yield f"unix://{path}"
 
-    def test_one_that_hangs_is_told_within_seconds(self, tmp_path: Path, silent: str) -> None:
-        begun_at = time.monotonic()
+    def test_one_that_hangs_is_told(self, tmp_path: Path, silent: str) -> None:
         examined = Examined(handloom(tmp_path, DOCKER_HOST=silent))
-        assert time.monotonic() - begun_at < 6  # the rest is the start of Python on a machine that is busy
         examined.says("engine", "note", "it does not answer", "Start the container engine again")
 
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a socket away")

@@ -29,6 +29,7 @@ def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Term
     terminal.wait_for("finished", "The primes are right")
 
 
+@pytest.mark.usefixtures("no_isolation")
 def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Handloom, terminal: Terminal) -> None:
     home = Path(handloom.environ["HANDLOOM_HOME"])
     home.mkdir(parents=True, exist_ok=True)

@@ -170,11 +170,13 @@ def test_the_index_is_made_anew_on_demand(handloom: Handloom, woven: tuple[Handl
 
 FULL_DISK = r"""
 home="$0"; kept="$1"; shift 1
-cp -r "$home" "$kept/copy"; size=$(du -sk "$home" | cut -f1)
-mount -t tmpfs -o size=$((size + 8))k none "$home"; cp -r "$kept/copy/." "$home"
+cp -r "$home" "$kept/copy"
+mount -t tmpfs -o size=20m none "$home"; cp -r "$kept/copy/." "$home"
+free=$(df -k --output=avail "$home" | tail -n 1)
+head -c $((free - 8))K /dev/zero >"$home/ballast"
 "$@" doctor --mend --yes >"$kept/full.out" 2>"$kept/full.err"; echo $? >"$kept/full"
 cmp "$home/handloom.db" "$kept/copy/handloom.db" && ls "$home" >"$kept/files"
-mount -o remount,size=20m "$home"
+rm "$home/ballast"
 "$@" doctor --mend --yes >"$kept/room.out" 2>"$kept/room.err"; echo $? >"$kept/room"
 """
 

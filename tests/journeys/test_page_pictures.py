@@ -19,7 +19,10 @@ from tests.journeys.graphic_terminal import CELL, KITTY, SIXEL, GraphicTerminal
 from tests.program import Handloom
 from tui.display.pictures import KEPT_SIDE
 
-pytestmark = [pytest.mark.browser, pytest.mark.alone, pytest.mark.timeout(240)]
+pytestmark = [
+    *(pytest.mark.browser, pytest.mark.alone, pytest.mark.timeout(240)),
+    pytest.mark.usefixtures("no_isolation"),  # a sandbox has no way to the site of the test
+]
 
 WAIT_S = 60.0
 PAGE = """<title>Quarters</title><style>

@@ -31,7 +31,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def handloom_with(site: Path, folder: Path, plugins: str) -> Handloom:
-    return Handloom(folder, PYTHONPATH=f"{ROOT}{os.pathsep}{site}", HANDLOOM__SANDBOX__PLUGINS=plugins)
+    return Handloom(
+        folder,
+        PYTHONPATH=f"{ROOT}{os.pathsep}{site}",
+        HANDLOOM__SANDBOX__PLUGINS=plugins,
+        HANDLOOM__SANDBOX__READABLE_PATHS=str(site),  # a sandbox has a /tmp of its own
+    )
 
 
 def test_its_tool_is_offered_its_action_carried_out_and_its_events_kept(site: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.doubles import FINISH, bash, write_script
 from tests.journeys.terminal import Terminal
 from tests.program import Handloom
 
-pytestmark = pytest.mark.tmux
+pytestmark = [pytest.mark.tmux, pytest.mark.usefixtures("no_isolation")]
 
 
 @pytest.fixture

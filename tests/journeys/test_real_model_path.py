@@ -13,7 +13,7 @@ import pytest
 from tests.doubles import FINISH, bash, write_script
 from tests.journeys.terminal import Terminal
 from tests.openai_server import KEY
-from tests.program import Handloom
+from tests.program import NO_ISOLATION, Handloom
 
 MODEL = "openai/gpt-4o-mini"
 """A name whose price litellm knows; the answers come from a script."""
@@ -69,6 +69,7 @@ def test_a_key_that_is_not_accepted_is_status_1_and_says_what_to_do(endpoint: Ha
 
 @pytest.mark.tmux
 def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Handloom) -> None:
+    endpoint.environ = {**endpoint.environ, **NO_ISOLATION}
     terminal = Terminal(endpoint, 140, 40)
     try:
         terminal.handloom("--model", MODEL)

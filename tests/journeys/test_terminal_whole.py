@@ -128,6 +128,7 @@ def test_who_stops_it_has_a_whole_terminal_until_it_goes_on(handloom: Handloom) 
         terminal.wait_for("typed")
 
 
+@pytest.mark.usefixtures("no_isolation")
 def test_a_storm_of_sizes_is_borne(handloom: Handloom) -> None:
     with workspace(handloom, {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}) as terminal:
         terminal.write("go\r")

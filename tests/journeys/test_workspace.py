@@ -35,6 +35,7 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+@pytest.mark.usefixtures("no_isolation")
 @pytest.mark.parametrize("terminal", [(160, 48), (100, 30), (80, 24)], indirect=True, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
     before = terminal.shell("stty -a")
@@ -53,6 +54,7 @@ def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
     assert not terminal.is_alternate
 
 
+@pytest.mark.usefixtures("no_isolation")
 @pytest.mark.parametrize("terminal", [(160, 48)], indirect=True)
 def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: Terminal) -> None:
     terminal.handloom("demo")
@@ -79,6 +81,7 @@ def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: 
     terminal.wait_for("2 ◆ new conversation", gone=True)
 
 
+@pytest.mark.usefixtures("no_isolation")
 @pytest.mark.parametrize("terminal", [(20, 5)], indirect=True)
 def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
     terminal.handloom("demo")

@@ -42,11 +42,11 @@ def test_a_file_without_any_is_all_body() -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(text: str, line: int, why: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(FrontError, match=why) as told:
         parse(text)
     assert told.value.line == line
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_bomb_of_aliases_is_refused_before_it_grows() -> None:

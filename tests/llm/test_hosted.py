@@ -36,9 +36,12 @@ from tests.openai_server import (
     sends,
     stalls,
 )
+from tests.stopped_clock import stopped_clock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+WITHIN_S = 60.0
+"""Until something has to have happened: generous, because other tests may have the cores."""
 CANARY = "canary-0123456789-value"
 TOOL = {
     "type": "function",
@@ -263,10 +266,9 @@ async def test_a_connection_that_never_stands_is_left_in_its_own_time(host: Mode
     held: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
-    started = time.monotonic()
-    error = await error_of(model(host, server, api_base=f"https://127.0.0.1:{port}/v1", connect_timeout_s=0.5))
+    async with asyncio.timeout(WITHIN_S):  # the first token has 180 s
+        error = await error_of(model(host, server, api_base=f"https://127.0.0.1:{port}/v1", connect_timeout_s=0.5))
     assert error.kind in (ModelErrorKind.TIMEOUT, ModelErrorKind.CONNECTION)
-    assert time.monotonic() - started < 30, "the first token has 180 s"
     silent.close()
     for writer in held:
         writer.close()
@@ -308,12 +310,10 @@ async def test_cancelling_returns_at_once_and_hangs_up_on_the_provider(
     server.then(behaviour)
     call = asyncio.create_task(ask(model(host, server)))
     await server.arrived.wait()
-    cancelled_at = time.monotonic()
     call.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    with stopped_clock(), pytest.raises(asyncio.CancelledError):
         await call
-    assert time.monotonic() - cancelled_at < 0.1
-    await asyncio.wait_for(server.exchanges[0].hung_up.wait(), 2)
+    await asyncio.wait_for(server.exchanges[0].hung_up.wait(), WITHIN_S)
 
 
 async def test_wherever_a_call_is_cancelled_nothing_of_it_is_left(host: ModelHost, server: OpenAIServer) -> None:

@@ -29,6 +29,8 @@ from runtime.server.kept_answers import TIMES, Times
 from runtime.server.terminal_routes import TerminalRoutes
 from tests.runtime.serving import KEY, Process, Server
 
+WITHIN_S = 60.0
+"""Until something has to have happened: a guard against hanging, generous because other tests may have the cores."""
 NO_CHANGE_TIMEOUT_S = 0.5
 """Of the shells in these tests: short to wait for, long for a busy machine."""
 
@@ -53,7 +55,7 @@ class Watcher:
 
     async def sees(self, text: bytes) -> bytes:
         """Wait until `text` was shown; the answer is everything that was."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while text not in self.shown:
                 self._grown.clear()
                 await self._grown.wait()
@@ -61,7 +63,7 @@ class Watcher:
 
     async def sees_frame(self, frame: Frame) -> None:
         """Wait until this frame came."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while frame not in self.frames:
                 self._grown.clear()
                 await self._grown.wait()
@@ -158,7 +160,7 @@ async def client(server: Server) -> AsyncIterator[ActionExecutionClient]:
         yield client
 
 
-def has_ended(pid: int, within_s: float = 2.0) -> bool:
+def has_ended(pid: int, within_s: float = WITHIN_S) -> bool:
     """Wait for the end of a process, by the kernel's event; True at once for one that is gone."""
     try:
         fd = os.pidfd_open(pid)
@@ -172,4 +174,4 @@ def has_ended(pid: int, within_s: float = 2.0) -> bool:
 
 async def settled(session: BashSession) -> None:
     """Wait for the end of what runs, without asking the session for anything."""
-    assert await session._shell.ends_within(5)
+    assert await session._shell.ends_within(WITHIN_S)

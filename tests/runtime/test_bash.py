@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from core.events.observations import TRUNCATION_NOTICE
 from runtime.protocol import NO_ACTION_ID
 from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, settled
+from tests.stopped_clock import stopped_clock
 
 HELP = (
     "You may wait longer to see additional output by sending empty command '', "
@@ -260,12 +260,9 @@ class TestTime:
         assert observation.metadata.suffix.startswith("\n[The command timed out after 0.6 seconds.")
 
     async def test_a_command_is_answered_at_its_end_and_not_at_the_next_look(self, shell: Shell) -> None:
-        taken = []
-        for _ in range(20):
-            began = time.monotonic()
-            await shell.run("true")
-            taken.append(time.monotonic() - began)
-        assert statistics.median(taken) < 0.03
+        with stopped_clock():
+            for _ in range(20):
+                assert (await shell.run("true")).exit_code == 0
 
     async def test_output_puts_the_hint_off(self, shell: Shell) -> None:
         observation = await shell.run("for i in 1 2 3 4 5; do sleep 0.2; echo $i; done")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,6 +16,7 @@ from runtime.protocol import KEY_HEADER
 from runtime.server import guard as guard_module
 from runtime.server.guard import MAX_STRANGERS, Guard
 from tests.runtime.serving import KEY, Server
+from tests.stopped_clock import stopped_clock
 
 RUN = b'{"action": {"action": "run", "args": {"command": "touch done"}}}'
 ORIGIN = {"Origin": "http://evil.example"}
@@ -116,14 +116,10 @@ class TestStrangers:
 
     async def test_however_many_drip_who_knows_the_key_is_answered(self, server: Server) -> None:
         async with self.dripping(server, 2 * MAX_STRANGERS):
-            taken = []
             for _ in range(20):
                 async with ActionExecutionClient(KEY, url=server.url) as client:
-                    begun_at = time.monotonic()
-                    assert await client.alive()
-                    taken.append(time.monotonic() - begun_at)
-            print(f"answered within {max(taken) * 1000:.0f} ms while {2 * MAX_STRANGERS} others drip")
-            assert sorted(taken)[18] < 0.5
+                    with stopped_clock(after_s=0.5):
+                        assert await client.alive()
 
     async def test_thousands_of_connections_are_held_by_nobody(
         self, server: Server, client: ActionExecutionClient
@@ -150,7 +146,7 @@ class TestStrangers:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             head = f"POST /upload_file HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
             writer.write(head.encode())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 said = await reader.read()
             assert said.startswith(b"HTTP/1.1 401 ")
             writer.close()

@@ -65,10 +65,8 @@ async def test_what_was_left_running_is_listed_and_ended(server: Jobs, command: 
     assert job["state"] in ("sleeping", "running")
     assert abs(job["started_at"] - time.time()) < 30
     assert job["foreground"] is False
-    began = time.monotonic()
     for each in await server.listed():
         await server.end(each["pid"])
-    assert time.monotonic() - began < 3
     assert has_ended(job["pid"], 0)
     assert await server.listed() == []
 

@@ -108,10 +108,10 @@ async def test_what_nobody_asks_for_any_more_is_interrupted_and_forgotten(caller
     async with caller.begin("sleep 100"):
         pass
     text = ""
-    async with asyncio.timeout(5), caller.begin("echo usable", "u" * 32) as response:
+    async with asyncio.timeout(60), caller.begin("echo usable", "u" * 32) as response:
         text += await response.text()
     while "usable" not in text:  # it waits for the end of the first
-        async with asyncio.timeout(5), caller.read(0, "u" * 32) as response:
+        async with asyncio.timeout(60), caller.read(0, "u" * 32) as response:
             text = await response.text()
     async with caller.read(0) as response:
         assert response.status == 404

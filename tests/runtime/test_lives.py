@@ -25,7 +25,7 @@ from runtime.server.executor import ActionExecutor
 from runtime.server.guard import MAX_STRANGERS, Guard
 from runtime.server.ownership import Ownership
 from tests.runtime.certificates import Authority
-from tests.runtime.conftest import Watcher, has_ended
+from tests.runtime.conftest import WITHIN_S, Watcher, has_ended
 from tests.runtime.escaping import address_of_this_machine
 from tests.runtime.serving import KEY, Process
 from tests.runtime.test_identity import listening
@@ -118,7 +118,7 @@ class TestLives:
         life = process.life
         assert process.child is not None
         process.child.terminate()
-        assert process.child.wait(timeout=5) == 0
+        assert process.child.wait(timeout=WITHIN_S) == 0
         assert has_ended(life, 0)
 
     async def test_the_end_of_who_holds_them_is_theirs(self, process: Process) -> None:
@@ -237,7 +237,7 @@ class TestTls:
         strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(3 * MAX_STRANGERS)]
         try:
             async with ActionExecutionClient(KEY, url=f"https://127.0.0.1:{port}", tls=believed) as client:
-                async with asyncio.timeout(3):
+                async with asyncio.timeout(WITHIN_S):
                     assert await run(client, "echo hi") == "hi"
         finally:
             for stranger in strangers:

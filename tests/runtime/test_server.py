@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from core.events import CmdOutputObservation, CmdRunAction, FileEditAction
 from runtime.client import ActionExecutionClient
 from runtime.server.kept_history import KeptHistory
-from tests.runtime.conftest import Watcher, has_ended
+from tests.runtime.conftest import WITHIN_S, Watcher, has_ended
 from tests.runtime.serving import KEY, Process
 
 
@@ -112,17 +111,26 @@ class TestHiding:
 
 
 class TestEnding:
-    STRAYS = (
-        "sleep 101 & disown; setsid sleep 102 & (setsid nohup sleep 103 >/dev/null 2>&1 &) ; "
-        "bash -c \"trap '' INT TERM HUP; sleep 104; sleep 105\" & "
-    )
+    STRAYS = """
+mkfifo pids
+begin='echo $$ >pids; exec sleep 600'
+sh -c "$begin" & disown
+setsid sh -c "$begin" &
+(setsid nohup sh -c "$begin" >/dev/null 2>&1 &)
+bash -c "trap '' INT TERM HUP; sh -c '$begin'; sleep 600" &
+exec 3<>pids
+for n in 1 2 3 4; do read -r pid <&3; echo "$pid"; done
+exec 3>&-
+"""
 
     async def strays(self, process: Process) -> list[int]:
-        said = await process.run(self.STRAYS + "pgrep -x sleep -P $$,1; pgrep -x sleep")
-        pids = {int(word) for word in said.split() if word.isdigit()}
-        mine = [pid for pid in pids if f"--uds\0{process.socket}" in ancestor_command(pid)]
-        assert len(mine) == 4
-        return mine
+        """Processes that a command leaves behind, each in its own way; all of them have begun."""
+        (process.folder / "strays").write_text(self.STRAYS)
+        said = await process.run("source ./strays")
+        pids = [int(line) for line in said.splitlines() if line.isdigit()]
+        assert len(pids) == 4, said
+        assert not any(has_ended(pid, 0) for pid in pids)
+        return pids
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     async def test_a_signal_ends_it_and_all_that_it_started(self, process: Process, number: int) -> None:
@@ -130,7 +138,7 @@ class TestEnding:
         process.ready()
         strays = await self.strays(process)
         child.send_signal(number)
-        assert child.wait(timeout=2) == 0
+        assert child.wait(timeout=WITHIN_S) == 0
         assert all(has_ended(pid, 0) for pid in strays)
         assert not process.socket.exists()
 
@@ -140,7 +148,7 @@ class TestEnding:
         strays = await self.strays(process)
         assert child.stdin is not None
         child.stdin.close()
-        assert child.wait(timeout=2) == 0
+        assert child.wait(timeout=WITHIN_S) == 0
         assert all(has_ended(pid, 0) for pid in strays)
 
     async def test_orphans_that_end_leave_nothing_behind(self, process: Process) -> None:
@@ -158,19 +166,6 @@ class TestEnding:
                 check=False,
             ).stdout
         )
-
-
-def ancestor_command(pid: int) -> str:
-    """The command lines of a process's ancestors, in one."""
-    found = ""
-    while pid > 1:
-        try:
-            stat_line = Path(f"/proc/{pid}/stat").read_text()
-            found += Path(f"/proc/{pid}/cmdline").read_text()
-        except FileNotFoundError:
-            break
-        pid = int(stat_line[stat_line.rindex(")") + 2 :].split()[1])
-    return found
 
 
 def test_the_server_loads_nothing_of_the_screen_the_store_or_the_models() -> None:

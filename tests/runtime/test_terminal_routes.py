@@ -170,7 +170,7 @@ class TestStream:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while served.shell.session.viewers.count:
                 await asyncio.sleep(0)
 

@@ -183,12 +183,12 @@ class TestArchive:
         self, place: Path, kind: str, make: Callable[[], bytes]
     ) -> None:
         bomb = make()
-        began = time.monotonic()
+        began = time.thread_time()
         tracemalloc.start()
         refused(place, bomb)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert time.monotonic() - began < 2
+        assert time.thread_time() - began < 2
         assert peak < 50_000_000
 
     def test_a_link_in_the_way_is_not_followed(self, place: Path) -> None:

@@ -41,6 +41,11 @@ class Turn:
             return await self._running
 
 
+def prompt(folder: Path) -> bytes:
+    """The end of the prompt in a turn; the terminal shows commands of the agent behind a shorter one."""
+    return f"{folder.name} {'#' if os.getuid() == 0 else '$'} ".encode()
+
+
 async def take(shell: Shell) -> Turn:
     return await Turn(shell).begun()
 
@@ -70,7 +75,7 @@ async def test_the_users_lines_run_in_the_agents_shell(shell: Shell, tmp_path: P
 
 async def test_what_is_begun_and_not_sent_is_dropped(shell: Shell, tmp_path: Path) -> None:
     turn = await take(shell)
-    await turn.sees(b"# " if os.getuid() == 0 else b"$ ")
+    await turn.sees(prompt(tmp_path))
     turn.type(b"touch never")
     await turn.sees(b"never")
     await turn.end()
@@ -89,13 +94,13 @@ async def test_keys_that_interrupt_and_suspend_leave_the_turn_on(shell: Shell) -
     assert "go2; exec sleep 100" in (await turn.end()).metadata.prefix
 
 
-async def test_the_agents_command_is_let_go_of_and_goes_on(shell: Shell) -> None:
+async def test_the_agents_command_is_let_go_of_and_goes_on(shell: Shell, tmp_path: Path) -> None:
     running = asyncio.create_task(shell.run("read -p name: x; echo hello $x", blocking=True))
     await shell.watcher.sees_frame(WAITS)
     turn = await take(shell)
     assert "The user has taken over" in (await running).metadata.suffix
     turn.type(b"Ada\r")
-    await turn.sees(b"# " if os.getuid() == 0 else b"$ ")  # the prompt of the lines that follow on it
+    await turn.sees(prompt(tmp_path))  # the prompt of the lines that follow on it
     observation = await turn.end()
     assert observation.content.startswith("Ada\nhello Ada") or observation.content.startswith("name:Ada\nhello Ada")
     assert "The command that ran before ended with exit code 0" in observation.metadata.prefix

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -306,9 +305,7 @@ async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) ->
             most = max(most, used.processes)
         await running
         assert 20 < most <= 150
-        begun_at = time.monotonic()
         assert "still here" in (await run(runtime, "echo still here")).content
-        assert time.monotonic() - begun_at < 10
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert name not in listing
 

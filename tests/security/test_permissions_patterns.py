@@ -167,10 +167,10 @@ def test_a_text_that_is_escaped_means_itself_and_nothing_else(text: str) -> None
 
 
 def test_a_hostile_pattern_takes_no_time() -> None:
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert not matches("*a" * 400 + "b", "a" * 20_000)
     assert not path_matches("/" + "**/*a*/" * 100 + "b", "/" + "aa/" * 600 + "c", PLACE)
-    assert time.perf_counter() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, Page, WebSocket, async_playwright
 
 from runtime.plugins.browser import chromium
 from tests.doubles import FINISH, bash, write_script
-from tests.program import Handloom
+from tests.program import NO_ISOLATION, Handloom
 from tests.runtime.conftest import has_ended
 from tui.serve.server import GONE, REFUSED, WorkspaceServer
 
@@ -215,7 +215,11 @@ async def test_a_paste_is_one_paste_and_sends_nothing(served: Served, browser: B
 
 @pytest.fixture
 def kept(handloom: Handloom) -> Iterator[Callable[[], Served]]:
-    """Starts a server again and again on one port with one token; its agent runs a long command."""
+    """Starts a server again and again on one port with one token; its agent runs a long command.
+
+    There is no isolation, so that the number that the shell has of itself is the one it has here.
+    """
+    handloom.environ = {**handloom.environ, **NO_ISOLATION}
     look = {"text": "I wait.", "tool_calls": [bash("echo $$ > shell; echo begun-$((40+2)); sleep 600")]}
     model = write_script(handloom.workspace.parent, [look, FINISH])
     servers: list[Served] = []

@@ -120,7 +120,7 @@ class TestGate:
         """What the gate answers to a request, and to what follows in its tunnel."""
         port = int(gate.address.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             answer = b""
             for piece in pieces:
                 writer.write(piece)

@@ -1,0 +1,50 @@
+"""The clock that stands still: what it lets through, and what it holds up."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import pytest
+
+from tests.stopped_clock import stopped_clock
+
+
+async def test_what_waits_for_no_timer_gets_on() -> None:
+    with stopped_clock():
+        assert await asyncio.to_thread(lambda: "from a thread") == "from a thread"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "print('x')", stdout=asyncio.subprocess.PIPE
+        )
+        printed, _ = await process.communicate()
+        assert printed == b"x\n"
+        await asyncio.sleep(0)
+
+
+async def test_a_timer_that_is_due_in_time_fires_however_slow_the_work_before_it() -> None:
+    with stopped_clock(after_s=0.05):
+        time.sleep(0.2)  # a machine that is busy
+        await asyncio.sleep(0.04)
+
+
+async def test_waiting_for_a_later_timer_fails() -> None:
+    told = r"waits for a timer that is due in more than 0\.01 s"
+    with pytest.raises(AssertionError, match=told), stopped_clock(after_s=0.01, guard_s=0.5):
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)
+
+
+async def test_waiting_fails_even_where_the_cancelling_of_the_guard_is_taken_for_the_tests_own() -> None:
+    waiting = asyncio.create_task(asyncio.sleep(60))
+    with (
+        pytest.raises(AssertionError, match="waits for a timer"),
+        stopped_clock(guard_s=0.5),
+        pytest.raises(asyncio.CancelledError),
+    ):
+        await waiting
+
+
+async def test_a_failure_in_the_block_is_told_as_it_is() -> None:
+    with pytest.raises(ValueError, match="mine"), stopped_clock():
+        raise ValueError("mine")
