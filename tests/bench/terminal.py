@@ -122,7 +122,10 @@ class _Flood:
             if now - second >= 1:
                 self.frames_each_second.append(frames / (now - second))
                 frames, second = 0, now
-        self.rate = FLOOD_BYTES / 1e6 / (perf_counter() - started_at)
+        ended_at = perf_counter()
+        if not self.frames_each_second:  # it took less than a second
+            self.frames_each_second.append(frames / (ended_at - second))
+        self.rate = FLOOD_BYTES / 1e6 / (ended_at - started_at)
 
 
 def _processor_s(pid: int) -> float:
