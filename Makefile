@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test test-all compiled check format bench campaign peers documents lock engine pictures clean
+.PHONY: help setup browser run test test-all compiled check format bench campaign mutants peers documents lock engine pictures clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench: setup ## every figure beside its limit and its target (BENCH_JSON=FILE ke
 
 campaign: setup ## the full counts of kills, faults and fuzzed inputs that the tests run in short form
 	@$(BIN)/python -m tests.campaign
+
+mutants: setup ## small bugs that no test notices, in the last change or in PACKAGE=core/store (COUNT=60 SEED= SINCE=COMMIT)
+	@$(BIN)/python -m tests.mutants $(if $(PACKAGE),--package $(PACKAGE)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(SINCE),--since $(SINCE))
 
 peers: setup ## OpenHands' published client, BrowserGym itself and MCP servers of others, with ours; installs them at the first run, some minutes
 	@$(BIN)/python -m tests.peers

@@ -41,7 +41,8 @@ from core.usage import Job, SandboxUsage
 PROTOCOL_VERSION = 1
 KEY_HEADER = "X-Session-API-Key"
 VERSION_HEADER = "X-Handloom-Protocol"
-"""The version, in every request of ours and every answer; V0's clients and servers have none."""
+"""The version, in every request of ours and every answer; V0's clients and servers have none. A request without it is
+answered with V0's fields alone."""
 INSTANCE_HEADER = "X-Handloom-Instance"
 """Which life of which server answers, and which one a request is meant for."""
 OWNER_HEADER = "X-Handloom-Owner"
@@ -102,9 +103,15 @@ def decode_secrets(body: bytes) -> Mapping[str, str]:
         raise ProtocolError(str(error)) from None
 
 
-def encode_observation(observation: Observation) -> bytes:
-    """An observation in V0 form: the whole answer, or the last line of a stream."""
-    return _encode(event_to_dict(observation))
+def encode_observation(observation: Observation, *, is_for_v0: bool = False) -> bytes:
+    """An observation in V0 form: the whole answer, or the last line of a stream.
+
+    A client of V0 fails on fields that it does not know, so it gets none of those that are only ours.
+    """
+    data = event_to_dict(observation)
+    if is_for_v0:
+        data["extras"] = {name: value for name, value in data["extras"].items() if name not in observation.ours}
+    return _encode(data)
 
 
 def encode_frame(frame: Frame) -> bytes:

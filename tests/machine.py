@@ -18,6 +18,7 @@ from pathlib import Path
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.store.sqlite import sqlite3
 from runtime.engine import connect
+from tests.peers import installing
 
 OWN_ENGINE = Path(os.environ.get("HANDLOOM_ENGINE_DIR", "/var/lib/handloom-engine")) / "docker.sock"
 """Where the engine of `make engine` listens."""
@@ -103,6 +104,7 @@ REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "documents": cache(_documents),
     "ssh": cache(_ssh),
     "xterm": cache(_xterm),
+    "peers": cache(installing.missing),
 }
 """By the marker's name: why it cannot be had here."""
 

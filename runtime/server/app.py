@@ -21,6 +21,7 @@ from runtime.protocol import (
     NDJSON_TYPE,
     PROTOCOL_VERSION,
     RESUME_HEADER,
+    VERSION_HEADER,
     ProtocolError,
     decode_request,
     decode_secrets,
@@ -121,9 +122,10 @@ class ActionServer:
     async def _carry_out(self, request: web.Request, action: Action, action_id: int) -> web.StreamResponse:
         if RESUME_HEADER in request.headers:
             return await self._kept.answer(request, action, action_id)
+        is_v0 = VERSION_HEADER not in request.headers
         if NDJSON_TYPE not in request.headers.get("Accept", ""):
             observation = await self._executor.execute(action, action_id, _discard)
-            return web.Response(body=encode_observation(observation), content_type=JSON_TYPE)
+            return web.Response(body=encode_observation(observation, is_for_v0=is_v0), content_type=JSON_TYPE)
         response = web.StreamResponse(headers={"Content-Type": NDJSON_TYPE})
         await response.prepare(request)
 
@@ -131,7 +133,7 @@ class ActionServer:
             await response.write(encode_frame(frame) + b"\n")
 
         observation = await self._executor.execute(action, action_id, emit)
-        await response.write_eof(encode_observation(observation) + b"\n")
+        await response.write_eof(encode_observation(observation, is_for_v0=is_v0) + b"\n")
         return response
 
     async def _update_mcp_server(self, request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""`python -m tests.bench [AREA...]`: measure, show, and keep with BENCH_JSON=FILE."""
+"""`python -m tests.bench [--small] [AREA...]`: measure, show, and keep with BENCH_JSON=FILE."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.bench import report
 from tests.bench.areas import AREAS, measure
+from tests.bench.size import SMALL
 
 log = logging.getLogger(__name__)
 
@@ -24,9 +25,14 @@ def main() -> int:
     """Measure the areas that are named, or all. The answer is 1 where a measurement broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}")
-    wanted = parser.parse_args().areas or AREAS
+    parser.add_argument("--small", action="store_true", help="tiny counts, which only show that an area works")
+    options = parser.parse_args()
+    wanted = options.areas or AREAS
     if strange := [area for area in wanted if area not in AREAS]:
         parser.error(f"there is no area {', '.join(strange)}; there are {', '.join(AREAS)}")
+    if options.small:
+        os.environ[SMALL] = "1"
+        print("Tiny counts: this shows that an area works. The figures mean nothing, whatever their names say.\n")
     _compile()
     print(report.HEADER)
     figures, broken = {}, []

@@ -10,8 +10,9 @@ from core.events import Envelope
 from core.stream import EventStreamSubscriber
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import BARE_INSERT, USER, bare_database, folder, message, opened, stored
+from tests.bench.size import sized
 
-ROUNDS, APPENDS = 40, 100
+ROUNDS, APPENDS = sized(40, 2), sized(100, 10)
 NAME = "appends, each awaited, one subscriber"
 
 

@@ -17,9 +17,10 @@ from runtime.local import LocalRuntime
 from runtime.server.processes import descendants
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 from tests.served import served
 
-STARTS, ROUNDS = 5, 30
+STARTS, ROUNDS = sized(5, 1), sized(30, 2)
 READY_MS = 2_000
 MEMORY_MIB = 1_150
 PAGE = """<title>Shop</title><h1>Shop</h1><p>Three things.</p>

@@ -11,8 +11,9 @@ from core.store.sqlite import sqlite3
 from core.stream import EventStream, EventStreamSubscriber
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import BARE_INSERT, BARE_PRAGMAS, BARE_TABLE, USER, drafts, folder, opened, stored
+from tests.bench.size import sized
 
-EVENTS, ROUNDS, BATCH = 10_000, 7, 1000
+EVENTS, ROUNDS, BATCH = sized(10_000, 200), sized(7, 1), sized(1000, 50)
 TARGET = [Target(30_000)]
 
 

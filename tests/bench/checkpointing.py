@@ -10,8 +10,9 @@ from time import perf_counter
 from runtime.checkpoints import WorkspaceCheckpoints
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 
-FILES, IN_A_FOLDER, ROUNDS = 10_000, 100, 15
+FILES, IN_A_FOLDER, ROUNDS = sized(10_000, 800), 100, sized(15, 2)
 TEXT = "a line of some length, as they are\n" * 60
 
 

@@ -10,8 +10,9 @@ from runtime.local import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.shell import BareShell
+from tests.bench.size import sized
 
-ROUNDS, IN_A_ROW = 20, 15
+ROUNDS, IN_A_ROW = sized(20, 2), sized(15, 2)
 COMMANDS = {"true": "", "echo hi": "hi"}
 
 

@@ -20,12 +20,13 @@ from runtime.containers.runtime import DockerRuntime
 from runtime.containers.specification import ContainerOptions
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 from tests.containers import base_image, engine, sandbox_image
 from tests.machine import name_the_engine
 from tests.runtime.walled import own
 
-STARTS = 7
-PAUSES = 15
+STARTS = sized(7, 1)
+PAUSES = sized(15, 2)
 SETTLES_S = 0.1
 """Between a pause and its end: the engine refuses one that comes at once."""
 

@@ -12,8 +12,9 @@ from core.store.writer import Draft, Lease
 from core.stream import EventStreamSubscriber
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import USER, folder, message, milliseconds_since, opened
+from tests.bench.size import sized
 
-EVENTS = 500
+EVENTS = sized(500, 20)
 
 
 class TimedStore(EventStore):

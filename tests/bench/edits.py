@@ -13,8 +13,9 @@ from runtime.server.history import History
 from runtime.server.kept_history import KeptHistory
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 
-ROUNDS, IN_A_ROW = 20, 20
+ROUNDS, IN_A_ROW = sized(20, 2), sized(20, 2)
 TEXT = "".join(f"    line {number:04} = call_something({number}, 'abc')\n" for number in range(1000))
 CHANGES = [("line 0500 =", "line five hundred ="), ("line five hundred =", "line 0500 =")]
 

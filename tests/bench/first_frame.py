@@ -7,8 +7,9 @@ from pathlib import Path
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder
 from tests.bench.program import HELLO, HELLO_DRAWN, WORKSPACE, WORKSPACE_DRAWN, Program
+from tests.bench.size import sized
 
-ROUNDS = 11
+ROUNDS = sized(11, 1)
 START_SCREEN_DRAWN = b"Which model shall answer"
 """By then the store is open and the models are known: what is typed now is heard."""
 

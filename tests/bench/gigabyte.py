@@ -12,10 +12,11 @@ from runtime.local import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.shell import BareShell
+from tests.bench.size import sized
 
-SIZE_BYTES = 1_000_000_000
+SIZE_BYTES = sized(1_000_000_000, 2_000_000)
 COMMAND = f"yes {'0123456789abcdef' * 4} | head -c {SIZE_BYTES}"
-ROUNDS = 15
+ROUNDS = sized(15, 2)
 
 
 def measure() -> list[Figure]:

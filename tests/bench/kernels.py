@@ -18,10 +18,11 @@ from runtime.plugins.base import Place
 from runtime.plugins.jupyter.plugin import JupyterPlugin
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 
-ROUNDS, IN_A_ROW = 20, 10
-STARTS = 7
-CELLS_UNDER_LOAD = 1000
+ROUNDS, IN_A_ROW = sized(20, 2), sized(10, 2)
+STARTS = sized(7, 1)
+CELLS_UNDER_LOAD = sized(1000, 10)
 LOADS = 2
 """Processes that do nothing but count, as many as the machine that this is measured on has processors."""
 

@@ -11,9 +11,10 @@ from tests.bench import busy
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder
 from tests.bench.program import HELLO, HELLO_DRAWN, WORKSPACE, WORKSPACE_DRAWN, Program
+from tests.bench.size import sized
 from tests.doubles import FINISH, bash, write_script
 
-KEYS, SEED = 100, 2
+KEYS, SEED = sized(100, 5), 2
 FIRST_GLYPH = 0x2801
 """Braille: on no screen of ours. Each key is another one, since what was sent is shown."""
 GAPS_S = (0.02, 0.05)

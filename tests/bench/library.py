@@ -26,11 +26,12 @@ from core.store.sqlite import sqlite3
 from core.store.writer import ADD_EVENT, ADD_RECORDING
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 
 IS_FULL = bool(os.environ.get("HANDLOOM_BENCH_FULL"))
-CONVERSATIONS, EVENTS = (10_000 if IS_FULL else 1_000), 500
-LONG_EVENTS, RECORDED_MB = 100_000, (2_048 if IS_FULL else 205)
-ROUNDS = 20
+CONVERSATIONS, EVENTS = sized(10_000 if IS_FULL else 1_000, 20), sized(500, 100)
+LONG_EVENTS, RECORDED_MB = sized(100_000, 1_000), sized(2_048 if IS_FULL else 205, 1)
+ROUNDS = sized(20, 2)
 LIST_MS, SEARCH_MS, SEEK_MS, SIZE_RATIO = 100, 1_000, 500, 1.3
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = 20_000

@@ -10,8 +10,9 @@ from runtime.local import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.shell import BareShell
+from tests.bench.size import sized
 
-ROUNDS, LINES = 15, 100_000
+ROUNDS, LINES = sized(15, 1), sized(100_000, 1_000)
 COMMAND = f"seq 1 {LINES}"
 
 

@@ -18,10 +18,11 @@ from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 from tests.bench.stalls import Beat, idle_beats
 from tests.doubles import FINISH, Unconfined, call, write_script
 
-CONVERSATIONS, STEPS, CALL_S = 64, 10, 0.1
+CONVERSATIONS, STEPS, CALL_S = sized(64, 3), sized(10, 2), 0.1
 THOUGHT = "The build is red because a test waits for an echo. " * 4
 FREE = Settings.model_validate({"agent": {"confirm": "never"}, "conversations": {"max_concurrent": CONVERSATIONS + 1}})
 

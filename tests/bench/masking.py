@@ -10,8 +10,9 @@ from core.secrets import Masker
 from core.secrets.streams import StreamMasker
 from tests.bench.figure import Figure, Target
 from tests.bench.places import milliseconds_since
+from tests.bench.size import sized
 
-SECRETS, MEGABYTES, PIECE_BYTES, ROUNDS = 30, 10, 64 * 1024, 5
+SECRETS, MEGABYTES, PIECE_BYTES, ROUNDS = 30, sized(10, 1), 64 * 1024, sized(5, 1)
 
 
 def measure() -> list[Figure]:

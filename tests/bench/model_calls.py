@@ -22,9 +22,10 @@ from core.llm.settings import LLMSettings
 from core.ports import LLMRequest
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
+from tests.bench.size import sized
 from tests.openai_server import KEY
 
-CALLS, WARM, LONG_CALLS = 200, 20, 40
+CALLS, WARM, LONG_CALLS = sized(200, 3), sized(20, 1), sized(40, 2)
 ADDED_MS = 8.0
 """What we allow ourselves on top of what the network and the server need."""
 FIRST_MS = 100.0

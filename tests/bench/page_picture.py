@@ -14,6 +14,7 @@ from rich.style import Style
 
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
+from tests.bench.size import sized
 from tui.display.pictures import KEPT_SIDE, SHARP_SIDE, Pixels, decoded
 from tui.graphics.kitty import transmission
 from tui.graphics.scaled import Wanted, scaled
@@ -24,7 +25,7 @@ from tui.panes.browser.paint import View, paint
 WIDTH, HEIGHT, COLUMNS, ROWS = 1280, 720, 80, 30
 CELL = (10, 20)
 """Pixels of a cell, as of a terminal on an ordinary screen."""
-ROUNDS = 60
+ROUNDS = sized(60, 2)
 TARGET_MS = 10.0
 SHARP_RATIO = 4.0
 """Of what the terminal draws itself: ten times the pixels of cells, packed."""

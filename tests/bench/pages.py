@@ -8,12 +8,14 @@ from pathlib import Path
 from time import perf_counter
 
 from core.store.event_store import EventStore
+from core.store.packing import unpack
 from core.store.sqlite import aiosqlite
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import drafts, folder, milliseconds_since, opened, stored
+from tests.bench.size import sized
 
-EVENTS, PAGE, WHOLE = 100_000, 100, 10_000
-OPENINGS, PAGES, READINGS = 10, 50, 5
+EVENTS, PAGE, WHOLE = sized(100_000, 1_000), 100, sized(10_000, 500)
+OPENINGS, PAGES, READINGS = sized(10, 2), sized(50, 2), sized(5, 1)
 SELECT = "SELECT body FROM events WHERE conversation = 1 ORDER BY id DESC LIMIT ?"
 
 
@@ -74,7 +76,7 @@ async def _reading(home: Path) -> list[Figure]:
         for _ in range(READINGS):
             started_at = perf_counter()
             rows = await database.execute_fetchall(SELECT, (WHOLE,))
-            bodies = [json.loads(row[0]) for row in rows]
+            bodies = [json.loads(unpack(row[0])) for row in rows]
             bare_whole.append(milliseconds_since(started_at))
             started_at = perf_counter()
             events = await store.read("c", limit=WHOLE)
@@ -82,5 +84,5 @@ async def _reading(home: Path) -> list[Figure]:
             assert len(events) == len(bodies)
     return [
         Figure(f"last page of {PAGE}", "ms", last, Limit("bare select", bare_last), [Target(10)]),
-        Figure(f"{WHOLE:,} events, typed", "ms", whole, Limit("bare select, json.loads", bare_whole)),
+        Figure(f"{WHOLE:,} events, typed", "ms", whole, Limit("bare select, unpacked, json.loads", bare_whole)),
     ]

@@ -10,9 +10,10 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.figure import Figure, Target
+from tests.bench.size import sized
 from tests.memory.long_run import run
 
-STEPS, WINDOW = 100, 16_000
+STEPS, WINDOW = sized(100, 20), 16_000
 
 
 def measure() -> list[Figure]:

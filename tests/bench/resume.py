@@ -15,6 +15,7 @@ from time import perf_counter
 from core.events import CmdOutputObservation, CmdRunAction
 from core.manager.conversation_manager import ConversationManager
 from core.store.event_store import EventStore
+from core.store.packing import unpack
 from core.store.sqlite import aiosqlite
 from core.store.writer import Draft
 from runtime.local import LocalRuntime
@@ -22,10 +23,11 @@ from tests.bench.conversation import FREE
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import AGENT, folder, milliseconds_since
 from tests.bench.program import WORKSPACE, Program
+from tests.bench.size import sized
 from tests.bench.stalls import Beat, idle_beats
 from tests.doubles import FINISH, write_script
 
-EVENTS, FEW, EVENTS_AT_ONCE, ROUNDS = 100_000, 100, 1_000, 3
+EVENTS, FEW, EVENTS_AT_ONCE, ROUNDS = sized(100_000, 2_000), 100, 1_000, sized(3, 1)
 OPEN_WITHIN_MS, MEMORY_MB = 600, 120
 QUIET_S = 0.5
 CTRL_S = "\x13"
@@ -52,7 +54,7 @@ async def _measure(place: Path) -> list[Figure]:
             (opened if round else folded).append(milliseconds_since(started_at))
             beat.stop()
             assert session.stream.latest_id == EVENTS - 1
-    least = Limit("bare select, json.loads", bare)
+    least = Limit("bare select, unpacked, json.loads", bare)
     idle = Limit("the same on an idle loop", await idle_beats())
     return [
         Figure(f"{EVENTS:,} events opened, as after a crash", "ms", folded, least),
@@ -109,5 +111,5 @@ async def _bare(home: Path) -> float:
     started_at = perf_counter()
     async with aiosqlite.connect(home / "handloom.db") as database:
         for row in await database.execute_fetchall("SELECT body FROM events"):
-            json.loads(row[0])
+            json.loads(unpack(row[0]))
     return milliseconds_since(started_at)

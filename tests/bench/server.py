@@ -10,8 +10,9 @@ from time import perf_counter
 from runtime.local import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
+from tests.bench.size import sized
 
-ROUNDS = 11
+ROUNDS = sized(11, 1)
 
 
 def measure() -> list[Figure]:

@@ -12,8 +12,9 @@ from core.events import CmdOutputObservation
 from tests.bench.conversation import session_of
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder
+from tests.bench.size import sized
 
-STEPS, BEAT_S, IDLE_S = 50, 0.001, 1.0
+STEPS, BEAT_S, IDLE_S = sized(50, 3), 0.001, 1.0
 LOUD = "seq 1 2000"
 """Some output to carry in each step."""
 

@@ -13,8 +13,9 @@ from tests.bench.conversation import session_of
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import BARE_INSERT, bare_database, folder, message, milliseconds_since, stored
 from tests.bench.shell import BareShell
+from tests.bench.size import sized
 
-STEPS = 200
+STEPS = sized(200, 10)
 
 
 def measure() -> list[Figure]:

@@ -22,11 +22,12 @@ from runtime.local import LocalRuntime
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.program import WORKSPACE, WORKSPACE_DRAWN, Program
+from tests.bench.size import sized
 from tests.doubles import FINISH, bash, write_script
 from tui.vt import load_faster
 
-ECHOES, KEYS_AT_REST = 60, 40
-FLOOD_BYTES = 100_000_000
+ECHOES, KEYS_AT_REST = sized(60, 3), sized(40, 3)
+FLOOD_BYTES = sized(100_000_000, 2_000_000)
 """What `cat` floods with."""
 LINE = b"\x1b[32m%07d\x1b[0m the quick brown fox jumps over the lazy dog, and the dog sleeps on in the sun\r\n"
 PIECE_BYTES = 64 * 1024
@@ -121,7 +122,10 @@ class _Flood:
             if now - second >= 1:
                 self.frames_each_second.append(frames / (now - second))
                 frames, second = 0, now
-        self.rate = FLOOD_BYTES / 1e6 / (perf_counter() - started_at)
+        ended_at = perf_counter()
+        if not self.frames_each_second:  # it took less than a second
+            self.frames_each_second.append(frames / (ended_at - second))
+        self.rate = FLOOD_BYTES / 1e6 / (ended_at - started_at)
 
 
 def _processor_s(pid: int) -> float:

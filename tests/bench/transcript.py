@@ -23,6 +23,7 @@ from core.events import (
 )
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import milliseconds_since
+from tests.bench.size import sized
 from tests.tui.chat.events import envelope
 from tests.tui.chat.screen import ChatApp
 from tui.panes.chat.model import ChatModel
@@ -52,7 +53,7 @@ STREAMS = {
     "code": "def f(x):\n    return x + 1  # one more\n",
 }
 """What a streamed answer of 100 kB repeats."""
-FEW, MANY = 100, 100_000
+FEW, MANY = 100, sized(100_000, 1_000)
 
 
 def measure() -> list[Figure]:

@@ -1,5 +1,1 @@
-"""Twenty local pages, what BrowserGym tells of each (`*.json`), and what we tell of it.
-
-The `.json` files are made by BrowserGym itself: `python -m tests.peers browsergym --keep`. Boxes depend on the fonts
-of a machine; they are compared only where BrowserGym runs beside us.
-"""
+"""Twenty local pages, what is done on each, and how what BrowserGym tells of them is compared with what we tell."""

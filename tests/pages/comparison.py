@@ -39,32 +39,6 @@ MEANT = (
 _ELEMENT = re.compile(r"<(\w+)([^<>]*)>")
 
 
-def kept(read: dict[str, Any]) -> dict[str, Any]:
-    """One side of a page in the form that is kept: without boxes, which depend on the fonts of the machine."""
-    return {"chromium": read["chromium"], "states": list(map(_kept, read["states"]))}
-
-
-def _kept(state: State) -> State:
-    elements = {
-        bid: " | ".join([words.rstrip(), *_said(state["properties"].get(bid))]).rstrip(" |")
-        for bid, words in sorted(state["elements"].items())
-    }
-    return {**{field: state[field] for field in ("step", "error", "focused", "text")}, "elements": elements}
-
-
-def _said(known: dict[str, Any] | None) -> Iterator[str]:
-    if known is None:
-        yield "not in the snapshot"
-        return
-    holds = {
-        "visible": known["visibility"] >= 0.5,
-        "drawn": known["bbox"] is not None,
-        "clickable": known["clickable"],
-        "marked": known["set_of_marks"],
-    }
-    yield " ".join(word for word, held in holds.items() if held)
-
-
 def differences(name: str, theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """A line for each difference that is not meant, and for each that is meant and does not show."""
     found = list(chain.from_iterable(map(_of_states, theirs["states"], ours["states"])))
@@ -95,11 +69,11 @@ def _of_states(theirs: State, ours: State) -> Iterator[str]:
     if theirs["focused"] != ours["focused"]:
         yield f"{step}: focused {theirs['focused']!r} / {ours['focused']!r}"
     for field in ("text", "visible_text"):
-        for line in difflib.unified_diff(theirs.get(field, []), ours.get(field, []), lineterm="", n=0):
+        for line in difflib.unified_diff(theirs[field], ours[field], lineterm="", n=0):
             if not line.startswith(("---", "+++", "@@")):
                 yield f"{step}: {field} {line}"
     for field in ("elements", "properties"):
-        left, right = theirs.get(field, {}), ours.get(field, {})
+        left, right = theirs[field], ours[field]
         for bid in sorted(left.keys() | right.keys()):
             if left.get(bid) != right.get(bid):
                 yield f"{step}: {field} [{bid}] {left.get(bid)} / {right.get(bid)}"

@@ -1,9 +1,8 @@
-"""Our side: each page as it is opened and after each step, in the form in which BrowserGym's side is kept."""
+"""Our side: each page as it is opened and after each step, in the form in which BrowserGym's side is read."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from playwright.async_api import Browser, Error, Page, Route, ViewportSize, async_playwright
 
+from runtime.plugins.browser import chromium
 from runtime.plugins.browser.extraction import extract, find, use_bids
 
 FOLDER = Path(__file__).parent
@@ -24,9 +24,10 @@ _FILES = {page.name: page.read_text() for page in FOLDER.glob("*.html")}
 _ELEMENTS = (FOLDER / "elements.js").read_text()
 
 
-def program() -> str | None:
-    """The browser of this machine; None where only playwright's own can be had."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+async def program() -> str:
+    """The Chromium of this machine: the one that our browser plugin starts. Raises NoChromiumError."""
+    async with async_playwright() as playwright:
+        return chromium.find(playwright)
 
 
 @asynccontextmanager
@@ -34,7 +35,7 @@ async def browser() -> AsyncIterator[Browser]:
     """A browser of its own that finds elements by bid."""
     async with async_playwright() as playwright:
         use_bids(playwright)
-        started = await playwright.chromium.launch(executable_path=program(), chromium_sandbox=False)
+        started = await playwright.chromium.launch(executable_path=chromium.find(playwright), chromium_sandbox=False)
         try:
             yield started
         finally:

@@ -1,1 +1,1 @@
-"""Programs of others against ours, with `python -m tests.peers`: no tests, since they install a world of their own."""
+"""Programs of others against ours: `python -m tests.peers`, and tests that need what it installs."""

@@ -1,4 +1,7 @@
-"""BrowserGym beside us: the pages of `tests/pages`, and MiniWoB's click-test through our evaluation mode."""
+"""BrowserGym beside us: the pages of `tests/pages`, and MiniWoB's click-test through our evaluation mode.
+
+Both sides read the pages in one Chromium program, each in one browser of its own for all of them.
+"""
 
 from __future__ import annotations
 
@@ -13,45 +16,61 @@ from typing import Any
 
 from tests.pages import comparison, reading
 from tests.peers.installing import BROWSERGYM, install
+from tests.program import ROOT
 
 SCRIPT = Path(__file__).with_name("browsergym_pages.py")
-ROOT = Path(__file__).parents[2]
 RUN_TIMEOUT_S = 300
 CLICK_TEST = "tests/runtime/plugins/test_evaluation.py"
+STYLES: list[dict[str, Any]] = json.loads((reading.FOLDER / "styles.json").read_text("utf-8"))
+
+Pages = dict[str, dict[str, Any]]
+"""What one side tells, by the name of the page."""
 
 
-def main(*, keep: bool) -> int:
+def main() -> int:
     """Exit status: 0 all is equal or meant, 1 something is not, 2 BrowserGym could not be installed."""
     python = install(BROWSERGYM)
     if python is None:
         return 2
     with tempfile.TemporaryDirectory(prefix="handloom-peers-") as folder:
-        command = [str(python), "-P", str(SCRIPT), str(reading.FOLDER), folder, reading.program() or ""]
-        subprocess.run(command, check=True, timeout=RUN_TIMEOUT_S)
-        theirs = {name: json.loads((Path(folder) / f"{name}.json").read_text()) for name in reading.NAMES}
-    if keep:
-        for name, told in theirs.items():
-            kept = json.dumps(comparison.kept(told), ensure_ascii=False, indent=1)
-            (reading.FOLDER / f"{name}.json").write_text(f"{kept}\n")
-    ours = asyncio.run(_read_all())
-    styles = json.loads((reading.FOLDER / "styles.json").read_text())
+        theirs = read_by_browsergym(python, Path(folder))
+    ours = read_by_us()
     failed = 0
     for name in reading.NAMES:
-        found = comparison.differences(name, theirs[name], ours[name])
-        found += comparison.of_what_is_made(theirs[name]["made"], styles)
+        found = differences(name, theirs, ours)
         failed += bool(found)
         elements = len(theirs[name]["states"][0]["elements"])
         print(f"{'BAD' if found else 'ok '}  {name:<20} {len(ours[name]['states'])} states, {elements} elements")
         print(*(f"       {line}\n" for line in found), sep="", end="")
     for name, _, reason in comparison.MEANT:
         print(f"meant  {name:<18} {reason}")
-    print(f"{BROWSERGYM.requirements[0]}: {len(theirs)} pages, {failed} told otherwise than BrowserGym tells them")
+    print(f"{BROWSERGYM.title}: {len(theirs)} pages, {failed} told otherwise than BrowserGym tells them")
     tests = [sys.executable, "-m", "pytest", "-q", CLICK_TEST]
     won = subprocess.run(tests, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False).returncode == 0
     print(f"{'ok ' if won else 'BAD'}  MiniWoB's click-test through evaluation mode, three seeds")
     return int(failed > 0 or not won)
 
 
-async def _read_all() -> dict[str, dict[str, Any]]:
-    async with reading.browser() as browser:
-        return {name: await reading.read(browser, name) for name in reading.NAMES}
+def read_by_browsergym(python: Path, folder: Path) -> Pages:
+    """Their side of all pages, read into `folder`."""
+    command = [str(python), "-P", str(SCRIPT), str(reading.FOLDER), str(folder), asyncio.run(reading.program())]
+    subprocess.run(command, check=True, timeout=RUN_TIMEOUT_S)
+    return {name: json.loads((folder / f"{name}.json").read_text("utf-8")) for name in reading.NAMES}
+
+
+def read_by_us() -> Pages:
+    """Our side of all pages."""
+
+    async def read_all() -> Pages:
+        async with reading.browser() as browser:
+            return {name: await reading.read(browser, name) for name in reading.NAMES}
+
+    return asyncio.run(read_all())
+
+
+def differences(name: str, theirs: Pages, ours: Pages) -> list[str]:
+    """What is told otherwise of one page, and what our pure parts make otherwise of what BrowserGym read."""
+    return [
+        *comparison.differences(name, theirs[name], ours[name]),
+        *comparison.of_what_is_made(theirs[name]["made"], STYLES),
+    ]

@@ -1,37 +1,59 @@
-"""Environments of their own for the peers, in the user's cache, made when a job asks for them the first time."""
+"""Environments of their own for the peers, in the user's cache, from locked requirements.
+
+`python -m tests.peers --install` makes them; HANDLOOM_PEERS names another folder for them. What is installed is what
+`*.lock` says, with hashes; `--lock` resolves `*.in` anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
 PYTHON = "3.12"
 """What the peers' wheels are for."""
+HERE = Path(__file__).parent
+QUARANTINE = timedelta(days=8)
+"""Nothing younger is locked, as in `make lock`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What is installed together; the first requirement gives the environment its name."""
+    """What is installed together: `NAME.in` names it, `NAME.lock` is all of it."""
 
-    requirements: tuple[str, ...]
+    name: str
+    title: str
+    """What it is called where results are told: the package and its version."""
+
+    @property
+    def lock(self) -> Path:
+        return HERE / f"{self.name}.lock"
 
     @property
     def folder(self) -> Path:
-        return user_cache_path("handloom") / "peers" / re.sub(r"[^\w.]+", "-", self.requirements[0])
+        """Another lock is another environment."""
+        folder = os.environ.get("HANDLOOM_PEERS")
+        places = Path(folder) if folder else user_cache_path("handloom") / "peers"
+        return places / f"{self.name}-{hashlib.sha256(self.lock.read_bytes()).hexdigest()[:12]}"
 
 
-OPENHANDS = Peer(("openhands-ai==0.62.0",))
+OPENHANDS = Peer("openhands", "openhands-ai 0.62.0")
 """The last release with the wire of V0."""
-BROWSERGYM = Peer(("browsergym-core==0.13.3", "browsergym-miniwob==0.13.3", "miniwob==1.1.0"))
+BROWSERGYM = Peer("browsergym", "browsergym-core 0.13.3")
 """The version that V0's last release depends on."""
+MCP = Peer("mcp", "mcp-server-time 2026.10.19")
+PEERS = (OPENHANDS, BROWSERGYM, MCP)
+TESTED = (OPENHANDS, BROWSERGYM)
+"""Those that the tests need."""
 
 
 def installed(peer: Peer) -> Path | None:
@@ -39,25 +61,54 @@ def installed(peer: Peer) -> Path | None:
     return peer.folder / "bin/python" if (peer.folder / ".installed").exists() else None
 
 
+def missing() -> str:
+    """Why tests with peers cannot be run here; empty where they can."""
+    names = [peer.title for peer in TESTED if installed(peer) is None]
+    return f"there is no {' and no '.join(names)}; python -m tests.peers --install brings them" if names else ""
+
+
 def install(peer: Peer) -> Path | None:
     """The interpreter of the environment, which is made where it is missing; None where it cannot be, which is said."""
     if python := installed(peer):
         return python
-    name, python = peer.requirements[0], peer.folder / "bin/python"
-    base = next(filter(None, map(_path_of, _candidates())), None)
+    python = peer.folder / "bin/python"
+    base = _base()
     if base is None:
-        print(f"Python {PYTHON} is needed for {name}. Install it, or name it in HANDLOOM_PEER_PYTHON.", file=sys.stderr)
+        said = f"Python {PYTHON} is needed for {peer.title}. Install it, or name it in HANDLOOM_PEER_PYTHON."
+        print(said, file=sys.stderr)
         return None
-    print(f"installing {name} into {peer.folder}", file=sys.stderr)
+    print(f"installing {peer.title} into {peer.folder}", file=sys.stderr)
     shutil.rmtree(peer.folder, ignore_errors=True)
-    make = [base, "-m", "venv", str(peer.folder)]
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.requirements]
-    for command in (make, install):
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for command in (
+        [base, "-m", "venv", str(peer.folder)],
+        [*pip, "--require-hashes", "--no-deps", "-r", str(peer.lock)],
+    ):
         if subprocess.run(command, check=False).returncode:
-            print(f"{name} could not be installed; the lines above say why.", file=sys.stderr)
+            print(f"{peer.title} could not be installed; the lines above say why.", file=sys.stderr)
             return None
     (peer.folder / ".installed").touch()
     return python
+
+
+def lock(peer: Peer) -> int:
+    """Resolve what the peer is anew; the exit status of what resolves it."""
+    base = _base()
+    if base is None:
+        print(f"Python {PYTHON} is needed. Install it, or name it in HANDLOOM_PEER_PYTHON.", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="handloom-peers-") as folder:
+        subprocess.run([base, "-m", "venv", folder], check=True)
+        subprocess.run([f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "uv"], check=True)
+        compiling = [f"{folder}/bin/uv", "pip", "compile", "--quiet", f"{peer.name}.in", "-o", f"{peer.name}.lock"]
+        compiling += ["--python-version", PYTHON, "--universal", "--generate-hashes", "--no-emit-index-url"]
+        compiling += ["--exclude-newer", f"{datetime.now(UTC) - QUARANTINE:%Y-%m-%d}", "--no-annotate"]
+        compiling += ["--custom-compile-command", "python -m tests.peers --lock"]
+        return subprocess.run(compiling, cwd=HERE, check=False).returncode
+
+
+def _base() -> str | None:
+    return next(filter(None, map(_path_of, _candidates())), None)
 
 
 def _candidates() -> Iterator[str]:

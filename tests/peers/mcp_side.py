@@ -22,9 +22,8 @@ from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, call, write_script
 from tests.mcp.killing import TOLD_S, killed_at_work, pid_of, until_ready
-from tests.peers.installing import Peer, install
+from tests.peers.installing import MCP, install
 
-TIME = Peer(("mcp-server-time==2026.10.19",))
 NPM = ("@modelcontextprotocol/server-everything@2026.8.31", "@modelcontextprotocol/server-filesystem@2026.8.31")
 START_S = 60.0
 RUN_S = 120.0
@@ -34,7 +33,7 @@ LONG = f"{KILLED}__trigger-long-running-operation"
 
 def main() -> int:
     """0 where every call was answered as it should be, 1 where one was not, 2 where something is not to be had."""
-    python, programs = install(TIME), installed_by_npm()
+    python, programs = install(MCP), installed_by_npm()
     if python is None or programs is None:
         return 2
     with tempfile.TemporaryDirectory(prefix="handloom-peers-") as folder:

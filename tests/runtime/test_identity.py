@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,11 +13,26 @@ import pytest
 from aiohttp import web
 
 from core.errors import RuntimeUnavailableError
-from core.events import CmdRunAction, FileWriteAction, FileWriteObservation
+from core.events import (
+    BrowserOutputObservation,
+    BrowseURLAction,
+    CmdRunAction,
+    FileWriteAction,
+    FileWriteObservation,
+    Observation,
+)
 from runtime.client import ActionExecutionClient
-from runtime.protocol import INSTANCE_HEADER, KEY_HEADER, PROTOCOL_VERSION, VERSION_HEADER
+from runtime.protocol import (
+    INSTANCE_HEADER,
+    JSON_TYPE,
+    KEY_HEADER,
+    NDJSON_TYPE,
+    PROTOCOL_VERSION,
+    VERSION_HEADER,
+    encode_request,
+)
 from runtime.server.app import ActionServer
-from runtime.server.executor import ActionExecutor
+from runtime.server.executor import ActionExecutor, Emit
 from runtime.server.files import Files
 from runtime.server.guard import Guard
 from tests.runtime.conftest import Watcher
@@ -118,3 +134,24 @@ async def test_a_server_of_another_version_is_told_with_what_to_do(asked: str) -
 async def test_a_client_of_v0_names_neither_and_is_served(server: Server, http: aiohttp.ClientSession) -> None:
     async with http.get(server.url + "/alive", headers={KEY_HEADER: KEY}) as response:
         assert response.status == 200
+
+
+async def test_only_a_client_of_ours_gets_the_fields_that_v0_does_not_know(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async def shown(action: BrowseURLAction, action_id: int, emit: Emit) -> Observation:
+        return BrowserOutputObservation(content="", url=action.url, trigger_by_action="browse", look={"words": []})
+
+    app = ActionServer(ActionExecutor([{BrowseURLAction: shown}]), Guard(KEY), str(tmp_path)).app
+    body = encode_request(BrowseURLAction(url="http://x/"), 1)
+    ours = {VERSION_HEADER: str(PROTOCOL_VERSION)}
+    async with listening(app) as port:
+        for accepted in (JSON_TYPE, NDJSON_TYPE):
+            headers = {KEY_HEADER: KEY, "Accept": accepted, "Content-Type": JSON_TYPE}
+            url = f"http://127.0.0.1:{port}/execute_action"
+            async with http.post(url, data=body, headers=headers | ours) as response:
+                for_us = json.loads(await response.read())
+            async with http.post(url, data=body, headers=headers) as response:
+                for_v0 = json.loads(await response.read())
+            assert for_us["extras"].pop("look") == {"words": []}
+            assert for_v0 == for_us

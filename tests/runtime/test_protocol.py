@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from core.events import (
     AgentThinkAction,
+    BrowserOutputObservation,
     CmdOutputObservation,
     CmdRunAction,
     Frame,
@@ -48,6 +51,14 @@ def test_an_observation_is_the_line_with_that_key() -> None:
     line = protocol.encode_observation(observation)
     assert b"\n" not in line
     assert protocol.decode_line(line) == observation
+
+
+def test_an_observation_for_a_client_of_v0_has_no_field_that_v0_does_not_know() -> None:
+    page = BrowserOutputObservation(content="", url="http://x/", trigger_by_action="browse", look={"words": []})
+    ours = json.loads(protocol.encode_observation(page))
+    theirs = json.loads(protocol.encode_observation(page, is_for_v0=True))
+    assert ours["extras"].pop("look") == {"words": []}
+    assert theirs == ours
 
 
 def test_a_request_carries_action_time_and_id() -> None:

@@ -23,9 +23,6 @@ from tests.runtime.conftest import Watcher, place
 CLICK_TEST = "browsergym/miniwob.click-test"
 CLICKS = 3
 """An agent looks at what it is worth, and tries again."""
-benchmark = pytest.mark.skipif(
-    installed(BROWSERGYM) is None, reason="browsergym is not installed; python -m tests.peers browsergym does that"
-)
 
 
 class Agent:
@@ -70,7 +67,7 @@ def chosen(seed: int) -> dict[str, str]:
     }
 
 
-@benchmark
+@pytest.mark.peers
 @pytest.mark.browser
 @pytest.mark.parametrize("seed", [0, 1, 2])
 async def test_miniwobs_click_test_is_won(tmp_path: Path, seed: int) -> None:
@@ -88,7 +85,7 @@ async def test_miniwobs_click_test_is_won(tmp_path: Path, seed: int) -> None:
         assert (await agent.rewards())[-1] == 1.0
 
 
-@benchmark
+@pytest.mark.peers
 @pytest.mark.browser
 async def test_a_step_is_told_as_our_own_browser_tells_it(tmp_path: Path) -> None:
     async with evaluating(tmp_path, chosen(0)) as agent:

@@ -1,19 +1,18 @@
-"""Twenty pages are told to the agent as BrowserGym tells them; and what BrowserGym does not have to bear is borne."""
+"""What is read of a page beyond what BrowserGym reads too (tests/peers/test_browsergym.py)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from runtime.plugins.browser.extraction import Extraction, extract, find
-from tests.pages import comparison, reading
+from tests.pages import reading
 
 pytestmark = [pytest.mark.alone, pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -37,15 +36,6 @@ async def told(page: Page) -> Extraction:
         return await extract(page, session)
     finally:
         await session.detach()
-
-
-@pytest.mark.parametrize("name", reading.NAMES)
-async def test_a_page_is_told_as_browsergym_tells_it(browser: Browser, name: str) -> None:
-    golden: dict[str, Any] = json.loads((reading.FOLDER / f"{name}.json").read_text())
-    if golden["chromium"].partition(".")[0] != browser.version.partition(".")[0]:
-        pytest.skip(f"BrowserGym's answers were kept with Chromium {golden['chromium']}; this is {browser.version}")
-    ours = comparison.kept(await reading.read(browser, name))
-    assert comparison.differences(name, golden, ours) == []
 
 
 async def test_bids_stay_with_their_elements_and_new_elements_get_new_ones(page: Page) -> None:

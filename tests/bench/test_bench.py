@@ -1,0 +1,41 @@
+"""Every area of the bench still measures: each runs once, with tiny counts, as `make bench` runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.areas import AREAS
+from tests.bench.size import SMALL, sized
+from tests.program import ROOT
+
+NEEDS = {"browsing": "browser", "containers": "docker"}
+"""The requirement of the areas that have one."""
+WITHIN_S = 400
+
+
+@pytest.mark.timeout(WITHIN_S + 20)
+@pytest.mark.parametrize(
+    "area", [pytest.param(area, marks=getattr(pytest.mark, NEEDS[area]) if area in NEEDS else ()) for area in AREAS]
+)
+def test_an_area_measures(tmp_path: Path, area: str) -> None:
+    figures = tmp_path / "figures.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench", "--small", area],
+        cwd=ROOT, env={**os.environ, "BENCH_JSON": str(figures)}, timeout=WITHIN_S,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    measured = json.loads(figures.read_text("utf-8"))["areas"][area]
+    assert measured
+    assert all(figure["samples"] for figure in measured)
+
+
+def test_counts_are_full_unless_small_ones_are_asked_for() -> None:
+    assert SMALL not in os.environ
+    assert sized(100, 2) == 100

@@ -1,0 +1,149 @@
+"""A copy of the source tree in which bugs are planted: the user's own files are never written.
+
+The copy has the files that git knows or would add, and an environment whose packages are hard links to those of the
+running one, with the copy in the place of the tree: a server that a test starts elsewhere has the bug as well. A
+failure counts only where the same test passes in the copy without the bug, so tests that fail anyway kill nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+HANGS_S = 60
+"""A test that takes this long has failed."""
+ENDED = frozenset({0, 1, 5})
+"""How pytest ends where the tests passed, where one failed, and where there was none."""
+FAILURE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[:]+(?:::[^\s\[]+)?)", re.MULTILINE)
+PLACES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "handloom" / "mutants"
+"""Not the folder for temporary files: that one may lie in memory, and on another disk links are copies."""
+MOST_FAILING = 5
+"""Tests that fail without the bug too; beyond this many, the copy is no place to run them."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of the tests: the one that failed because of the bug, or none; and whether their time was over."""
+
+    killed_by: str = ""
+    is_over: bool = False
+
+
+class Copy:
+    """One copy. `folder` is empty at first, and on the disk of the environment for links to be possible."""
+
+    def __init__(self, root: Path, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self._root = root
+        self._environ = os.environ | {
+            "HANDLOOM_SEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": "", "VIRTUAL_ENV": "",
+        }  # fmt: skip
+        self._failing: set[str] = set()
+        self._passing: set[tuple[str, ...]] = set()
+
+    def make(self) -> None:
+        """Copy the tree, link the environment, compile."""
+        listing = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listed = subprocess.run(listing, cwd=self._root, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, listed.split("\0")):
+            if (self._root / name).is_file():
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self._root / name, self.folder / name)
+        for command in (("git", "init", "--quiet"), ("git", "add", "--all")):
+            subprocess.run(command, cwd=self.folder, check=True)
+        shutil.copytree(sys.prefix, self.folder / ".venv", symlinks=True, copy_function=_linked)
+        for file in self._python_paths():
+            text = file.read_text("utf-8")
+            if str(self._root) in text.splitlines():
+                file.unlink()  # it is a link to the file of the running environment
+                file.write_text(text.replace(str(self._root), str(self.folder)), "utf-8")
+        compiling = (sys.executable, "-m", "compileall", "-q", "core", "runtime", "tui", "tests")
+        subprocess.run(compiling, cwd=self.folder, env=self._environ, stdout=subprocess.DEVNULL, check=False)
+
+    def _python_paths(self) -> list[Path]:
+        return list((self.folder / ".venv").glob("lib/python*/site-packages/*.pth"))
+
+    @contextmanager
+    def planted(self, path: str, source: bytes) -> Iterator[None]:
+        """The file at `path` with another source."""
+        file = self.folder / path
+        before = file.read_bytes()
+        self._write(file, source)
+        try:
+            yield
+        finally:
+            self._write(file, before)
+
+    def _write(self, file: Path, source: bytes) -> None:
+        """Compiled forms go: the same length in the same second would be taken for the same source."""
+        file.write_bytes(source)
+        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+            compiled.unlink()
+
+    def judge(self, path: str, source: bytes, tests: Sequence[str], limit_s: float) -> Verdict:
+        """Run the tests with the bug until one fails that passes without it."""
+        for _ in range(MOST_FAILING):
+            with self.planted(path, source):
+                failed, is_over = self._run(tests, limit_s)
+            if not failed:
+                return Verdict(is_over=is_over)
+            if self._passes(failed, tests, limit_s):
+                return Verdict(failed)
+            self._failing.add(failed)
+        return Verdict()
+
+    def _passes(self, test: str, tests: Sequence[str], limit_s: float) -> bool:
+        """Whether a test passes without any bug. A run that broke down has no test, and is run again whole."""
+        again = (test,) if "/" in test else tuple(tests)
+        if again not in self._passing:
+            failed, is_over = self._run(again, limit_s)
+            if failed or is_over:
+                return False
+            self._passing.add(again)
+        return True
+
+    def _run(self, tests: Sequence[str], limit_s: float) -> tuple[str, bool]:
+        """The first test that fails, or what else broke the run; and whether it was ended for its time."""
+        left_out = [part for test in sorted(self._failing) for part in ("--deselect", test)]
+        python = self.folder / ".venv" / "bin" / "python"
+        command = [str(python), "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-o", f"timeout={HANGS_S}"]
+        with subprocess.Popen(
+            [*command, *left_out, *tests],
+            cwd=self.folder, env=self._environ, text=True, errors="replace", start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process:  # fmt: skip
+            try:
+                out, _ = process.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return "", True
+        if found := FAILURE.search(out):
+            return found[1], False
+        return ("" if process.returncode in ENDED else f"the run ended with {process.returncode}"), False
+
+
+@contextmanager
+def copied(root: Path, seed: int, places: Path = PLACES) -> Iterator[Copy]:
+    """A copy for a while."""
+    places.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=places, ignore_cleanup_errors=True) as folder:
+        copy = Copy(root, Path(folder), seed)
+        copy.make()
+        yield copy
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
