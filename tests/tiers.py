@@ -40,6 +40,16 @@ SECOND_TIER: tuple[Group, ...] = (
     Group("Browser", "need Chromium, which takes seconds to start", marks=("browser",)),
     Group("Terminals of X", "need an X server and programs that draw in it", marks=("xterm",)),
     Group("Alone", "measure time or memory, or take the processors from other tests", marks=("alone",)),
+    Group("Bench", "run every area of the bench once, with small counts", paths=("tests/bench/",)),
+    Group("Peers", "compare with published programs of others, which are installed once", paths=("tests/peers/",)),
+    Group(
+        "Planted bugs",
+        "plant a bug and run the tests that should notice it",
+        paths=(
+            "tests/mutants/test_mutants.py::test_a_bug_is_killed_by_a_test_that_passes_without_it_and_the_tree_stays_as",
+            "tests/mutants/test_mutants.py::test_the_tests_of_a_module_are",
+        ),
+    ),
     Group("Campaigns", "run kills, faults and generated inputs, in a short form", paths=("tests/campaign/",)),
     Group(
         "Journeys",
