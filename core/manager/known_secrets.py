@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from core.errors import ConfigurationError
 from core.llm.providers import PROVIDERS
 from core.secrets import MIN_LENGTH, from_environment
+from core.secrets.names import passwords_in
 from core.secrets.shapes import certain
 from core.secrets.vault import Vault
 from core.settings.config import Settings
@@ -54,9 +55,8 @@ def _in_addresses(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
     addresses += [model.api_base for model in settings.models.values()]
     addresses += [server.url for server in settings.mcp.servers.values()]
     for address in [*filter(None, addresses), *(value for value in environ.values() if "://" in value)]:
+        yield from (password for password in passwords_in(address) if len(password) >= MIN_LENGTH)
         with suppress(ValueError):
-            parts = urlsplit(address)
-            if parts.password and len(unquote(parts.password)) >= MIN_LENGTH:
-                yield unquote(parts.password)
-            if parts.username and certain(parts.username):
-                yield unquote(parts.username)
+            user = urlsplit(address).username
+            if user and certain(user):
+                yield unquote(user)
