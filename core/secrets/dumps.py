@@ -24,9 +24,12 @@ BEGINNING = (
 _OFFSET = re.compile(rb"[0-9a-fA-F]{6,16}(:?)(?=[ \r\n]|\Z)")
 _COLUMN = re.compile(rb"( {0,4})(-?[0-9a-fA-F]+)(?=[ \r\n]|\Z)")
 _OTHER_CHAR = re.compile(rb" {3}([!-~])| {2}(\\[0abtnvfr])| ([0-7]{3})|( {4})")
+_BEGUN_LINE = re.compile(rb"\n?[0-9a-fA-F]{0,16}:? *(?:[0-9a-fA-F]|\\)?")
 _ESCAPED = {b"\\0": 0, b"\\a": 7, b"\\b": 8, b"\\t": 9, b"\\n": 10, b"\\v": 11, b"\\f": 12, b"\\r": 13}
 _SKIPPED_LINES = 2
 """Lines in another format that stand between two of one dump, as in `od -t x1c`."""
+_OFFSET_WIDTHS = (7, 6, 8)
+"""Of octal and decimal offsets, of `-A x`, and of hexdump's."""
 _LEAST_BYTES = 7
 """A dump of fewer holds no secret."""
 
@@ -61,6 +64,11 @@ class Dump:
                 text_end = min(text_begin + last - first, self.lines[line][1])
                 found.append((min(text_begin, text_end), text_end))
         return found
+
+
+def may_go_on(text: bytes, dump: Dump) -> bool:
+    """Whether what follows a dump at the end of a text may be the beginning of its next line."""
+    return _BEGUN_LINE.fullmatch(text, dump.lines[-1][1]) is not None
 
 
 def read(text: bytes, begin: int) -> tuple[int, list[Dump]]:
@@ -137,18 +145,23 @@ def _cells(value: bytes, column: re.Match[bytes], *, is_reversed: bool) -> list[
 
 
 def _chars(text: bytes, begin: int, end: int) -> tuple[list[Cell], int] | None:
-    """The bytes of a line of `od -c`; None where it is none."""
-    offset = _OFFSET.match(text, begin, end)
-    place = offset.end() if offset else begin
+    """The bytes of a line of `od -c`, behind an offset or in its place blanks; None where it is none."""
+    if (offset := _OFFSET.match(text, begin, end)) is not None:
+        return (cells, -1) if (cells := _chars_from(text, offset.end(), end)) is not None else None
+    for width in (0, *_OFFSET_WIDTHS):
+        if text.startswith(b" " * width, begin) and (cells := _chars_from(text, begin + width, end)):
+            return cells, -1
+    return None
+
+
+def _chars_from(text: bytes, place: int, end: int) -> list[Cell] | None:
     cells = list[Cell]()
     while (found := _OTHER_CHAR.match(text, place, end)) is not None:
         plain, escaped, octal = found[1], found[2], found[3]
         value = plain[0] if plain else _ESCAPED[escaped] if escaped else int(octal, 8) & 255 if octal else 32
         cells.append((value, *found.span()))
         place = found.end()
-    if text[place:end].strip(b" \r") and end < len(text):
-        return None
-    return (cells, -1) if cells or offset else None
+    return None if text[place:end].strip(b" \r") and end < len(text) else cells
 
 
 def _big(column: bytes) -> bytes | None:

@@ -26,6 +26,8 @@ _TOKEN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 """What base64, base32 and hexadecimal digits are made of."""
 _WRAPPED_CHARS = 20
 """Programs that break lines break longer ones; a column of short words is not taken for one text."""
+_NEAR_BYTES = 4096
+"""How far back the word is looked for that goes on in the next line."""
 _LINE = re.compile(rb"\n(?:([A-Za-z0-9+/=_-]{2,}+\r?+(?=\n|\Z))|" + dumps.BEGINNING + rb")")
 _FIRST_LINE = re.compile(rb"(?:([A-Za-z0-9+/=_-]{2,}+\r?+(?=\n|\Z))|" + dumps.BEGINNING + rb")")
 
@@ -94,29 +96,31 @@ def spread(text: bytes) -> Iterator[Kept | dumps.Dump]:
             yield from read
             read_until = max(dump_end, begin + 1)
         else:
-            parts = _wrapped_parts(text, begin)
-            read_until = parts[-1][1] + 1
+            parts, read_until = _wrapped_parts(text, begin)
             if len(parts) > 1 and max(end - begin for begin, end in parts) >= _WRAPPED_CHARS:
                 yield Kept.of(text, parts)
 
 
-def _wrapped_parts(text: bytes, begin: int) -> list[Span]:
-    """The line that begins here, those that follow without a blank, and the words before and after them."""
+def _wrapped_parts(text: bytes, begin: int) -> tuple[list[Span], int]:
+    """The line that begins here, those that follow without a blank, and the words before and after them.
+
+    And where the first line begins that has a blank.
+    """
     parts = []
-    before = text[max(begin - 4096, 0) : begin].rstrip(b"\r\n") if begin else b""
-    if before and len(text[max(begin - 4096, 0) : begin]) - len(before) <= 2:
-        word = len(before) - len(before.rstrip(_TOKEN))
-        end = max(begin - 4096, 0) + len(before)
-        parts.append((end - word, end))
+    near = text[max(begin - _NEAR_BYTES, 0) : begin]
+    before = near.rstrip(b"\r\n")
+    if before and len(near) - len(before) <= len(b"\r\n"):
+        end = begin - len(near) + len(before)
+        parts.append((end - len(before) + len(before.rstrip(_TOKEN)), end))
     while begin < len(text):
-        line_end = text.find(b"\n", begin)
-        line = text[begin : line_end if line_end >= 0 else len(text)]
+        newline = text.find(b"\n", begin)
+        line = text[begin : newline if newline >= 0 else len(text)]
         word = len(line) - len(line.lstrip(_TOKEN))
         parts.append((begin, begin + word))
-        if line_end < 0 or not word or line[word:] not in (b"", b"\r"):
+        if newline < 0 or not word or line[word:] not in (b"", b"\r"):
             break
-        begin = line_end + 1
-    return parts
+        begin = newline + 1
+    return parts, begin
 
 
 def last_wrapped(text: bytes) -> Kept | None:

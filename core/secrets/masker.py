@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from core.secrets.dumps import Dump
+from core.secrets.dumps import Dump, may_go_on
 from core.secrets.encodings import forms
 from core.secrets.finder import Finder, Span, merged
 from core.secrets.layouts import last_wrapped, quickly_without_codes, spread, without_codes
@@ -122,7 +122,7 @@ def _open_ends(finder: Finder, data: bytes) -> Iterator[int]:
     if (wrapped := last_wrapped(bare)) is not None and (begin := finder.open_end(wrapped.data)) < len(wrapped.data):
         yield place(wrapped.place(begin))
     for layout in spread(bare):
-        if isinstance(layout, Dump) and layout.lines[-1][1] >= len(bare) - 1:
+        if isinstance(layout, Dump) and may_go_on(bare, layout):
             begin = finder.open_end(layout.data)
             is_whole_line = layout.lines[-1][1] < len(bare)
             if begin < len(layout.data):

@@ -12,6 +12,8 @@ from core.secrets.masker import Masker, starred
 
 SHOWN = 3
 """Bytes of a beginning that are not held back."""
+LINE_BYTES = 512
+"""Of two lines, a dump's or of base64."""
 
 
 class StreamMasker:
@@ -20,7 +22,7 @@ class StreamMasker:
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
         self._seen = b""
-        """What was shown already and may be the beginning of a secret: SHOWN bytes at most, and escape codes."""
+        """What was shown already: the last two lines, which tell what follows, and what may be a secret's beginning."""
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -33,7 +35,7 @@ class StreamMasker:
         is_little = len(quickly_without_codes(whole[begin:])) <= SHOWN
         shown_until = len(whole) if is_little else max(begin, known)
         self._held = whole[shown_until:]
-        self._seen = whole[begin:shown_until]
+        self._seen = whole[min(begin, _two_lines(whole)) : shown_until]
         return starred(whole, self._masker.spans(whole))[known:shown_until]
 
     def flush(self) -> bytes:
@@ -41,3 +43,10 @@ class StreamMasker:
         whole, known = self._seen + self._held, len(self._seen)
         self._seen = self._held = b""
         return self._masker.mask_bytes(whole)[known:]
+
+
+def _two_lines(data: bytes) -> int:
+    """Where the line before the last one begins, but no further back than lines are long."""
+    start = max(len(data) - LINE_BYTES, 0)
+    last = data.rfind(b"\n", start)
+    return max(data.rfind(b"\n", start, last) + 1, start) if last >= 0 else start
