@@ -123,11 +123,11 @@ def _open_ends(finder: Finder, data: bytes) -> Iterator[int]:
         yield place(wrapped.place(begin))
     for layout in spread(bare):
         if isinstance(layout, Dump) and may_go_on(bare, layout):
-            begin = finder.open_end(layout.data)
-            is_whole_line = layout.lines[-1][1] < len(bare)
-            if begin < len(layout.data):
-                yield place(layout.place(begin))
-            elif not is_whole_line:
+            is_cut = layout.lines[-1][1] == len(bare)
+            for known in {len(layout.data), layout.begins[-1] if is_cut else len(layout.data)}:
+                if (begin := finder.open_end(layout.data[:known])) < known:
+                    yield place(layout.place(begin))
+            if is_cut:
                 yield place(layout.lines[-1][0])
 
 
