@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from core.errors import ConfigurationError
 from core.llm.providers import PROVIDERS
+from core.regular_files import read_text
 from core.secrets import MIN_LENGTH, from_environment
 from core.secrets.names import passwords_in
 from core.secrets.shapes import certain
@@ -37,8 +38,8 @@ def kept_values(vault: Vault, settings: Settings, environ: Mapping[str, str]) ->
                 if (value := vault.value_of(name)) is not None:
                     keys[name] = value
     if (file := settings.remote.key_file) is not None:
-        with suppress(OSError, UnicodeDecodeError), file.expanduser().open(encoding="utf-8") as key:
-            values.append(key.read(MAX_KEY_FILE_BYTES).strip())
+        with suppress(OSError, UnicodeDecodeError):
+            values.append(read_text(file.expanduser(), MAX_KEY_FILE_BYTES).strip())
     return values, keys
 
 
