@@ -70,7 +70,7 @@ def entry(envelope: Envelope) -> Entry:
     event = envelope.event
     match event:
         case UnknownAction() | UnknownObservation():
-            return Entry("quiet", f"unknown event {stored_kind(event)}", json.dumps(event.raw, indent=2), "json")
+            return Entry("result", f"unknown event {stored_kind(event)}", json.dumps(event.raw, indent=2), "json")
         case MessageAction(content=text):
             role: Role = "user" if envelope.source is EventSource.USER else "agent"
             return Entry(role, "", text, is_prose=True, pictures=tuple(pictures_of(event)))

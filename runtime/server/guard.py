@@ -134,8 +134,8 @@ class _Beginning(asyncio.Protocol):
             self._transport.set_protocol(self._protocol)
         self._protocol.data_received(data)
 
-    def eof_received(self) -> bool | None:
-        return self._protocol.eof_received()
+    def eof_received(self) -> None:
+        self._protocol.eof_received()
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()
