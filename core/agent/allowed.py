@@ -13,6 +13,7 @@ from pathlib import Path
 
 from core.agent.files import AgentFile
 from core.errors import ConfigurationError
+from core.regular_files import read_text
 
 NAME = "allowed-agents.json"
 
@@ -50,7 +51,7 @@ class Allowed:
 
     def _read(self) -> dict[str, str]:
         try:
-            book = json.loads(self._path.read_text("utf-8"))
+            book = json.loads(read_text(self._path))
         except (OSError, ValueError, RecursionError):
             return {}
         return book if isinstance(book, dict) else {}

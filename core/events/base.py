@@ -90,8 +90,8 @@ class Event(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    kind: ClassVar[str]
-    """The name in the stored form: the value of `action` or `observation`."""
+    kind: ClassVar[str] = "unknown"
+    """The name in the stored form: the value of `action` or `observation`. Classes without one are not registered."""
     kinds: ClassVar[dict[str, type[Any]]]
     """Every kind of this branch of the vocabulary, by name."""
     ours: ClassVar[frozenset[str]] = frozenset()

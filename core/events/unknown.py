@@ -27,3 +27,8 @@ class UnknownObservation(Observation):
     @property
     def message(self) -> str:
         return str(self.raw.get("message", ""))
+
+
+def stored_kind(event: UnknownAction | UnknownObservation) -> str:
+    """The kind as it is stored: a name that this version does not know."""
+    return str(event.raw.get("action", event.raw.get("observation", "")))

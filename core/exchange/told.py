@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -34,9 +35,12 @@ from core.events import (
     Observation,
     RecallObservation,
     SystemMessageAction,
+    UnknownAction,
+    UnknownObservation,
     event_to_dict,
     to_json,
 )
+from core.events.unknown import stored_kind
 from core.store.blobs import pictures_of
 
 Role = Literal["user", "agent", "action", "result", "error", "quiet"]
@@ -65,6 +69,8 @@ def entry(envelope: Envelope) -> Entry:
     """The event in words."""
     event = envelope.event
     match event:
+        case UnknownAction() | UnknownObservation():
+            return Entry("result", f"unknown event {stored_kind(event)}", json.dumps(event.raw, indent=2), "json")
         case MessageAction(content=text):
             role: Role = "user" if envelope.source is EventSource.USER else "agent"
             return Entry(role, "", text, is_prose=True, pictures=tuple(pictures_of(event)))

@@ -24,6 +24,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from core.errors import ConfigurationError
+from core.regular_files import read_text
 
 MAX_SCRIPT_BYTES = 4 * 1024 * 1024
 """A script is written by hand; anything larger is another file."""
@@ -111,7 +112,7 @@ def load_script(path: Path) -> Script:
         if path.stat().st_size > MAX_SCRIPT_BYTES:
             raise ConfigurationError(f"{path}: larger than {MAX_SCRIPT_BYTES} bytes, so no script. {hint}")
         safe_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C, where there is one, is faster
-        data: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=safe_loader)  # noqa: S506
+        data: Any = yaml.load(read_text(path), Loader=safe_loader)  # noqa: S506
     except OSError as error:
         raise ConfigurationError(f"The script {path} cannot be read: {error.strerror}. {hint}") from error
     except UnicodeDecodeError as error:

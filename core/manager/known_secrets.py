@@ -12,7 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from core.errors import ConfigurationError
 from core.llm.providers import PROVIDERS
+from core.regular_files import read_text
 from core.secrets import MIN_LENGTH, from_environment
+from core.secrets.names import passwords_in
 from core.secrets.shapes import certain
 from core.secrets.vault import Vault
 from core.settings.config import Settings
@@ -36,8 +38,8 @@ def kept_values(vault: Vault, settings: Settings, environ: Mapping[str, str]) ->
                 if (value := vault.value_of(name)) is not None:
                     keys[name] = value
     if (file := settings.remote.key_file) is not None:
-        with suppress(OSError, UnicodeDecodeError), file.expanduser().open(encoding="utf-8") as key:
-            values.append(key.read(MAX_KEY_FILE_BYTES).strip())
+        with suppress(OSError, UnicodeDecodeError):
+            values.append(read_text(file.expanduser(), MAX_KEY_FILE_BYTES).strip())
     return values, keys
 
 
@@ -54,9 +56,8 @@ def _in_addresses(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
     addresses += [model.api_base for model in settings.models.values()]
     addresses += [server.url for server in settings.mcp.servers.values()]
     for address in [*filter(None, addresses), *(value for value in environ.values() if "://" in value)]:
+        yield from (password for password in passwords_in(address) if len(password) >= MIN_LENGTH)
         with suppress(ValueError):
-            parts = urlsplit(address)
-            if parts.password and len(unquote(parts.password)) >= MIN_LENGTH:
-                yield unquote(parts.password)
-            if parts.username and certain(parts.username):
-                yield unquote(parts.username)
+            user = urlsplit(address).username
+            if user and certain(user):
+                yield unquote(user)

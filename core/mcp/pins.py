@@ -17,6 +17,7 @@ from typing import Any
 from core.errors import ConfigurationError
 from core.llm.wire import Line
 from core.mcp.servers import ServerSpec
+from core.regular_files import read_bytes
 
 NAME = "mcp.json"
 VERSION = 1
@@ -83,7 +84,7 @@ class Pins:
     def _read(self) -> dict[str, Any]:
         path = self._home / NAME
         try:
-            said = json.loads(path.read_bytes())
+            said = json.loads(read_bytes(path))
             servers = said["servers"]
             if said["version"] != VERSION or not all(isinstance(entry, dict) for entry in servers.values()):
                 raise ValueError("it is of another version")

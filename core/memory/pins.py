@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, UsageError
+from core.regular_files import read_bytes
 from core.secrets import Masker, from_environment
 from core.secrets.beside import without_secrets
 
@@ -52,8 +53,7 @@ class Pins:
     def all(self) -> list[Fact]:
         """All of them, the oldest first. Raises ConfigurationError where the file cannot be read."""
         try:
-            with self._file.open("rb") as file:
-                data = json.loads(file.read(MAX_BYTES + 1)[:MAX_BYTES])
+            data = json.loads(read_bytes(self._file, MAX_BYTES))
             return [_fact(each) for each in data["facts"]][:MAX_FACTS]
         except (FileNotFoundError, NotADirectoryError):
             return []

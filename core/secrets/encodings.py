@@ -1,17 +1,17 @@
 """The forms in which a known secret can stand in a text: as it is, and as the usual programs write it.
 
-Base64 has three forms, by where among other bytes a value begins; only the characters that come of the value alone are
-a form. Of a value of several lines, each line that is long enough is a secret by itself: programs print lines. Pure.
+Base64 has three forms and base32 five, by where among other bytes a value begins; only the characters that come of the
+value alone are a form. Of a value of several lines, each line that is long enough is a secret by itself: programs print
+lines. Forms that are spread over lines or columns are the matter of `layouts`. Pure.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
-from urllib.parse import quote
 
 from core.secrets.names import MIN_LENGTH
+from core.secrets.quoting import quoted
 
 MAX_LINES = 2_000
 """Of one value. A private key has some fifty."""
@@ -39,28 +39,17 @@ def _parts(value: str) -> Iterator[str]:
 def _forms(text: str) -> Iterator[bytes]:
     raw = text.encode("utf-8", "surrogatepass")
     yield raw
-    for is_ascii in (True, False):
-        yield json.dumps(text, ensure_ascii=is_ascii)[1:-1].encode("utf-8", "surrogatepass")
+    yield from quoted(text)
     yield raw.hex().encode()
     yield raw.hex().upper().encode()
-    escaped = quote(raw, safe="")
-    yield escaped.encode()
-    yield quote(raw, safe="/:@").encode()
-    yield escaped.replace("%20", "+").encode()
-    yield "".join(part.lower() if index else part for index, part in _escapes(escaped)).encode()
     for before in range(3):
-        # Characters at the borders are made of bits of the neighbours, too.
-        begin, end = (before * 8 + 5) // 6, (before + len(raw)) * 8 // 6
-        coded = base64.b64encode(bytes(before) + raw)[begin:end]
-        yield coded
-        yield coded.translate(bytes.maketrans(b"+/", b"-_"))
+        coded = base64.b64encode(bytes(before) + raw)
+        yield (inner := _of_the_value_alone(coded, before, len(raw), 6))
+        yield inner.translate(bytes.maketrans(b"+/", b"-_"))
+    for before in range(5):
+        yield _of_the_value_alone(base64.b32encode(bytes(before) + raw), before, len(raw), 5)
 
 
-def _escapes(escaped: str) -> Iterator[tuple[int, str]]:
-    """The pieces of a URL-encoded text: 1 with each escape, 0 with what stands between."""
-    place = 0
-    while (found := escaped.find("%", place)) >= 0:
-        yield 0, escaped[place:found]
-        yield 1, escaped[found : found + 3]
-        place = found + 3
-    yield 0, escaped[place:]
+def _of_the_value_alone(coded: bytes, before: int, size: int, bits: int) -> bytes:
+    """Without the characters at the borders, which are made of bits of the neighbours, too."""
+    return coded[-(-before * 8 // bits) : (before + size) * 8 // bits]

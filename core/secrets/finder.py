@@ -16,7 +16,7 @@ SHORTEST = 7
 """Bytes of a pattern; what is shorter need not cover a block."""
 BLOCK = 4
 SLICE_BLOCKS = 2048
-"""Looked at in one go; where a block of a pattern is met, so many are looked at one by one."""
+"""Looked at in one go."""
 _COMMON = frozenset(b"etaoinsrhldcu \n\r\t.,:/-_=0123456789")
 
 Span = tuple[int, int]
@@ -78,13 +78,7 @@ class Finder:
 
     def spans(self, data: bytes) -> list[Span]:
         """What the patterns cover, in order; those that overlap or touch are one."""
-        found: list[Span] = []
-        for begin, end in sorted(self._met(data)):
-            if found and begin <= found[-1][1]:
-                found[-1] = (found[-1][0], max(end, found[-1][1]))
-            else:
-                found.append((begin, end))
-        return found
+        return merged(self._met(data))
 
     def _met(self, data: bytes) -> Iterator[Span]:
         if not self._blocks or len(data) < SHORTEST:
@@ -96,11 +90,29 @@ class Finder:
                 yield from self._compared(data, few, start)
 
     def _compared(self, data: bytes, few: memoryview[int], start: int) -> Iterator[Span]:
-        for number, block in enumerate(few, start):
-            for pattern, offset in self._at.get(block, ()):
-                begin = number * BLOCK - offset
-                if begin >= 0 and data.startswith(pattern, begin):
-                    yield begin, begin + len(pattern)
+        begun, end = start * BLOCK, (start + len(few)) * BLOCK
+        for block in self._blocks.intersection(few):
+            wanted, place = block.to_bytes(BLOCK, sys.byteorder), begun - 1
+            while (place := data.find(wanted, place + 1, end)) >= 0:
+                if place % BLOCK == 0:
+                    yield from self._around(data, block, place)
+
+    def _around(self, data: bytes, block: int, place: int) -> Iterator[Span]:
+        for pattern, offset in self._at[block]:
+            begin = place - offset
+            if begin >= 0 and data.startswith(pattern, begin):
+                yield begin, begin + len(pattern)
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """In order; those that overlap or touch are one."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _blocks(pattern: bytes) -> Iterator[tuple[int, int]]:

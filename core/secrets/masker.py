@@ -1,12 +1,15 @@
-"""Masker: known values, in all forms that `encodings` knows, out of texts, bytes and JSON values at any depth."""
+"""Masker: known values, in the forms of `encodings` and `layouts`, out of texts, bytes and JSON values at any depth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from core.secrets.dumps import Dump, may_go_on
 from core.secrets.encodings import forms
-from core.secrets.finder import Finder
+from core.secrets.finder import Finder, Span, merged
+from core.secrets.layouts import last_wrapped, quickly_without_codes, spread, without_codes
 
 PLACEHOLDER = "<secret_hidden>"
 PROTECTED = frozenset({"action", "observation", "agent_state", "confirmation_state", "recall_type", "impl_source"})
@@ -15,6 +18,8 @@ _OUR_DEPTH = 1
 """How deep in an event they are: beside its kind, or in its `args` or `extras`."""
 _ERRORS = "surrogatepass"
 """Half a character of a broken text is text, too."""
+_SPREAD, _SPREAD_MORE = 6, 512
+"""What a dump or a colour for each letter takes, times a value's bytes; and a line that is not whole."""
 
 
 class Masker:
@@ -39,37 +44,104 @@ class Masker:
         return value in self._values
 
     @property
-    def longest(self) -> int:
-        """Bytes of the longest secret in the longest form; 1 where there is none."""
-        return self.finder.longest
+    def reach(self) -> int:
+        """Within how many bytes a secret stands in a text, in the longest form and however it is spread."""
+        return self.finder.longest * _SPREAD + _SPREAD_MORE
 
     def may_mask(self, text: str) -> bool:
-        """Whether `mask` could change the value that this JSON text says; False is certain.
+        """Whether `mask` would change the value that this JSON text says.
 
         For texts of writers that escape what JSON demands and perhaps what is no ASCII, as `core.events.to_json` does.
         """
-        return self.finder.is_in(text.encode("utf-8", _ERRORS))
+        if self.finder.is_in(text.encode("utf-8", _ERRORS)):
+            return True
+        return ("\\n" in text or "\\u00" in text) and self.mask(value := json.loads(text)) is not value
 
     def mask_text(self, text: str) -> str:
         """The text without secrets; the same object where there are none."""
         if not self.finder:
             return text
         data = text.encode("utf-8", _ERRORS)
-        if not (spans := self.finder.spans(data)):
+        if not (found := self._found(data)):
             return text
         parts, place = [], 0
-        for begin, end in spans:
+        for begin, end in merged((_char_begin(data, pieces[0][0]), _char_end(data, pieces[-1][1])) for pieces in found):
             parts += [data[place:begin], PLACEHOLDER.encode()]
             place = end
         return b"".join([*parts, data[place:]]).decode("utf-8", _ERRORS)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        """Of the same length, with stars where secrets were."""
-        return starred(data, self.finder.spans(data)) if self.finder else data
+        """Of the same length, with stars where secrets were. Escape codes between their letters stay."""
+        return starred(data, self.spans(data)) if self.finder else data
+
+    def spans(self, data: bytes) -> list[Span]:
+        """Where secrets stand, in order; those that overlap or touch are one."""
+        return merged(piece for pieces in self._found(data) for piece in pieces)
+
+    def open_end(self, data: bytes) -> int:
+        """Where the longest unfinished secret begins at the end of the data; its length where there is none."""
+        start = max(len(data) - self.reach, 0)
+        return start + min(_open_ends(self.finder, data[start:]))
+
+    def _found(self, data: bytes) -> list[list[Span]]:
+        """The pieces of each secret, in order."""
+        found = [[span] for span in self.finder.spans(data)]
+        bare = quickly_without_codes(data)
+        layouts = list(spread(bare))
+        is_bare = bare is not data and self.finder.is_in(bare)
+        hidden = [layout for layout in layouts if self.finder.is_in(layout.data)]
+        if not is_bare and not hidden:
+            return found
+        kept = without_codes(data)
+        if kept is not None:
+            found += [kept.pieces(*span) for span in self.finder.spans(bare)]
+        for layout in hidden:
+            for span in self.finder.spans(layout.data):
+                pieces = layout.pieces(*span)
+                if kept is not None:
+                    pieces = [piece for begin, end in pieces for piece in kept.pieces(begin, end)]
+                found += [[piece] for piece in pieces] if isinstance(layout, Dump) else [pieces]
+        return found
 
     def mask(self, value: Any, *, is_field: Callable[[str], bool] = lambda name: False) -> Any:
         """A JSON value without secrets; the same object where there are none. Names for which `is_field` stay."""
         return mask_leaves(value, self.mask_text, is_field)
+
+
+def _open_ends(finder: Finder, data: bytes) -> Iterator[int]:
+    """Where a secret may have begun that goes on behind the end, in each way in which it may stand there."""
+    yield finder.open_end(data)
+    kept = without_codes(data, is_cut=True)
+    bare = data if kept is None else kept.data
+
+    def place(number: int) -> int:
+        return len(data) if number == len(bare) else number if kept is None else kept.place(number)
+
+    if kept is not None:
+        yield place(finder.open_end(bare))
+    if (wrapped := last_wrapped(bare)) is not None and (begin := finder.open_end(wrapped.data)) < len(wrapped.data):
+        yield place(wrapped.place(begin))
+    for layout in spread(bare):
+        if isinstance(layout, Dump) and may_go_on(bare, layout):
+            is_cut = layout.lines[-1][1] == len(bare)
+            for known in {len(layout.data), layout.begins[-1] if is_cut else len(layout.data)}:
+                if (begin := finder.open_end(layout.data[:known])) < known:
+                    yield place(layout.place(begin))
+            if is_cut:
+                yield place(layout.lines[-1][0])
+
+
+def _char_begin(data: bytes, place: int) -> int:
+    """The beginning of the character that this byte belongs to."""
+    while place > 0 and 0x80 <= data[place] < 0xC0:
+        place -= 1
+    return place
+
+
+def _char_end(data: bytes, place: int) -> int:
+    while place < len(data) and 0x80 <= data[place] < 0xC0:
+        place += 1
+    return place
 
 
 def mask_leaves(value: Any, mask: Callable[[str], str], is_field: Callable[[str], bool], depth: int = 0) -> Any:

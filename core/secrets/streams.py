@@ -7,10 +7,13 @@ remembered, and the rest of the secret is masked. Pure.
 
 from __future__ import annotations
 
+from core.secrets.layouts import quickly_without_codes
 from core.secrets.masker import Masker, starred
 
 SHOWN = 3
 """Bytes of a beginning that are not held back."""
+LINE_BYTES = 512
+"""Of two lines, a dump's or of base64."""
 
 
 class StreamMasker:
@@ -19,24 +22,31 @@ class StreamMasker:
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
         self._seen = b""
-        """What was shown already and may be the beginning of a secret, SHOWN bytes at most."""
+        """What was shown already: the last two lines, which tell what follows, and what may be a secret's beginning."""
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
         """What can be shown by now, with stars where secrets were."""
-        finder = self._masker.finder
-        if not finder:
+        if not self._masker:
             return self.flush() + data
         known = len(self._seen)
         whole = self._seen + self._held + data
-        begin = finder.open_end(whole)
-        shown_until = len(whole) if len(whole) - begin <= SHOWN else max(begin, known)
+        begin = self._masker.open_end(whole)
+        is_little = len(quickly_without_codes(whole[begin:])) <= SHOWN
+        shown_until = len(whole) if is_little else max(begin, known)
         self._held = whole[shown_until:]
-        self._seen = whole[begin:shown_until]
-        return starred(whole, finder.spans(whole))[known:shown_until]
+        self._seen = whole[min(begin, _two_lines(whole)) : shown_until]
+        return starred(whole, self._masker.spans(whole))[known:shown_until]
 
     def flush(self) -> bytes:
         """What was held back, at the end of the stream or of what belongs together."""
         whole, known = self._seen + self._held, len(self._seen)
         self._seen = self._held = b""
-        return starred(whole, self._masker.finder.spans(whole))[known:]
+        return self._masker.mask_bytes(whole)[known:]
+
+
+def _two_lines(data: bytes) -> int:
+    """Where the line before the last one begins, but no further back than lines are long."""
+    start = max(len(data) - LINE_BYTES, 0)
+    last = data.rfind(b"\n", start)
+    return max(data.rfind(b"\n", start, last) + 1, start) if last >= 0 else start

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.errors import ConfigurationError
+from core.regular_files import read_text
 from core.secrets.lent import MAX_BYTES, is_usable, named
 from core.secrets.names import MIN_LENGTH
 
@@ -210,7 +211,7 @@ def scope_of(folder: str = "", conversation_id: str = "") -> str:
 def read_private(file: Path) -> dict[str, Any]:
     """A JSON object; an empty one where there is no file. Raises ConfigurationError, which quotes nothing of it."""
     try:
-        data = json.loads(file.read_text("utf-8"))
+        data = json.loads(read_text(file))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:

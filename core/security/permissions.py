@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, UsageError
+from core.regular_files import read_text
 from core.security.judgement import Verdict
 from core.security.patterns import Pattern, PatternError, parse
 from core.store.locks import FileLock
@@ -83,7 +84,7 @@ class PermissionFile:
         try:
             if self.path.stat().st_size > MAX_BYTES:
                 raise ValueError("it is too long")
-            entries = json.loads(self.path.read_text("utf-8"))
+            entries = json.loads(read_text(self.path))
             return tuple(_from_json(entry) for entry in entries["permissions"])
         except (FileNotFoundError, NotADirectoryError):
             return ()

@@ -15,6 +15,7 @@ from typing import Any
 from core.errors import ConfigurationError
 from core.home import CONFIG
 from core.llm.providers import key_variables_of
+from core.regular_files import read_text
 from core.secrets import is_secret_name
 from core.secrets.shapes import certain
 from core.secrets.vault import Vault
@@ -57,7 +58,7 @@ def _document(file: Path) -> Any:
     import tomlkit
 
     try:
-        return tomlkit.parse(file.read_text("utf-8"))
+        return tomlkit.parse(read_text(file))
     except FileNotFoundError:
         return tomlkit.document()
     except (OSError, UnicodeDecodeError, tomlkit.exceptions.ParseError):

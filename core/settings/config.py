@@ -22,6 +22,7 @@ from core.home import CONFIG
 from core.llm.settings import LLMSettings, Models, Names, split
 from core.memory.condensers.settings import CondenserSettings
 from core.memory.settings import MemorySettings
+from core.regular_files import read_text
 from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
 from core.settings.mcp_settings import MCPSettings
@@ -274,7 +275,7 @@ def layers(home: Path, environ: Mapping[str, str], **options: Any) -> dict[Origi
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(read_text(file))
     except (FileNotFoundError, NotADirectoryError):  # a home that cannot be is the store's to tell
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -316,7 +317,7 @@ def save_settings(home: Path, values: Mapping[str, Any]) -> None:
 
     file = home / CONFIG
     try:
-        document = tomlkit.parse(file.read_text("utf-8")) if file.exists() else tomlkit.document()
+        document = tomlkit.parse(read_text(file)) if file.exists() else tomlkit.document()
         for name, value in values.items():
             *sections, field = name.split(".")
             table: Any = document

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from core.home import CONFIG
+from core.regular_files import read_text
 
 PREFIX = "HANDLOOM__SCREEN__"
 
@@ -50,7 +51,7 @@ class ScreenSettings:
 def read(home: Path, environ: Mapping[str, str]) -> ScreenSettings:
     """The settings as far as they are right: from the environment, else the user's file, else the default."""
     try:
-        section = tomllib.loads((home / CONFIG).read_text("utf-8")).get("screen")
+        section = tomllib.loads(read_text(home / CONFIG)).get("screen")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         section = None  # `core.settings.config.load` says what is wrong with the file
     found: dict[str, Any] = dict(section) if isinstance(section, dict) else {}

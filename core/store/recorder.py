@@ -44,8 +44,8 @@ class Recorder:
             frame = replace(frame, data=CUT)
         self._frames.append(RecordedFrame(after, self._clock(), frame))
         self._size += len(frame.data)
-        if self._size >= ROW_BYTES:
-            self._close_row(self._masker.longest - 1)
+        if self._size >= ROW_BYTES + self._masker.reach:
+            self._close_row(self._masker.reach)
 
     def take(self) -> tuple[RecordedRow, ...]:
         """What was printed and not taken yet."""

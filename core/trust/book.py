@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError
+from core.regular_files import read_bytes
 from core.trust.survey import Kind, Piece, Survey
 
 NAME = "trust.json"
@@ -93,7 +94,7 @@ class Book:
     def _read(self) -> dict[str, dict[str, dict[str, str]]]:
         path = self._home / NAME
         try:
-            said = json.loads(path.read_bytes())
+            said = json.loads(read_bytes(path))
             if said["version"] != VERSION:
                 raise ValueError("it is of another version")
             return {str(folder): _entry(entry) for folder, entry in said["folders"].items()}

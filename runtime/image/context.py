@@ -27,7 +27,8 @@ CODE = (
     "core/events",
     "core/images.py",
     "core/plugins.py",
-    *(f"core/secrets/{name}.py" for name in ("__init__", "encodings", "finder", "lent", "masker", "names")),
+    *(f"core/secrets/{name}.py" for name in ("__init__", "dumps", "encodings", "finder", "layouts", "lent", "masker")),
+    *(f"core/secrets/{name}.py" for name in ("names", "quoting")),
     "core/usage.py",
     "runtime",
 )

@@ -3,8 +3,9 @@ exist.
 
 A page in the user's browser can send requests to his own machine, and by a name that it controls even read
 the answers. Such requests carry an `Origin` or a foreign `Host`; both are refused before the key is looked
-at. Whoever has not shown the key yet is a stranger: let go of after a while, whatever it says meanwhile, and earlier
-where there are many, so that strangers never keep out who knows the key.
+at. Whoever has not shown the key yet is a stranger. A stranger's connection is closed after HEADER_TIMEOUT_S, and
+earlier where there are too many: the oldest first, but never one that has sent the first half of the key. The bound is
+high enough for a client that needs two seconds to show its key while 400 connections a second are opened beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import hmac
 import logging
 import re
+import resource
 from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
@@ -24,8 +26,13 @@ log = logging.getLogger(__name__)
 
 HEADER_TIMEOUT_S = 10.0
 """For the first request's header; a caller that is real sends it at once."""
-MAX_STRANGERS = 50
-"""Beyond it, the one that came first is let go of."""
+MAX_STRANGERS = 1000
+"""Beyond it, the oldest connection is closed: 400 new ones a second leave each two and a half seconds. Where a process
+may have few files open, it is less."""
+_OWN_FILES = 300
+"""Which the server and its clients need beside the strangers' connections."""
+MAX_HEADER_BYTES = 16 * 1024
+"""Of a first request's header, in which the key is looked for while it comes."""
 MAX_CONNECTIONS = 100
 """Of those that know the key; one conversation needs two or three."""
 GUESSED_CHARS = 32
@@ -33,6 +40,7 @@ GUESSED_CHARS = 32
 
 _OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _PORT = re.compile(r":\d{1,5}\Z")
+_KEY_LINE = re.compile(rb"\r?\n" + KEY_HEADER.encode() + rb":[ \t]*([!-~]*)", re.IGNORECASE)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -53,6 +61,9 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._strangers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         """The one that came first is the first."""
+        self._trusted: set[web.RequestHandler] = set()
+        """Strangers that have sent the first half of the key."""
+        self.max_strangers = min(MAX_STRANGERS, max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_FILES, 50))
 
     def watch(self, server: web.Server) -> asyncio.Protocol:
         """The protocol of one new connection: closed when the key is not shown in time, or when there are too many."""
@@ -61,12 +72,27 @@ class Guard:
         patience_s = 0.0 if is_full else HEADER_TIMEOUT_S
         loop = asyncio.get_running_loop()
         self._strangers[protocol] = loop.call_later(patience_s, self._let_go, protocol)
-        if len(self._strangers) > MAX_STRANGERS:
-            self._let_go(next(iter(self._strangers)))
-        return protocol
+        if len(self._strangers) > self.max_strangers:
+            oldest = next((each for each in self._strangers if each not in self._trusted), protocol)
+            self._let_go(oldest)
+        return _Beginning(protocol, self._came)
+
+    def _came(self, protocol: web.RequestHandler, header: bytes) -> bool:
+        """Take in what a stranger has sent so far; whether more of it is wanted."""
+        if protocol not in self._strangers or len(header) > MAX_HEADER_BYTES:
+            return False
+        half = self._key[: len(self._key) // 2]
+        given = _KEY_LINE.search(header)
+        if given is not None and len(given[1]) >= len(half):
+            # Never more than half is compared: an answer to a longer guess would tell the key piece by piece.
+            if hmac.compare_digest(given[1][: len(half)], half):
+                self._trusted.add(protocol)
+            return False
+        return True
 
     def _let_go(self, protocol: web.RequestHandler) -> None:
         self._strangers.pop(protocol).cancel()
+        self._trusted.discard(protocol)
         protocol.force_close()
 
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -78,6 +104,7 @@ class Guard:
             return _refusal(401, "Invalid API Key")
         if (timer := self._strangers.pop(request.protocol, None)) is not None:
             timer.cancel()
+            self._trusted.discard(request.protocol)
             if self._absence is not None:
                 self._absence.came(request.task)
         return await handler(request)
@@ -85,6 +112,39 @@ class Guard:
     def _is_ours(self, host: str) -> bool:
         """Whether a request is meant for a name of ours, whatever the port."""
         return bool(_OWN_HOST.fullmatch(host)) or _PORT.sub("", host).lower() in self._hosts
+
+
+class _Beginning(asyncio.Protocol):
+    """Hands everything on to the protocol of a connection, and shows the guard what comes until it has seen enough."""
+
+    def __init__(self, protocol: web.RequestHandler, came: Callable[[web.RequestHandler, bytes], bool]) -> None:
+        self._protocol = protocol
+        self._came = came
+        self._header = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._header += data
+        if not self._came(self._protocol, self._header) and self._transport is not None:
+            self._transport.set_protocol(self._protocol)
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> None:
+        self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._protocol.connection_lost(exc)
 
 
 def _refusal(status: int, detail: str) -> web.Response:

@@ -136,7 +136,7 @@ async def serving(folder: Path, times: Times = TIMES) -> AsyncIterator[Server]:
     assert runner.server is not None
     listening = runner.server
     accepting = await asyncio.get_running_loop().create_server(lambda: guard.watch(listening), "127.0.0.1", 0)
-    yield Server(app, accepting.sockets[0].getsockname()[1])
+    yield Server(app, accepting.sockets[0].getsockname()[1], guard)
     accepting.close()
     await bash.aclose()
     await runner.cleanup()

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from core.events import CmdRunAction
 from runtime.client import ActionExecutionClient
+from runtime.server.guard import Guard
 
 KEY = "k" * 64
 
@@ -17,8 +18,9 @@ KEY = "k" * 64
 class Server:
     """The application in this process, on a free port of this machine."""
 
-    def __init__(self, app: web.Application, port: int) -> None:
+    def __init__(self, app: web.Application, port: int, guard: Guard) -> None:
         self.app = app
+        self.guard = guard
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
 

@@ -115,7 +115,8 @@ class TestStrangers:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def test_however_many_drip_who_knows_the_key_is_answered(self, server: Server) -> None:
-        async with self.dripping(server, 2 * MAX_STRANGERS):
+        server.guard.max_strangers = 50
+        async with self.dripping(server, 100):
             for _ in range(20):
                 async with ActionExecutionClient(KEY, url=server.url) as client:
                     with stopped_clock(after_s=0.5):
@@ -127,7 +128,7 @@ class TestStrangers:
         assert await client.alive()
         before, open_ = _connections(), []
         try:
-            for _ in range(20):
+            for _ in range(30):
                 made = [asyncio.open_connection("127.0.0.1", server.port) for _ in range(50)]
                 open_ += [writer for _, writer in await asyncio.gather(*made)]
                 assert await client.alive()
@@ -136,6 +137,46 @@ class TestStrangers:
             for writer in open_:
                 writer.close()
             await asyncio.gather(*(writer.wait_closed() for writer in open_), return_exceptions=True)
+
+    @pytest.mark.parametrize("is_silent", [True, False], ids=["silent at first", "a piece at a time"])
+    async def test_a_client_that_needs_two_seconds_gets_in_while_400_connections_a_second_are_opened(
+        self, server: Server, is_silent: bool
+    ) -> None:
+        """The others send the beginning of a request, as the slow client does, and stay; 800 are opened meanwhile."""
+        head = f"GET /alive HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {KEY}\r\n\r\n".encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        others = []
+        try:
+            for tenth in range(20):
+                if not is_silent:
+                    writer.write(head[tenth : tenth + 1])
+                made = [asyncio.open_connection("127.0.0.1", server.port) for _ in range(40)]
+                for pair in await asyncio.gather(*made):
+                    pair[1].write(head[: 10 + tenth])
+                    others.append(pair[1])
+            writer.write(head if is_silent else head[20:])
+            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+        finally:
+            await _closed([writer, *others])
+
+    async def test_who_has_sent_half_of_the_key_is_never_closed_for_others_and_a_wrong_half_is(
+        self, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(server.guard, "max_strangers", 10)
+        head = f"GET /alive HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: ".encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        wrong, wrong_writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head + KEY[:40].encode())
+        wrong_writer.write(head + KEY[:20].encode() + b"x" * 20)
+        others = []
+        try:
+            for _ in range(40):
+                others.append((await asyncio.open_connection("127.0.0.1", server.port))[1])
+            assert await wrong.read() == b""
+            writer.write(KEY[40:].encode() + b"\r\n\r\n")
+            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+        finally:
+            await _closed([writer, wrong_writer, *others])
 
     async def test_one_that_asks_without_the_key_stays_a_stranger(
         self, server: Server, monkeypatch: pytest.MonkeyPatch
@@ -167,6 +208,12 @@ class TestStrangers:
         for each in (writer, strangers_writer):
             each.close()
             await each.wait_closed()
+
+
+async def _closed(writers: list[asyncio.StreamWriter]) -> None:
+    for writer in writers:
+        writer.close()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
 
 def _connections() -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, MCPAction
+from core.regular_files import read_text
 from core.security.analyzers import Assessment
 from core.security.analyzers.history import Past
 from core.security.facts import Facts
@@ -126,7 +127,7 @@ def _step(name: str, row: Any) -> Step:
 def shipped() -> tuple[Policy, ...]:
     """The policies that Handloom brings. Reads a file, once."""
     path = Path(__file__).with_name("policies.toml")
-    return tuple(read_policies(path.read_text("utf-8"), path.name))
+    return tuple(read_policies(read_text(path), path.name))
 
 
 class Invariant:

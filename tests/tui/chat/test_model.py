@@ -258,7 +258,7 @@ def test_what_is_not_for_people_is_hidden() -> None:
 
 def test_an_unknown_event_is_one_dim_line() -> None:
     (block,) = folded(conversation(UnknownAction(raw={"action": "dance", "message": "one\ntwo"}))).blocks
-    assert (block.kind, block.title) == (Kind.DETAIL, "dance one␊two")
+    assert (block.kind, block.title) == (Kind.DETAIL, "unknown event dance one␊two")
 
 
 def test_a_long_thought_is_one_line() -> None:

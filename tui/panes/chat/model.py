@@ -286,7 +286,7 @@ class ChatModel(PaneModel):
             case PermissionAction() | ModeAction():
                 self._detail(event.message)
             case UnknownAction():
-                self._detail(f"{kind_of(event)} {event.message}")
+                self._detail(_("unknown event {kind}").format(kind=kind_of(event)) + f" {event.message}")
             case _ if event.runnable or isinstance(event, AgentDelegateAction):
                 self._call(event, event_id)
             case _:
@@ -374,7 +374,9 @@ class ChatModel(PaneModel):
             case FileDownloadObservation():
                 self._detail(event.message)
             case UnknownObservation():
-                self._detail(f"{kind_of(event)} {event.message or event.content}")
+                self._detail(
+                    _("unknown event {kind}").format(kind=kind_of(event)) + f" {event.message or event.content}"
+                )
             case _ if cause is not None:
                 self._orphan(event, cause)
             case _:
