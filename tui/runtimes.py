@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from core.autorun import NAMES
 from core.errors import ConfigurationError, RuntimeUnavailableError
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ class Runtimes:
 
     def __call__(self, workspace: str) -> Runtime:
         """A runtime that works in this folder, not started. Blocks. Raises ConfigurationError."""
+        from runtime.session_folder import remove_abandoned
+
         settings = self._settings()
+        remove_abandoned()
         if settings.runtime == "docker":
             from runtime.containers.runtime import DockerRuntime
 
@@ -160,7 +164,6 @@ def isolation_of(settings: SandboxSettings, home: Path) -> Isolation:
     """What separates a sandbox from this machine, by the settings."""
     from runtime.confinement import Isolation
     from runtime.control_group import Limits
-    from runtime.protected import PROTECTED
 
     own_mb = settings.max_memory_mb
     limits = Limits(
@@ -176,7 +179,7 @@ def isolation_of(settings: SandboxSettings, home: Path) -> Isolation:
         allowed_hosts=settings.allowed_hosts,
         readable_paths=settings.readable_paths,
         hidden_paths=(home,),
-        protected_paths=PROTECTED if settings.protected_paths is None else settings.protected_paths,
+        protected_paths=NAMES if settings.protected_paths is None else settings.protected_paths,
         limits=limits,
     )
 
