@@ -25,6 +25,8 @@ from runtime.shortages import memory_ran_out
 from runtime.way_out import way_out
 from runtime.workspace_guard import WorkspaceGuard
 
+WAY_OUT = "way-out"
+"""The proxy's socket, in the folder that the sandbox sees."""
 _ENTER = 'for file in $0; do echo $$ > "$file"; done; exec "$@"'
 """Goes into its control groups before it becomes the command, so that nothing is ever outside."""
 
@@ -197,7 +199,7 @@ class Confinement:
         if walls.state is not None:
             options += ("--state-dir", str(walls.state_inside))
         if self._isolation.allowed_hosts:
-            socket = folder / "way-out"
+            socket = folder / WAY_OUT
             await stack.enter_async_context(way_out(socket, self._isolation.allowed_hosts, walls.user))
             options += ("--proxy", str(socket))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from runtime.git_targets import Targets, targets
+
 MAX_PATH_CHARS = 4096
 _GIT_FILES = ("config", "config.worktree")
 _GIT_FOLDERS = ("hooks", "modules")
@@ -55,6 +57,8 @@ class Mounts:
     """Every mount point."""
     watched: list[str] = field(default_factory=list)
     """Protected paths that do not exist, relative to the workspace: there is nothing to mount on."""
+    left_out: int = 0
+    """Files that git's settings and hooks point at, and that are too many to be read-only."""
     opened: list[Path] = field(default_factory=list)
     """Folders beside the workspace that its git needs, writable but for what is protected in them."""
 
@@ -82,10 +86,31 @@ def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) ->
             _protect_repository(common, found)
             if worktree / COMMON_DIR not in found.guarded:
                 _protect_worktree(worktree, found)
-    for path in (workspace / name for name in nested):
+    inner = [workspace / name for name in nested]
+    for path in inner:
         with suppress(ProtectionError, OSError):
             (_protect_repository if path.name == ".git" else _protect)(path, found)
+    repositories = [path for path in found.guarded if _kind(path / "HEAD")]
+    home = Path(os.path.expanduser("~"))
+    users = [home / ".gitconfig", home / ".config/git/config"]
+    _protect_targets(workspace, targets(workspace, repositories, [workspace / name for name in names], users), found)
     return found
+
+
+def _protect_targets(workspace: Path, pointed: Targets, found: Mounts) -> None:
+    """Make read-only what settings and hooks point at. The folders above it are mounted, so nobody renames them."""
+    closed = [mount.path for mount in found.mounts if mount.access != "open"]
+    above: set[Path] = set()
+    for path in pointed.existing:
+        if not any(path.is_relative_to(other) for other in closed):
+            above |= {folder for folder in path.parents if folder.is_relative_to(workspace) and folder != workspace}
+            found.mounts.append(Mount(path, "read-only"))
+            found.guarded.append(path)
+    opened = sorted(above - set(found.guarded))
+    found.mounts[:0] = [Mount(folder, "open") for folder in opened]  # a later mount would hide what is mounted below
+    found.guarded += opened
+    found.watched += [name for name in pointed.missing if not any((workspace / name).is_relative_to(p) for p in closed)]
+    found.left_out = pointed.left_out
 
 
 def _protect_repository(git: Path, found: Mounts) -> None:

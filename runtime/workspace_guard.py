@@ -10,8 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from runtime import aside
+from runtime.git_targets import MAX_TARGETS
 from runtime.protected import Held, Mounts, mounts
 from runtime.survey import Baseline, nested_places
+
+LEFT_OUT = "{n} files that settings and hooks of git point at are not read-only in the sandbox: only {most} are."
 
 
 class WorkspaceGuard:
@@ -25,6 +28,7 @@ class WorkspaceGuard:
         self._baseline: Baseline | None = None
         self._held: Held | None = None
         self._watched: tuple[str, ...] = ()
+        self._left_out = 0
         self._moved: list[str] = []
         """What was moved aside since the guard was made, a line each."""
 
@@ -43,6 +47,7 @@ class WorkspaceGuard:
         self.release()
         aside.remove_empty(self._workspace, found.watched)
         self._watched = tuple(found.watched)
+        self._left_out = found.left_out
         self._held = Held(found, owner)
 
     def identities(self) -> tuple[tuple[int, int], ...]:
@@ -86,4 +91,7 @@ class WorkspaceGuard:
         if self._baseline is None and self.kept is not None and self.kept.exists():
             self.look()
         self.move_aside()
-        return [*self._moved, *(self._baseline.new() if self._baseline is not None else ())]
+        found = self._baseline.new() if self._baseline is not None else []
+        if self._left_out:
+            found.append(LEFT_OUT.format(n=self._left_out, most=MAX_TARGETS))
+        return [*self._moved, *found]

@@ -11,6 +11,7 @@ import glob
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -70,6 +71,29 @@ class Runtimes:
 
         isolation = isolation_of(settings.sandbox, self._home)
         return LocalRuntime(workspace, isolation=isolation, options=_plugin_options(settings.sandbox))
+
+    def before_server(self, folder: str) -> tuple[str, ...]:
+        """The words that stand before the command of an MCP server that a workspace names: they isolate it.
+
+        Empty without isolation. Blocks. Raises RuntimeUnavailableError where it is wanted and cannot be.
+        """
+        from runtime.confinement import Confinement
+        from runtime.walled_program import words
+
+        settings = self._settings()
+        isolation, is_contained = isolation_of(settings.sandbox, self._home), settings.runtime == "docker"
+        if isolation.kind == "none" and not is_contained:
+            return ()
+        workspace = Path(folder).resolve()
+        why = Confinement(workspace, replace(isolation, kind="auto")).why_open
+        if not why:
+            return words(workspace, isolation)
+        if isolation.kind == "bubblewrap" or is_contained:
+            raise RuntimeUnavailableError(
+                f"This workspace's server cannot be isolated: {why}. To run it on this machine as you, name it under "
+                "[mcp.servers] of your own config.toml."
+            )
+        return ()
 
     @property
     def label(self) -> str:

@@ -117,7 +117,7 @@ async def _serve(
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.private_dir))
-    place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs)
+    place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs, options.state_dir)
     plugins = PluginStartup(options.plugins, place)
     shortage = Shortage(working_dir, options.min_free)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)

@@ -336,7 +336,7 @@ def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_the_servers_socket_cannot_be_replaced_from_inside(workspace: Path, tmp_path: Path) -> None:
-    """A link in its place would lead our client elsewhere, with the key of the session and the secrets that are lent."""
+    """A link in its place would lead our client elsewhere, with the key of the session and lent secrets."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
         elsewhere.bind(f"{folder}/s")
         elsewhere.listen()

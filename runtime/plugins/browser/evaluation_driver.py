@@ -75,11 +75,13 @@ class Evaluation:
         return {"fields": fields, "tree": text, "html": flatten_dom_to_str(seen["dom_object"])}
 
     def _keep(self, picture: bytes) -> str | None:
-        """Beside the pictures of our own browser, for their owner alone; None where it cannot be written."""
-        folder = self._workspace / ".browser_screenshots"
+        """Where our own browser keeps its pictures, for their owner alone; None where it cannot be written."""
+        if not (place := os.environ.get("HANDLOOM_PICTURES")):
+            return None
+        folder = Path(place)
         path = folder / f"screenshot_{datetime.now():%Y%m%d_%H%M%S_%f}.png"
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as written:
                 written.write(picture)
         except OSError:
