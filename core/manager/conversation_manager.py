@@ -64,8 +64,9 @@ class ConversationManager:
     """All open conversations of one process.
 
     `forget` removes what the runtimes keep of a conversation. `before_server` isolates MCP servers of projects.
-    `around` is what they share, entered with the manager and left after the last conversation. `environ` is read for names of models and values of secrets, `options` are those
-    that the settings were loaded with, `clock` tells how long a conversation has rested.
+    `around` is what runtimes share, entered with the manager and left after the last conversation. `environ` is read
+    for names of models and values of secrets, `options` are those that the settings were loaded with, `clock` tells how
+    long a conversation has rested.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ async def outcomes_of(runtime: ServedRuntime, machine: Goals, groups: tuple[str,
         f"echo '>' {shlex.quote(name)}; timeout 5 bash -c {shlex.quote(command.format(**blanks))} 2>/dev/null\n"
         for name, command in tried.items()
     )
-    workspace = Path(runtime.working_dir)
+    workspace = Path((await run(runtime, "pwd")).content)
     before = contents(workspace)
     said = await run(runtime, script, timeout=300)
     outcomes, last = dict[str, bool](), ""

@@ -30,11 +30,10 @@ INSTALL = "browsergym-core browsergym-miniwob miniwob"
 class Evaluation:
     """One environment from its reset on, with what it has been worth."""
 
-    def __init__(self, name: str, workspace: Path, seed: int | None) -> None:
+    def __init__(self, name: str, seed: int | None) -> None:
         import gymnasium
 
         register(name)
-        self._workspace = workspace
         self._env = gymnasium.make(name, tags_to_mark="all", timeout=100000)
         first, _ = self._env.reset(seed=seed)
         goals = list(first["goal_object"])
@@ -136,7 +135,6 @@ def main() -> int:
     """Serve one environment until standard input ends. Exit status 1: it could not be made, or has broken."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--environment", required=True)
-    parser.add_argument("--workspace", type=Path, required=True)
     parser.add_argument("--browser", default="")
     parser.add_argument("--seed", type=int)
     options = parser.parse_args()
@@ -150,7 +148,7 @@ def main() -> int:
     try:
         if options.browser:
             use_browser(options.browser)
-        evaluation = Evaluation(options.environment, options.workspace, options.seed)
+        evaluation = Evaluation(options.environment, options.seed)
     except ImportError as error:
         say({"failed": f"{sys.executable} lacks what {options.environment} needs: {error}. Install {INSTALL} there"})
         return 1

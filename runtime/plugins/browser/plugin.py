@@ -59,7 +59,7 @@ class BrowserPlugin:
         if self._worker is not None and not self._worker.is_gone:
             return
         mode = evaluation.asked_for(self._place.environ)
-        command = mode.command(self._place.working_dir) if mode else ()
+        command = mode.command() if mode else ()
         worker = WorkerLink(self._place.folder / f"b{next(self._numbers)}", self._on_message, command)
         async with asyncio.timeout(evaluation.START_TIMEOUT_S if mode else START_TIMEOUT_S):
             pictures = (self._place.data or self._place.folder) / "screenshots"
