@@ -30,6 +30,7 @@ class OfProject(Supervised):
     def __init__(self, home: Path, workspace: Path, before: BeforeServer) -> None:
         super().__init__(home, workspace, {}, {})
         self.supervisor = Supervisor(home, lambda: self.settings, dict(os.environ), before)
+        self.supervisor.listeners.add(self._on_server)
         self.box = Toolbox(self.supervisor, self.workspace)
 
     async def agree(self) -> None:
@@ -128,6 +129,6 @@ async def test_where_it_cannot_be_isolated_although_that_is_wanted_it_is_not_sta
         await it.supervisor.open(it.workspace)
         await it.agree()
         assert it.server("s").state is ServerState.FAILED
-        assert "cannot be isolated" in it.told[-1]
+        assert "cannot be isolated" in it.server("s").reason
     finally:
         await it.supervisor.aclose()
