@@ -66,8 +66,10 @@ class WorkspaceGuard:
         return moved
 
     def put_back(self, name: str) -> str:
-        """Undo that for one file; it is read-only in the next sandbox. Raises UsageError."""
-        return aside.put_back(self._workspace, dict.fromkeys([*self._names, *self._watched]), name)
+        """Undo that for one file, which is read-only from the next start on: end the sandbox. Raises UsageError."""
+        restored = aside.put_back(self._workspace, dict.fromkeys([*self._names, *self._watched]), name)
+        self._watched = tuple(watched for watched in self._watched if watched != restored)
+        return restored
 
     def release(self, *, leave: bool = False) -> None:
         """Let go of the mount points; `leave` has them stay for a sandbox that outlasts us. May be called twice.
