@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import stat
 import tempfile
@@ -63,8 +62,7 @@ class SessionFolder:
     def __init__(self) -> None:
         parent = base()
         while True:
-            self.path = parent / secrets.token_hex(4)
-            self.path.mkdir(mode=0o700)
+            self.path = Path(tempfile.mkdtemp(prefix="", dir=parent))  # which makes it private
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             with suppress(OSError):  # somebody took it for an abandoned one
