@@ -74,14 +74,12 @@ class _Search:
     def config(self, file: Path, top: Path) -> None:
         """Follow the settings of a file, and those that it includes."""
         for setting in _settings(file):
-            is_path = (setting.section, setting.key) in _PATHS
+            is_path, is_include = (setting.section, setting.key) in _PATHS, "include" in setting.section
             if not is_path and setting.is_harmless:
                 continue
             for word in [setting.value.strip()] if is_path else _words(setting.value):
-                for base in (top, self._workspace, file.parent):
-                    self._take(
-                        base / os.path.expanduser(word), is_path=is_path, is_include="include" in setting.section
-                    )
+                for base in (file.parent,) if is_include else (top, self._workspace):
+                    self._take(base / os.path.expanduser(word), is_path=is_path, is_include=is_include)
 
     def links(self, folder: Path) -> None:
         """Follow the links in a folder, and in those below it."""
@@ -100,6 +98,8 @@ class _Search:
             return
         self._seen.add(real)
         kind = _kind(real)
+        if ".git" in Path(real).parts and not (is_path or (kind == stat.S_IFREG and _is_program(real))):
+            return  # a reference, say: git itself writes there
         if kind == stat.S_IFREG or (is_path and kind == stat.S_IFDIR):
             folder = os.path.dirname(real)
             if real.endswith(".py") and folder != self._real:  # Python takes modules from beside a script first
@@ -136,6 +136,10 @@ def _words(command: str) -> Iterator[str]:
     for word in _BETWEEN.split(command):
         if "\0" not in word and ("/" in word.strip("/") or word.startswith("./") or word.endswith(_SCRIPTS)):
             yield word
+
+
+def _is_program(path: str) -> bool:
+    return path.endswith(_SCRIPTS) or os.access(path, os.X_OK)
 
 
 def _kind(path: str) -> int | None:

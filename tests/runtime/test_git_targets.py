@@ -25,6 +25,7 @@ POINTING = {
     'git config credential.helper "$PWD/scripts/hook"': "scripts/hook",
     "printf '[include]\\npath = more.conf\\n' > .git/more.conf; echo '[alias]x = !scripts/hook' > shared.conf; "
     "git config include.path ../shared.conf": "scripts/hook",
+    "cp scripts/hook .git/filter; git config filter.x.clean .git/filter": ".git/filter",
     "mkdir .husky; ln -s ../scripts/hook .husky/pre-push": "scripts/hook",
 }
 """By what sets it, the path that is protected then."""
@@ -53,7 +54,9 @@ def test_it_is_found(workspace: Path, command: str) -> None:
 
 
 def test_what_is_no_program_stays_writable(workspace: Path) -> None:
+    (workspace / ".git" / "refs" / "heads" / "main").write_text("")
     set_up(workspace, "git config alias.x '!grep TODO README.md src tests'; git config user.name src/code.c")
+    set_up(workspace, "git config alias.y '!git log refs/heads/main; cat .git/HEAD'")
     assert targets(workspace, [workspace / ".git"]).existing == []
 
 
