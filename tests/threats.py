@@ -936,8 +936,8 @@ THREATS = (
         "Writes that the host carries out later: hooks and settings of git, start files, tasks of editors, `.envrc`, "
         "`.mcp.json`, at any depth, also where they do not exist yet",
         "Read-only where they exist at the start, with what git's settings and hooks point at; at the top, what "
-        "appears is moved aside when its command ends; what is made deeper is found without running anything, and told once; "
-        "servers that a workspace names run in the sandbox; nothing of it is loaded by us",
+        "appears is moved aside when its command ends; what is made deeper is found without running anything, and told "
+        "once; servers that a workspace names run in the sandbox; nothing of it is loaded by us",
         (
             "tests/runtime/test_walls.py::test_nothing_gets_out",
             "tests/runtime/test_walls.py::test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends",
