@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -94,13 +95,19 @@ async def test_without_isolation_it_runs_on_this_machine_as_before(tmp_path: Pat
 
 
 async def test_it_ends_with_its_supervisor_and_leaves_nothing(tmp_path: Path, workspace: Path) -> None:
-    from runtime.session_folder import base
-
-    before = set(base().iterdir())
+    subprocess.run(["git", "init", "--quiet", workspace], check=True)
     async with of_project(tmp_path, SERVER, isolation="bubblewrap") as it:
         assert it.server("s").state is ServerState.READY, it.told
-        assert len(set(base().iterdir()) - before) == 1
-    assert set(base().iterdir()) <= before
+        assert (workspace / ".git" / "commondir").exists()
+        assert processes_of(workspace)
+    assert not (workspace / ".git" / "commondir").exists()
+    assert processes_of(workspace) == []
+
+
+def processes_of(workspace: Path) -> list[str]:
+    """The command lines that name a workspace."""
+    listing = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if str(workspace) in line]
 
 
 async def test_it_reaches_no_host_that_is_not_allowed(tmp_path: Path, workspace: Path) -> None:
