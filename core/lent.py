@@ -73,6 +73,10 @@ class LentRuntime:
         """Its lender tells it."""
         return []
 
+    async def put_back(self, name: str) -> str:
+        """As the lender. Raises UsageError."""
+        return await self._lender.put_back(name)
+
     async def came_back(self) -> list[str]:
         """Its lender tells it."""
         return []

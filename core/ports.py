@@ -118,6 +118,13 @@ class Runtime(Protocol):
         """
         ...
 
+    async def put_back(self, name: str) -> str:
+        """Give a file of the workspace its name again that was moved aside because programs of the user would run it.
+
+        An empty name means the only one. The answer is the name. Raises UsageError, which says what there is.
+        """
+        ...
+
     async def came_back(self) -> list[str]:
         """What the user should know of how the work came back from a workspace that is elsewhere, a line each."""
         ...

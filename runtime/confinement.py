@@ -15,14 +15,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from core.autorun import NAMES
 from core.errors import RuntimeUnavailableError
-from runtime import bubblewrap, git_identity, protected
+from runtime import bubblewrap, git_identity
 from runtime.control_group import ControlGroup, Limits, described
 from runtime.egress import ALLOWED_HOSTS
+from runtime.session_folder import SessionFolder
 from runtime.shortages import memory_ran_out
 from runtime.way_out import way_out
 from runtime.workspace_guard import WorkspaceGuard
 
+WAY_OUT = "way-out"
+"""The proxy's socket, in the folder that the sandbox sees."""
 _ENTER = 'for file in $0; do echo $$ > "$file"; done; exec "$@"'
 """Goes into its control groups before it becomes the command, so that nothing is ever outside."""
 
@@ -39,7 +43,7 @@ class Isolation:
     """What is in sight beyond the system's programs."""
     hidden_paths: tuple[Path, ...] = ()
     """What is out of sight wherever it lies, such as the conversations of others."""
-    protected_paths: tuple[str, ...] = protected.PROTECTED
+    protected_paths: tuple[str, ...] = NAMES
     """What is read-only in the workspace, relative to it."""
     limits: Limits = field(default_factory=Limits)
 
@@ -111,6 +115,14 @@ class Confinement:
         """What is there now, and was not when the conversation began, that the host would carry out. Blocks."""
         return self._guard.left_behind() if self.is_closed else []
 
+    def moved_aside(self) -> list[str]:
+        """Move aside what the host would run and what was not there at the start; a line for each. Blocks."""
+        return self._guard.move_aside() if self.is_closed else []
+
+    def put_back(self, name: str) -> str:
+        """Undo that for one file. Raises UsageError. Blocks."""
+        return self._guard.put_back(name)
+
     def _why_not(self) -> str:
         try:
             return bubblewrap.why_not(self._walls(self._workspace))
@@ -132,15 +144,15 @@ class Confinement:
         )
 
     @asynccontextmanager
-    async def opened(self, folder: Path) -> AsyncIterator[Launch]:
-        """Everything that has to be there while the server runs; `folder` is where its socket will be.
+    async def opened(self, folder: SessionFolder) -> AsyncIterator[Launch]:
+        """Everything that has to be there while the server runs.
 
         Raises RuntimeUnavailableError.
         """
         if self._isolation.kind == "bubblewrap" and self.why_open:
             raise RuntimeUnavailableError(f"There can be no isolation: {self.why_open}; or set sandbox.isolation.")
         async with AsyncExitStack() as stack:
-            group = self._group = ControlGroup(folder.name, self._isolation.limits)
+            group = self._group = ControlGroup(f"handloom-{folder.path.name}", self._isolation.limits)
             self._killed = 0
             files = await asyncio.to_thread(group.make)
             stack.push_async_callback(asyncio.to_thread, group.remove)
@@ -167,7 +179,8 @@ class Confinement:
             wanted["--max-processes"] = limits.processes
         return tuple(word for name, most in wanted.items() if most is not None for word in (name, str(most)))
 
-    async def _walled_in(self, launch: Launch, folder: Path, stack: AsyncExitStack) -> Launch:
+    async def _walled_in(self, launch: Launch, session: SessionFolder, stack: AsyncExitStack) -> Launch:
+        folder = session.inside
         try:
             await asyncio.to_thread(self._guard.look)
             walls = await asyncio.to_thread(self._walls, folder)
@@ -175,6 +188,7 @@ class Confinement:
             words, fds = await asyncio.to_thread(stack.enter_context, bubblewrap.handed_over(words))
             await asyncio.to_thread(self._guard.hold, guards, walls.user)
             stack.push_async_callback(asyncio.to_thread, self._guard.release)
+            await asyncio.to_thread(session.note, self._guard.placeholders)
             if walls.state is not None:
                 await asyncio.to_thread(_make_state, walls.state, walls.user)
             environ = await asyncio.to_thread(git_identity.settings_for, folder)
@@ -185,7 +199,7 @@ class Confinement:
         if walls.state is not None:
             options += ("--state-dir", str(walls.state_inside))
         if self._isolation.allowed_hosts:
-            socket = folder / "way-out"
+            socket = folder / WAY_OUT
             await stack.enter_async_context(way_out(socket, self._isolation.allowed_hosts, walls.user))
             options += ("--proxy", str(socket))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
@@ -198,7 +212,7 @@ def _make_state(folder: Path, user: tuple[int, int] | None) -> None:
 
 
 def _hand_over(folder: Path, user: tuple[int, int] | None) -> None:
-    """Give the folder of the sockets to whoever the sandbox's processes are."""
+    """Give the folder that the sandbox sees to whoever its processes are."""
     if user is not None:
         for path in (folder, *folder.iterdir()):
             os.chown(path, *user)

@@ -2,7 +2,8 @@
 
 What separates it from the machine is its `confinement`; where that is open, `isolation` is `none`, and its commands
 have the user's rights. What it promises in any case is an end: the server holds the read side of a pipe whose other
-side is ours, so it and everything that it started end when we do, however we end.
+side is ours, so it and everything that it started end when we do, however we end. The server's socket is made here and
+handed to it open, so that nothing in the sandbox can put another one, or a link, in its place.
 """
 
 from __future__ import annotations
@@ -10,11 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 import socket
 import sys
-import tempfile
-import time
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +24,7 @@ from runtime.cancellation import seen_through
 from runtime.confinement import Confinement, Isolation, Launch
 from runtime.environment import without_secrets
 from runtime.served import ServedRuntime
+from runtime.session_folder import SessionFolder, remove_abandoned
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
@@ -34,11 +33,6 @@ START_TIMEOUT_S = 20.0
 """A cold disk can take seconds; a server that is well is ready in a third of one."""
 END_TIMEOUT_S = 3.0
 """The server gives itself two seconds."""
-ABANDONED_S = 60.0
-"""A server listens within START_TIMEOUT_S, or never."""
-SOCKET = "s"
-SOCKET_PATH_BYTES = 100
-"""macOS takes 104 for the path of a socket, Linux 108."""
 
 
 class LocalRuntime(ServedRuntime):
@@ -56,7 +50,7 @@ class LocalRuntime(ServedRuntime):
         self._options = options
         self._confinement = Confinement(self._working_dir, isolation or Isolation())
         self._around = AsyncExitStack()
-        self._folder: Path | None = None
+        self._folder: SessionFolder | None = None
         self._server: asyncio.subprocess.Process | None = None
 
     @property
@@ -89,6 +83,13 @@ class LocalRuntime(ServedRuntime):
         """What is in the workspace since the conversation began that this machine would carry out, a line each."""
         return await asyncio.to_thread(self._confinement.left_behind)
 
+    async def put_back(self, name: str) -> str:
+        """Give a file that was moved aside its name again; see core.ports.Runtime."""
+        return await asyncio.to_thread(self._confinement.put_back, name)
+
+    async def _moved_aside(self) -> list[str]:
+        return await asyncio.to_thread(self._confinement.moved_aside)
+
     async def _fallen(self) -> str:
         return await asyncio.to_thread(self._confinement.fallen)
 
@@ -98,15 +99,15 @@ class LocalRuntime(ServedRuntime):
     async def _open(self, say: Say) -> ActionExecutionClient:
         if not await asyncio.to_thread(self._working_dir.is_dir):
             raise RuntimeUnavailableError(f"The workspace {self._working_dir} is no folder. Choose another one.")
-        await asyncio.to_thread(_remove_abandoned, Path(tempfile.gettempdir()))
-        self._folder = _private_folder()
+        await asyncio.to_thread(remove_abandoned)
+        folder = self._folder = SessionFolder()  # in a thread, a start that is cancelled would leave it behind
         key = secrets.token_hex(32)
-        key_file, path, log = self._folder / "key", self._folder / SOCKET, self._folder / "log"
+        key_file = folder.inside / "key"
         _write_key(key_file, key)
-        launch = await self._around.enter_async_context(self._confinement.opened(self._folder))
+        launch = await self._around.enter_async_context(self._confinement.opened(folder))
         self._limits = launch.limits
-        with log.open("wb") as stderr:
-            await seen_through(self._make_server(launch, path, key_file, stderr))
+        with folder.log.open("wb") as stderr, _bound(folder.socket) as listener:
+            await seen_through(self._make_server(launch, folder, listener, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server does the same
         assert self._server is not None
         assert self._server.stdout is not None
@@ -116,19 +117,22 @@ class LocalRuntime(ServedRuntime):
         except TimeoutError:
             ready = b""
         if not ready:
-            said = (await asyncio.to_thread(log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
+            said = (await asyncio.to_thread(folder.log.read_text, "utf-8", "replace")).strip().rpartition("\n")[2]
             raise RuntimeUnavailableError(f"The local runtime did not start: {said or 'it said nothing'}. Try again.")
-        opened: ActionExecutionClient = client.ActionExecutionClient(key, uds=str(path))
+        opened: ActionExecutionClient = client.ActionExecutionClient(key, uds=str(folder.socket))
         return opened
 
-    async def _make_server(self, launch: Launch, path: Path, key_file: Path, stderr: BinaryIO) -> None:
+    async def _make_server(
+        self, launch: Launch, folder: SessionFolder, listener: socket.socket, key_file: Path, stderr: BinaryIO
+    ) -> None:
         self._server = await asyncio.create_subprocess_exec(
             *launch.command,
             *(sys.executable, "-P", "-m", "runtime.server", "--stdin-lifeline"),
-            *("--working-dir", str(self._working_dir), "--uds", str(path), "--key-file", str(key_file)),
+            *("--working-dir", str(self._working_dir), "--key-file", str(key_file)),
+            *("--listen-fd", str(listener.fileno()), "--private-dir", str(folder.inside)),
             *launch.options,
             *self._options,
-            pass_fds=launch.fds,
+            pass_fds=(*launch.fds, listener.fileno()),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
@@ -145,7 +149,7 @@ class LocalRuntime(ServedRuntime):
         await self._around.aclose()
         self._around = AsyncExitStack()
         if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(folder.remove)
 
 
 async def _end_process(server: asyncio.subprocess.Process) -> None:
@@ -161,27 +165,14 @@ async def _end_process(server: asyncio.subprocess.Process) -> None:
         await server.wait()
 
 
-def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of runtimes that were killed: there is a socket in them, behind which nobody listens."""
-    for folder in parent.glob("handloom-????????"):
-        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-            if time.time() - folder.stat().st_mtime < ABANDONED_S:
-                continue  # its server may be about to listen
-            try:
-                probe.connect(str(folder / SOCKET))
-            except ConnectionRefusedError:
-                shutil.rmtree(folder, ignore_errors=True)
+def _bound(path: Path) -> socket.socket:
+    """A socket on this path, for its owner alone; nobody listens yet. Raises OSError."""
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(str(path))
+    path.chmod(0o600)
+    return bound
 
 
 def _write_key(file: Path, key: str) -> None:
     file.touch(0o600)
     file.write_text(key, "ascii")
-
-
-def _private_folder() -> Path:
-    """A new folder for its owner alone, in which a socket's path is short enough."""
-    folder = Path(tempfile.mkdtemp(prefix="handloom-"))
-    if len(os.fsencode(folder / SOCKET)) > SOCKET_PATH_BYTES:
-        folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))  # mkdtemp makes it private
-    return folder

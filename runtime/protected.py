@@ -1,8 +1,9 @@
-"""Paths of a workspace that programs of the user's carry out by themselves, later and outside the sandbox.
+"""Read-only mounts for the paths of a workspace that programs of the user run later, outside of the sandbox.
 
-A hook, an editor's task, a shell's start file: what a sandbox could write there would run with the user's rights. So
-they are read-only in it, also those that do not exist yet. A path that does not exist gets a placeholder to mount on:
-an empty folder, which git does not see and which can be taken away again without a risk to anything.
+A hook, an editor's task, a shell's start file: what a sandbox could write there would run with the user's rights. What
+exists when a sandbox starts is read-only in it. A mount needs something to be mounted on, and the user's folder stays
+as it is, so a name that does not exist is only watched: `runtime.aside` moves it away when it appears. Inside `.git`,
+where nobody looks and git itself would obey a file at once, missing names get a placeholder to mount on instead.
 """
 
 from __future__ import annotations
@@ -17,25 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-PROTECTED = (
-    ".claude",
-    ".cursor",
-    ".devcontainer",
-    ".dir-locals.el",
-    ".envrc",
-    ".exrc",
-    ".githooks",
-    ".handloom",
-    ".husky",
-    ".idea",
-    ".lvimrc",
-    ".mcp.json",
-    ".nvim.lua",
-    ".nvimrc",
-    ".vscode",
-    ".zed",
-)
-"""Relative to the workspace."""
+from runtime.git_targets import Targets, targets
+
 MAX_PATH_CHARS = 4096
 _GIT_FILES = ("config", "config.worktree")
 _GIT_FOLDERS = ("hooks", "modules")
@@ -71,6 +55,10 @@ class Mounts:
     """What has to be there first: empty folders, and files with ITSELF in them where that is the name."""
     guarded: list[Path] = field(default_factory=list)
     """Every mount point."""
+    watched: list[str] = field(default_factory=list)
+    """Protected paths that do not exist, relative to the workspace: there is nothing to mount on."""
+    left_out: int = 0
+    """Files that git's settings and hooks point at, and that are too many to be read-only."""
     opened: list[Path] = field(default_factory=list)
     """Folders beside the workspace that its git needs, writable but for what is protected in them."""
 
@@ -82,8 +70,11 @@ def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) ->
     one that is nested is passed over.
     """
     found = Mounts()
-    for path in (workspace / name for name in names):
-        _protect(path, found)
+    for name in names:
+        if is_missing(workspace / name):
+            found.watched.append(name)
+        else:
+            _protect(workspace / name, found)
     git = workspace / ".git"
     if _kind(git) == stat.S_IFDIR:
         _protect_repository(git, found)
@@ -95,10 +86,31 @@ def mounts(workspace: Path, names: Iterable[str], nested: Iterable[str] = ()) ->
             _protect_repository(common, found)
             if worktree / COMMON_DIR not in found.guarded:
                 _protect_worktree(worktree, found)
-    for path in (workspace / name for name in nested):
+    inner = [workspace / name for name in nested]
+    for path in inner:
         with suppress(ProtectionError, OSError):
             (_protect_repository if path.name == ".git" else _protect)(path, found)
+    repositories = [path for path in found.guarded if _kind(path / "HEAD")]
+    home = Path(os.path.expanduser("~"))
+    users = [home / ".gitconfig", home / ".config/git/config"]
+    _protect_targets(workspace, targets(workspace, repositories, [workspace / name for name in names], users), found)
     return found
+
+
+def _protect_targets(workspace: Path, pointed: Targets, found: Mounts) -> None:
+    """Make read-only what settings and hooks point at. The folders above it are mounted, so nobody renames them."""
+    closed = [mount.path for mount in found.mounts if mount.access != "open"]
+    above: set[Path] = set()
+    for path in pointed.existing:
+        if not any(path.is_relative_to(other) for other in closed):
+            above |= {folder for folder in path.parents if folder.is_relative_to(workspace) and folder != workspace}
+            found.mounts.append(Mount(path, "read-only"))
+            found.guarded.append(path)
+    opened = sorted(above - set(found.guarded))
+    found.mounts[:0] = [Mount(folder, "open") for folder in opened]  # a later mount would hide what is mounted below
+    found.guarded += opened
+    found.watched += [name for name in pointed.missing if not any((workspace / name).is_relative_to(p) for p in closed)]
+    found.left_out = pointed.left_out
 
 
 def _protect_repository(git: Path, found: Mounts) -> None:
@@ -182,6 +194,11 @@ class Held:
         """One that is not what it was when the sandbox was started, and so is not protected in it any more."""
         return next((path for path, identity in self._identities.items() if _identity(path) != identity), None)
 
+    @property
+    def placeholders(self) -> list[Path]:
+        """What was made to be mounted on, or was there for that already."""
+        return list(self._locks)
+
     def identities(self) -> tuple[tuple[int, int], ...]:
         """Device and number of every mount point, in order."""
         return tuple(identity for identity in self._identities.values() if identity is not None)
@@ -247,6 +264,18 @@ def _remove_placeholder(path: Path) -> None:
         path.unlink()
 
 
+def remove_left(placeholders: Iterable[Path]) -> None:
+    """Remove placeholders whose process was killed, unless another one holds them. Does not raise."""
+    for path in placeholders:
+        with suppress(OSError):
+            lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove_placeholder(path)
+            finally:
+                os.close(lock)
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = path.lstat()
@@ -268,6 +297,12 @@ def _protect(path: Path, found: Mounts) -> None:
         found.mounts.append(Mount(path, "empty", is_placeholder=True))
     else:
         found.mounts.append(Mount(path, "read-only"))
+
+
+def is_missing(path: Path) -> bool:
+    """Whether nothing is there, or an empty folder, which means nothing to any program."""
+    kind = _kind(path)
+    return kind is None or (kind == stat.S_IFDIR and not any(path.iterdir()))
 
 
 def _kind(path: Path) -> int | None:

@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from core.errors import RuntimeUnavailableError
+from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
 from core.saying import Say, silently
 from core.usage import Job, SandboxUsage
@@ -60,6 +60,10 @@ class ServedRuntime(ABC):
     async def _fallen(self) -> str:
         """Why the sandbox may not be used any more although it runs; empty where it may."""
         return ""
+
+    async def _moved_aside(self) -> list[str]:
+        """Move aside what the action made that programs outside would run; a line for each."""
+        return []
 
     async def _carry_out(
         self, client: ActionExecutionClient, action: Action, action_id: int, on_frame: Callable[[Frame], None]
@@ -113,7 +117,12 @@ class ServedRuntime(ABC):
         if fallen := await self._fallen():
             await self.aclose()
             raise RuntimeUnavailableError(f"{fallen}. The sandbox was ended; the next action starts a new one.")
-        observation = await self._carry_out(self._client, action, action_id, on_frame)
+        try:
+            observation = await self._carry_out(self._client, action, action_id, on_frame)
+        finally:
+            moved = await self._moved_aside()
+        for line in moved:
+            observation = noted(observation, line)
         return noted(observation, await self._remark())
 
     async def usage(self) -> SandboxUsage | None:
@@ -125,6 +134,10 @@ class ServedRuntime(ABC):
     async def came_back(self) -> list[str]:
         """Nothing: the workspace is the folder of this machine, or stays where it is."""
         return []
+
+    async def put_back(self, name: str) -> str:
+        """Give a file that was moved aside its name again; see core.ports.Runtime."""
+        raise UsageError("Nothing is moved aside in this sandbox.")
 
     async def list_folder(self, path: str) -> list[str]:
         """The names in a folder inside; see core.ports.Runtime."""

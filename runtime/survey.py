@@ -30,7 +30,8 @@ MAX_ENTRIES = 20_000
 MAX_CONFIG_BYTES = 256 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-CUT = f"There are more folders than {MAX_FOLDERS}: the rest was not looked at."
+CUT = f"There are more than {MAX_FOLDERS} folders, or one is too deep or too large: the rest was not looked at."
+NOT_PROTECTED = "{n} repositories and files deeper in the workspace are not read-only in the sandbox: only {most} are."
 _CONFIGS = ("config", "config.worktree")
 _OF_A_WORKTREE = "../.."
 """What git itself writes into a worktree's common folder."""
@@ -78,24 +79,32 @@ class Baseline:
     """
 
     def __init__(
-        self, workspace: Path, names: Collection[str], kept: Path | None = None, before: set[str] | None = None
+        self,
+        workspace: Path,
+        names: Collection[str],
+        kept: Path | None = None,
+        before: set[str] | None = None,
+        most: int = MAX_FOLDERS,
     ) -> None:
+        self._most = most
         self._workspace = workspace
         self._names = names
-        self.first = survey(workspace, names)
+        self.first = survey(workspace, names, most)
         self.before = {finding.key for finding in self.first.findings} if before is None else before
         """The keys of what there was."""
         if kept is not None:
             self.before = _kept(kept, self.before)
 
     def new(self) -> list[str]:
-        """What was not there, or was another, a line each; where not all was looked at, that is the last line."""
+        """What was not there, or was another, a line each; behind it, what was not looked at or is not protected."""
         try:
-            now = survey(self._workspace, self._names)
+            now = survey(self._workspace, self._names, self._most)
         except OSError:
             return []  # the workspace is gone, and everything in it
         lines = [str(finding) for finding in now.findings if finding.key not in self.before]
-        return [*lines, CUT] if now.is_cut and not self.first.is_cut else lines
+        if more := max(len(deeper(self.first.places)) - MAX_NESTED, 0):
+            lines.append(NOT_PROTECTED.format(n=more, most=MAX_NESTED))
+        return [*lines, CUT] if now.is_cut else lines
 
 
 def _kept(file: Path, before: set[str]) -> set[str]:
@@ -111,7 +120,12 @@ def _kept(file: Path, before: set[str]) -> set[str]:
 
 def nested_places(places: Sequence[str]) -> tuple[str, ...]:
     """Those that lie deeper than the workspace itself, which protects its own, as many as are made read-only."""
-    return tuple(place for place in places if "/" in place)[:MAX_NESTED]
+    return deeper(places)[:MAX_NESTED]
+
+
+def deeper(places: Sequence[str]) -> tuple[str, ...]:
+    """The places that lie below a folder of the workspace."""
+    return tuple(place for place in places if "/" in place)
 
 
 def survey(workspace: str | os.PathLike[str], names: Collection[str], most: int = MAX_FOLDERS) -> Survey:

@@ -1,16 +1,20 @@
-"""What keeps a sandbox from leaving something in the workspace that the user's own programs would carry out, and what
-tells where that could not be kept from it. The same for every sandbox that mounts the workspace.
+"""Keeps a sandbox from leaving something in the workspace that the user's own programs would run, or reports it.
 
-A guard looks before each start, gives the mounts that make paths read-only, and holds their mount points until the end.
-All calls block for milliseconds.
+The same for every sandbox that mounts the workspace. A guard looks before each start, gives the mounts that make paths
+read-only, holds their mount points until the end, and moves aside what appears under a protected name that did not
+exist. All calls block for milliseconds.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from runtime import aside
+from runtime.git_targets import MAX_TARGETS
 from runtime.protected import Held, Mounts, mounts
 from runtime.survey import Baseline, nested_places
+
+LEFT_OUT = "{n} files that settings and hooks of git point at are not read-only in the sandbox: only {most} are."
 
 
 class WorkspaceGuard:
@@ -23,6 +27,10 @@ class WorkspaceGuard:
         """A file out of the sandbox's sight, in which what there was at first outlasts the program."""
         self._baseline: Baseline | None = None
         self._held: Held | None = None
+        self._watched: tuple[str, ...] = ()
+        self._left_out = 0
+        self._moved: list[str] = []
+        """What was moved aside since the guard was made, a line each."""
 
     def look(self) -> None:
         """Look what there is before a start; what there was before the first one counts. Raises OSError."""
@@ -37,14 +45,40 @@ class WorkspaceGuard:
     def hold(self, found: Mounts, owner: tuple[int, int] | None) -> None:
         """Have the mount points be there until `release`; `owner` gets those that are made. Raises OSError."""
         self.release()
+        aside.remove_empty(self._workspace, found.watched)
+        self._watched = tuple(found.watched)
+        self._left_out = found.left_out
         self._held = Held(found, owner)
 
     def identities(self) -> tuple[tuple[int, int], ...]:
         """What the mount points are, device and number of each, since `hold`."""
         return self._held.identities() if self._held is not None else ()
 
+    @property
+    def placeholders(self) -> list[Path]:
+        """What was made in git's own folder to be mounted on, since `hold`."""
+        return self._held.placeholders if self._held is not None else []
+
+    def move_aside(self) -> list[str]:
+        """Rename what appeared under a protected name since `hold`; a line for each."""
+        moved = aside.move_aside(self._workspace, self._watched)
+        self._moved = list(dict.fromkeys([*self._moved, *moved]))
+        return moved
+
+    def put_back(self, name: str) -> str:
+        """Undo that for one file, which is read-only from the next start on: end the sandbox. Raises UsageError."""
+        restored = aside.put_back(self._workspace, dict.fromkeys([*self._names, *self._watched]), name)
+        self._watched = tuple(watched for watched in self._watched if watched != restored)
+        return restored
+
     def release(self, *, leave: bool = False) -> None:
-        """Let go of the mount points; `leave` has them stay for a sandbox that outlasts us. May be called twice."""
+        """Let go of the mount points; `leave` has them stay for a sandbox that outlasts us. May be called twice.
+
+        The sandbox has ended, unless it is to outlast us.
+        """
+        self.move_aside()
+        if not leave:
+            self._watched = ()
         held, self._held = self._held, None
         if held is not None:
             held.close(leave=leave)
@@ -55,7 +89,11 @@ class WorkspaceGuard:
         return "" if replaced is None else f"{replaced} was replaced on this machine, so it is not protected any more"
 
     def left_behind(self) -> list[str]:
-        """What is there now, and was not when the conversation began, that the host would carry out."""
+        """What is there now, and was not when the conversation began, that the host would run; what was moved first."""
         if self._baseline is None and self.kept is not None and self.kept.exists():
             self.look()
-        return [] if self._baseline is None else self._baseline.new()
+        self.move_aside()
+        found = self._baseline.new() if self._baseline is not None else []
+        if self._left_out:
+            found.append(LEFT_OUT.format(n=self._left_out, most=MAX_TARGETS))
+        return [*self._moved, *found]

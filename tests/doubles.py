@@ -60,6 +60,10 @@ class Unconfined:
     def keep(self, folder: Path) -> None:
         """There is nothing to keep."""
 
+    async def put_back(self, name: str) -> str:
+        """Nothing is moved aside."""
+        raise UsageError("Nothing is moved aside.")
+
     async def rest(self) -> None:
         """The same as its end."""
         await self.aclose()

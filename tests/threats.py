@@ -935,10 +935,15 @@ THREATS = (
         "S17",
         "Writes that the host carries out later: hooks and settings of git, start files, tasks of editors, `.envrc`, "
         "`.mcp.json`, at any depth, also where they do not exist yet",
-        "Read-only where they exist at the start, and at the top where they do not; what is made later is found "
-        "without running anything, and told once; nothing of it is loaded by us",
+        "Read-only where they exist at the start, with what git's settings and hooks point at; at the top, what "
+        "appears is moved aside when its command ends; what is made deeper is found without running anything, and told "
+        "once; servers that a workspace names run in the sandbox; nothing of it is loaded by us",
         (
             "tests/runtime/test_walls.py::test_nothing_gets_out",
+            "tests/runtime/test_walls.py::test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends",
+            "tests/runtime/test_git_targets.py"
+            "::test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what_was_there",
+            "tests/mcp/test_isolated.py::test_what_lies_beside_its_script_changes_nothing_outside",
             "tests/runtime/test_survey.py::test_nested_repositories_and_names_are_protected_like_those_above",
             "tests/runtime/test_survey.py::test_every_path_is_blocked_or_told",
             "tests/runtime/test_survey.py::test_whatever_would_be_carried_out_is_found",

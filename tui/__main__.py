@@ -318,6 +318,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
         make_checkpoints=runtimes.checkpoints,
         forget=runtimes.forget,
         around=runtimes,
+        before_server=runtimes.before_server,
         environ=os.environ,
         options=given,
     )

@@ -169,6 +169,8 @@ ROWS: tuple[Command, ...] = (
             slash="pause", acts=True),
     Command("conv.sandbox", (), "Sandbox", "What separates it from this machine, what it may, what it uses.", _CONV,
             leader="s", slash="sandbox", acts=True),
+    Command("conv.restore", (), "Restore a file", "Put back a file that was moved aside as NAME.from-sandbox.", _CONV,
+            slash="restore", words="NAME", acts=True),
     Command("conv.jobs", (), "Background jobs", "See what commands left running, and end it.", _CONV, leader="j",
             slash="jobs", acts=True),
     Command("conv.statistics", (), "Statistics", "What this conversation took: answers, tokens, cost, time.", _CONV,

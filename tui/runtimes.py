@@ -11,9 +11,11 @@ import glob
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from core.autorun import NAMES
 from core.errors import ConfigurationError, RuntimeUnavailableError
 
 if TYPE_CHECKING:
@@ -55,7 +57,10 @@ class Runtimes:
 
     def __call__(self, workspace: str) -> Runtime:
         """A runtime that works in this folder, not started. Blocks. Raises ConfigurationError."""
+        from runtime.session_folder import remove_abandoned
+
         settings = self._settings()
+        remove_abandoned()
         if settings.runtime == "docker":
             from runtime.containers.runtime import DockerRuntime
 
@@ -66,6 +71,29 @@ class Runtimes:
 
         isolation = isolation_of(settings.sandbox, self._home)
         return LocalRuntime(workspace, isolation=isolation, options=_plugin_options(settings.sandbox))
+
+    def before_server(self, folder: str) -> tuple[str, ...]:
+        """The words that stand before the command of an MCP server that a workspace names: they isolate it.
+
+        Empty without isolation. Blocks. Raises RuntimeUnavailableError where it is wanted and cannot be.
+        """
+        from runtime.confinement import Confinement
+        from runtime.walled_program import words
+
+        settings = self._settings()
+        isolation, is_contained = isolation_of(settings.sandbox, self._home), settings.runtime == "docker"
+        if isolation.kind == "none" and not is_contained:
+            return ()
+        workspace = Path(folder).resolve()
+        why = Confinement(workspace, replace(isolation, kind="auto")).why_open
+        if not why:
+            return words(workspace, isolation)
+        if isolation.kind == "bubblewrap" or is_contained:
+            raise RuntimeUnavailableError(
+                f"This workspace's server cannot be isolated: {why}. To run it on this machine as you, name it under "
+                "[mcp.servers] of your own config.toml."
+            )
+        return ()
 
     @property
     def label(self) -> str:
@@ -160,7 +188,6 @@ def isolation_of(settings: SandboxSettings, home: Path) -> Isolation:
     """What separates a sandbox from this machine, by the settings."""
     from runtime.confinement import Isolation
     from runtime.control_group import Limits
-    from runtime.protected import PROTECTED
 
     own_mb = settings.max_memory_mb
     limits = Limits(
@@ -176,7 +203,7 @@ def isolation_of(settings: SandboxSettings, home: Path) -> Isolation:
         allowed_hosts=settings.allowed_hosts,
         readable_paths=settings.readable_paths,
         hidden_paths=(home,),
-        protected_paths=PROTECTED if settings.protected_paths is None else settings.protected_paths,
+        protected_paths=NAMES if settings.protected_paths is None else settings.protected_paths,
         limits=limits,
     )
 

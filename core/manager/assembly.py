@@ -21,7 +21,7 @@ from core.llm.models import LLMRegistry, model_for
 from core.manager.agent_factory import AgentFactory, Made
 from core.manager.known_secrets import kept_values, values_of
 from core.manager.remembering import condensing_of, past_of
-from core.mcp.supervisor import Supervisor
+from core.mcp.supervisor import BeforeServer, Supervisor
 from core.mcp.toolbox import Toolbox
 from core.memory.condensers.making import room_of
 from core.plugins import PluginRequirement
@@ -59,6 +59,7 @@ class Assembly:
         *,
         make_runtime: MakeRuntime,
         make_checkpoints: MakeCheckpoints,
+        before_server: BeforeServer,
         environ: Mapping[str, str],
         places: Places,
         clock: Callable[[], float],
@@ -76,7 +77,7 @@ class Assembly:
         self.vault = Vault(home)
         """The secrets that commands may have."""
         self.llms = LLMRegistry(self.environ)
-        self.mcp = Supervisor(home, lambda: settings().mcp, self.environ)
+        self.mcp = Supervisor(home, lambda: settings().mcp, self.environ, before_server)
         """The MCP servers that all conversations share."""
         self.own = Own.of(home, self.environ)
         self.gate = Gate(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)

@@ -42,6 +42,7 @@ from core.manager.deletion import Forget, forget_nothing
 from core.manager.forks import fork_title, moved, still_to_ask, unpacked
 from core.manager.trusting import Trusting
 from core.manager.viewers import Viewers
+from core.mcp.supervisor import BeforeServer
 from core.plugins import PluginError, PluginRequirement, load_events, required
 from core.ports import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
@@ -62,9 +63,10 @@ log = logging.getLogger(__name__)
 class ConversationManager:
     """All open conversations of one process.
 
-    `forget` removes what the runtimes keep of a conversation. `around` is what they share, entered with the manager and
-    left after the last conversation. `environ` is read for names of models and values of secrets, `options` are those
-    that the settings were loaded with, `clock` tells how long a conversation has rested.
+    `forget` removes what the runtimes keep of a conversation. `before_server` isolates MCP servers of projects.
+    `around` is what runtimes share, entered with the manager and left after the last conversation. `environ` is read
+    for names of models and values of secrets, `options` are those that the settings were loaded with, `clock` tells how
+    long a conversation has rested.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class ConversationManager:
         make_runtime: MakeRuntime,
         make_checkpoints: MakeCheckpoints = lambda workspace, conversation_id: None,
         forget: Forget = forget_nothing,
+        before_server: BeforeServer = lambda folder: (),
         environ: Mapping[str, str],
         around: AbstractAsyncContextManager[object] | None = None,
         options: Mapping[str, Any] = MappingProxyType({}),
@@ -93,6 +96,7 @@ class ConversationManager:
             lambda: self.settings,
             make_runtime=make_runtime,
             make_checkpoints=make_checkpoints,
+            before_server=before_server,
             environ=environ,
             places=self._places,
             clock=clock,

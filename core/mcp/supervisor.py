@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, HandloomError
 from core.llm.wire import Line
 from core.mcp.hosted import MCPHost, ServerError
 from core.mcp.pins import Pins
@@ -29,11 +29,24 @@ STEADY_S = 60.0
 """A server that was ready for so long has had no failure before."""
 
 
-class Supervisor:
-    """The servers of one process. `settings` gives them as they stand; `aclose` ends all."""
+BeforeServer = Callable[[str], Sequence[str]]
+"""The words before the command of a server that a workspace names, which isolate it. Blocks; raises HandloomError."""
 
-    def __init__(self, home: Path, settings: Callable[[], MCPSettings], environ: Mapping[str, str]) -> None:
-        self._settings, self._environ = settings, environ
+
+class Supervisor:
+    """The servers of one process. `settings` gives them as they stand; `aclose` ends all.
+
+    `before` isolates the programs of projects; without it they run on this machine, as the user's own always do.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Callable[[], MCPSettings],
+        environ: Mapping[str, str],
+        before: BeforeServer = lambda folder: (),
+    ) -> None:
+        self._settings, self._environ, self._before = settings, environ, before
         self._pins = Pins(home)
         self._host = MCPHost(self._on_line, self._on_end, environ)
         self._servers: dict[str, Server] = {}
@@ -113,9 +126,15 @@ class Supervisor:
         self._cancel_timer(server)
         self._set(server, ServerState.CONNECTING)
         server.attempt = next(self._attempts)
+        attempt, spec = server.attempt, server.spec
         try:
-            await self._host.tell({**server.spec.order(self._environ), "attempt": server.attempt})
-        except (ServerError, ValueError) as error:
+            isolated = spec.folder and spec.command
+            before = await asyncio.to_thread(self._before, spec.folder) if isolated else ()
+            if server.attempt != attempt:
+                return  # it was ended meanwhile
+            order = spec.order(self._environ)
+            await self._host.tell({**order, "command": [*before, *spec.command], "attempt": attempt})
+        except (ServerError, ValueError, HandloomError) as error:
             self._set(server, ServerState.FAILED, str(error), announce=f"cannot be started: {error}")
 
     async def _try_again(self, server: Server) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from core.autorun import is_autorun
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, FileEditAction, FileReadAction, FileWriteAction
 from core.security.confirmation import ConfirmMode, needs_confirmation, only_thinks
@@ -53,8 +54,8 @@ _RISKS = {
     ActionSecurityRisk.HIGH: "Its risk is high.",
     ActionSecurityRisk.UNKNOWN: "How much harm it could do is not known.",
 }
-_OWN = (".git", ".handloom", ".openhands")
-"""Folders of the workspace whose files programs run or obey; they are not edited without a question."""
+_OWN = frozenset({".git", ".openhands"})
+"""Folders of the workspace whose files programs run or obey, beside those of `autorun`; an edit there asks."""
 
 
 class Guard:
@@ -260,4 +261,4 @@ def _edits_the_work(action: Action, facts: Facts, folders: WorkFolders) -> bool:
     paths = (*facts.reads, *facts.writes)
     if not paths or facts.risk is ActionSecurityRisk.HIGH or not all(is_inside(path, folders) for path in paths):
         return False
-    return not any(own in path.split("/") for path in facts.writes for own in _OWN)
+    return not any(is_autorun(path) or not _OWN.isdisjoint(path.split("/")) for path in facts.writes)

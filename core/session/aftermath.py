@@ -20,6 +20,7 @@ LEFT_BEHIND = "STATUS$LEFT_BEHIND"
 CAME_BACK = "STATUS$CAME_BACK"
 MAX_TOLD = 100
 """In one event; what is beyond is told with the next."""
+MORE = "and {n} more, which are listed by /sandbox"
 _WORKS = (AgentState.RUNNING, AgentState.LOADING, AgentState.USER_CONFIRMED, AgentState.USER_REJECTED)
 INTRODUCTION = (
     "In the workspace there is something that the sandbox could write and that your own programs would carry out, "
@@ -28,7 +29,8 @@ INTRODUCTION = (
 CAME_BACK_INTRODUCTION = "The work came back from where the sandbox ran, but for this:"
 REMEDY = (
     "Look at each before you use git, an editor or a tool there. What you do not want: remove it, or take the setting "
-    "out with `git config --file FILE --unset SETTING`, run from another folder."
+    "out with `git config --file FILE --unset SETTING`, run from another folder. What was moved aside and you want: "
+    "/restore NAME."
 )
 
 
@@ -63,6 +65,7 @@ class Aftermath:
             if isinstance(envelope.event, ErrorObservation)
             for line in envelope.event.content.split("\n")
         }
-        if new := [line for line in dict.fromkeys(found) if line not in told][:MAX_TOLD]:
-            content = "\n".join(filter(None, [introduction, *new, remedy]))
+        if new := [line for line in dict.fromkeys(found) if line not in told]:
+            more = MORE.format(n=len(new) - MAX_TOLD) if len(new) > MAX_TOLD else ""
+            content = "\n".join(filter(None, [introduction, *new[:MAX_TOLD], more, remedy]))
             await self._stream.append(ErrorObservation(content=content, error_id=error_id), EventSource.ENVIRONMENT)

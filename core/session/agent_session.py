@@ -559,6 +559,17 @@ class AgentSession:
         """Do not say what was queued; what has been said already stays said."""
         await self.stream.append(NullAction(), EventSource.USER, message_id)
 
+    async def put_back(self, name: str) -> str:
+        """Give a file that was moved aside its name again; the answer is the name. The next sandbox cannot write it.
+
+        Ends the sandbox; the next action starts a new one. Raises UsageError while the agent works.
+        """
+        if self.state.is_busy or self.state.agent_state is AgentState.RUNNING:
+            raise UsageError("The agent is working. Pause it first, then restore the file.")
+        restored = await self.runtime.put_back(name)
+        await self._preparation.restart()
+        return restored
+
     async def compact(self, keep: str = "") -> None:
         """Have the history condensed for the model, now or before its next answer; `keep` is what matters above all.
 

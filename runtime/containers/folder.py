@@ -1,6 +1,7 @@
 """What the host keeps of one sandbox: its key, its sockets, and a lock that says whose it is.
 
     lock            held by the process whose conversation it serves, and let go of however that ends
+    socket          which socket the server made; out of the container's sight, too
     key             for the next process that finds the container; out of the container's sight
     passwd, group   who the container's processes are
     inside/         seen in the container as /run/handloom: the socket, and what outlasts the container
@@ -12,10 +13,12 @@ Invariant: whoever holds the lock alone decides about the container. All calls b
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +27,8 @@ from runtime.containers.specification import HOME, KEY, SOCKET, STATE
 
 SUFFIX = ".docker"
 SPARE = "spare-"
+NOTED = "socket"
+"""Which socket the server made."""
 SOCKET_PATH_BYTES = 100
 """macOS takes 104 for the path of a socket, Linux 108."""
 
@@ -40,6 +45,7 @@ class SandboxFolder:
         self.path = parent / f"{token}{SUFFIX}"
         self._lock: int | None = None
         self._inside: int | None = None
+        self._server: int | None = None
 
     @property
     def inside(self) -> Path:
@@ -76,16 +82,19 @@ class SandboxFolder:
 
     def let_go(self) -> None:
         """Give the lock back. May be called twice."""
-        for fd in (self._inside, self._lock):
+        for fd in (self._inside, self._lock, self._server):
             if fd is not None:
                 os.close(fd)
-        self._inside = self._lock = None
+        self._inside = self._lock = self._server = None
 
     def furnish(self, user: tuple[int, int]) -> None:
         """Put everything there that a new container needs, with a new key. Raises OSError."""
         uid, gid = user
-        for name in (KEY, SOCKET):
-            (self.inside / name).unlink(missing_ok=True)
+        for path in (self.inside / KEY, self.inside / SOCKET, self.path / NOTED):
+            path.unlink(missing_ok=True)
+        if self._server is not None:
+            os.close(self._server)
+            self._server = None
         (self.inside / STATE).mkdir(0o700, parents=True, exist_ok=True)
         key = secrets.token_hex(32)
         for file in (self.path / KEY, self.inside / KEY):
@@ -112,6 +121,28 @@ class SandboxFolder:
             self._inside = os.open(self.inside, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         return f"/proc/self/fd/{self._inside}/{SOCKET}"
 
+    def server(self) -> str:
+        """The way to the server's socket inode, by a descriptor that stays open until `let_go`.
+
+        What the container puts in its place later, a link or a socket of its own, is not reached. The socket is the one
+        that was there when the server said that it is ready, before any command ran; a later process of ours compares
+        it with what was noted then. Raises OSError.
+        """
+        if not hasattr(os, "O_PATH"):  # no Linux: what runs in the engine's virtual machine makes no socket here
+            return self.socket()
+        path = self.inside / SOCKET
+        if self._server is None:
+            opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            status = os.fstat(opened)
+            noted = f"{status.st_dev} {status.st_ino} {status.st_ctime_ns}"
+            with suppress(FileExistsError):
+                _write_new(self.path / NOTED, noted)
+            if not stat.S_ISSOCK(status.st_mode) or (self.path / NOTED).read_text("ascii") != noted:
+                os.close(opened)
+                raise OSError(errno.EPERM, "the server's socket was replaced", str(path))
+            self._server = opened
+        return f"/proc/self/fd/{self._server}"
+
     def become(self, token: str) -> None:
         """Serve another sandbox from here on, which has none yet. Raises OSError where it has."""
         target = self.path.with_name(f"{token}{SUFFIX}")
@@ -122,6 +153,12 @@ class SandboxFolder:
         """Take all of it away, also what should outlast the container."""
         self.let_go()
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _write_new(file: Path, text: str) -> None:
+    """Raises FileExistsError."""
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="ascii") as new:
+        new.write(text)
 
 
 def _write(file: Path, text: str, mode: int = 0o644) -> None:

@@ -42,9 +42,11 @@ class Near:
         self, engine: docker.DockerClient, container: Container, folder: SandboxFolder
     ) -> ActionExecutionClient:
         module = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s the first time
-        client: ActionExecutionClient = module.ActionExecutionClient(
-            await asyncio.to_thread(folder.key), uds=folder.socket()
-        )
+        try:
+            socket = await asyncio.to_thread(folder.server)
+        except OSError as error:
+            raise RuntimeUnavailableError(f"The sandbox cannot be reached: {error}. Try again.") from error
+        client: ActionExecutionClient = module.ActionExecutionClient(await asyncio.to_thread(folder.key), uds=socket)
         return client
 
     async def execute(

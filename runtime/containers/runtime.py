@@ -90,6 +90,13 @@ class DockerRuntime(ServedRuntime):
         """What is in the workspace since the conversation began that this machine would carry out, a line each."""
         return await asyncio.to_thread(self._guard.left_behind)
 
+    async def put_back(self, name: str) -> str:
+        """Give a file that was moved aside its name again; see core.ports.Runtime."""
+        return await asyncio.to_thread(self._guard.put_back, name)
+
+    async def _moved_aside(self) -> list[str]:
+        return await asyncio.to_thread(self._guard.move_aside)
+
     async def came_back(self) -> list[str]:
         """What did not come back from an engine elsewhere as it was there, or not at all, a line each."""
         return list(self._told)

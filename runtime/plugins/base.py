@@ -53,5 +53,7 @@ class Place:
     """For what the agent's programs make."""
     outputs: Outputs = field(default_factory=Outputs)
     """Where what programs print is kept whole."""
+    data: Path | None = None
+    """The session's own data folder, which outlasts the server; None where nothing does."""
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
     """Those that it needs, by name; ready when it is started."""

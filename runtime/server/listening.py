@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ipaddress
+import os
 import socket
 import ssl
 import stat
@@ -21,6 +22,9 @@ from runtime.server.guard import HEADER_TIMEOUT_S, Guard
 
 def bind(options: argparse.Namespace) -> socket.socket:
     """The bound socket; on a path only its owner can use it. Raises OSError; ValueError for what others could reach."""
+    if options.listen_fd is not None:
+        os.set_inheritable(options.listen_fd, False)  # not for what the server starts
+        return socket.socket(fileno=options.listen_fd)
     if options.uds is None:
         if not ipaddress.ip_address(options.host).is_loopback:
             if not (options.tls_cert and options.tls_key):

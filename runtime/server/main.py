@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         absence = Absence(options.idle_exit)
         guard = Guard(take_key(options.key_file), absence, options.allow_host)
         options.plugins = required(filter(None, options.plugins.split(",")))
+        if options.uds and options.private_dir is None:
+            options.private_dir = options.uds.parent
         options.working_dir = options.working_dir.resolve(strict=True)
         options.root = [folder.resolve(strict=True) for folder in options.root or [Path("/")]]
         options.umask = harden()
@@ -107,15 +109,15 @@ async def _serve(
     ended = _end_signals(options.stdin_lifeline or options.lives)
     way_out = Forwarder(options.proxy) if options.proxy else None
     environ = os.environ | (await way_out.start() if way_out else {})
-    # Beside the socket is the launcher's folder: on its disk, in a sandbox too, and removed by it.
-    outputs = Outputs(folders=[str(options.uds.parent)] if options.uds else None)
+    # The launcher's folder is on its disk, in a sandbox too, and it removes it.
+    outputs = Outputs(folders=[str(options.private_dir)] if options.private_dir else None)
     bash = BashSession(
         working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout, outputs=outputs
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
-    private = Path(tempfile.mkdtemp(prefix="p", dir=options.uds.parent if options.uds else None))
-    place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs)
+    private = Path(tempfile.mkdtemp(prefix="p", dir=options.private_dir))
+    place = Place(working_dir, private, lambda: bash.cwd, environ, umask, outputs, options.state_dir)
     plugins = PluginStartup(options.plugins, place)
     shortage = Shortage(working_dir, options.min_free)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
@@ -195,10 +197,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--working-dir", type=Path, required=True, help="the folder in which commands start")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--uds", type=Path, help="listen on this Unix socket")
+    where.add_argument("--listen-fd", type=int, help="listen on this Unix socket, which is inherited and bound")
     where.add_argument("--port", type=int, help="listen on this port; 0 takes a free one")
     parser.add_argument(
         "--host", default="127.0.0.1", help="with --port: the address; without TLS, of loopback (default: %(default)s)"
     )
+    parser.add_argument("--private-dir", type=Path, help="for the server's own files; by default beside --uds")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate and those above it")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, readable by its owner alone")
     parser.add_argument(

@@ -107,6 +107,24 @@ async def test_a_repository_that_the_agent_makes_is_told_with_its_settings_and_h
         assert len(await again.runtime.left_behind()) == 2, "the Sandbox screen has them still"
 
 
+@pytest.mark.bubblewrap
+async def test_a_file_that_was_moved_aside_is_told_and_restored_on_wish(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    own(workspace)
+    commands = [bash("echo one > .envrc"), FINISH, bash("echo two > .envrc"), FINISH]
+    model = write_script(tmp_path, [one if one is FINISH else {"tool_calls": [one]} for one in commands])
+    runtimes = lambda folder: LocalRuntime(folder, isolation=WALLED)  # noqa: E731
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=runtimes, environ={}) as manager:
+        session = await manager.create(workspace=str(workspace), model=model)
+        await rested(session)
+        (told,) = warnings(await session.stream.read())
+        assert "- .envrc: moved to .envrc.from-sandbox" in told
+        assert await session.put_back("") == ".envrc"
+        await rested(session)
+    assert (workspace / ".envrc").read_text() == "one\n"
+
+
 async def test_what_did_not_come_back_from_elsewhere_is_told_in_its_own_words(tmp_path: Path) -> None:
     class Elsewhere(ScriptedRuntime):
         async def came_back(self) -> list[str]:

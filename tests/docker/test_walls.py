@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -146,11 +149,32 @@ async def test_a_workspace_that_cannot_be_protected_is_refused(workspace: Path) 
     await runtime.aclose()
 
 
-async def test_no_placeholder_is_left(workspace: Path) -> None:
+async def test_nothing_is_made_in_the_users_folder(workspace: Path) -> None:
     before = sorted(path.name for path in workspace.iterdir())
     runtime = Contained(workspace)
     await runtime.start()
     assert (await run(runtime, "git status --porcelain")).content.split() == ["??", ".vscode/"]
-    await runtime.aclose()
     assert sorted(path.name for path in workspace.iterdir()) == before
+    done = await run(runtime, "echo x > .envrc")
+    assert ".envrc: moved to .envrc.from-sandbox" in done.metadata.suffix
+    await runtime.aclose()
+    assert sorted(path.name for path in workspace.iterdir()) == sorted([*before, ".envrc.from-sandbox"])
     own(workspace)
+
+
+async def test_a_link_in_the_place_of_the_servers_socket_leads_our_client_nowhere(workspace: Path) -> None:
+    runtime = Contained(workspace)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
+        elsewhere.bind(f"{folder}/s")
+        elsewhere.listen()
+        elsewhere.setblocking(False)
+        try:
+            await runtime.start()
+            replaced = await run(runtime, f"cd /run/handloom && rm s && ln -s {folder}/s s && ls -l s")
+            assert "->" in replaced.content
+            said, *_ = await asyncio.gather(run(runtime, "echo here"), runtime.jobs(), runtime.usage())
+            assert said.content == "here"
+        finally:
+            await runtime.aclose()
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from core.autorun import NAMES
 from runtime.bubblewrap import handed_over
 from runtime.served import ServedRuntime
 from tests.runtime.probes import probes
@@ -86,6 +87,8 @@ async def outcomes_of(runtime: ServedRuntime, machine: Goals, groups: tuple[str,
         f"echo '>' {shlex.quote(name)}; timeout 5 bash -c {shlex.quote(command.format(**blanks))} 2>/dev/null\n"
         for name, command in tried.items()
     )
+    workspace = Path((await run(runtime, "pwd")).content)
+    before = contents(workspace)
     said = await run(runtime, script, timeout=300)
     outcomes, last = dict[str, bool](), ""
     for line in said.content.splitlines():
@@ -95,4 +98,15 @@ async def outcomes_of(runtime: ServedRuntime, machine: Goals, groups: tuple[str,
         elif line.strip() == "ESCAPED":
             outcomes[last] = True
     assert list(outcomes) == list(tried)
+    for name in contents(workspace).items() - before.items():
+        outcomes |= {tried: True for tried in outcomes if tried.startswith(f"persistence: {name[0]}")}
     return outcomes
+
+
+def contents(workspace: Path) -> dict[str, tuple[str, ...]]:
+    """What is on the host under each name that programs outside would run or obey."""
+    return {
+        name: tuple(sorted(str(path) for path in (workspace / name, *(workspace / name).rglob("*"))))
+        for name in NAMES
+        if (workspace / name).exists()
+    }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from core.autorun import NAMES
+
 HARMLESS = ("read", "network", "persistence")
 _READ = "cat {} 2>/dev/null | grep -q . && echo ESCAPED"
 _WRITE = "(: >> {}) 2>/dev/null && echo ESCAPED"
@@ -192,15 +194,11 @@ def _network() -> Iterator[tuple[str, str]]:
 
 
 def _persistence() -> Iterator[tuple[str, str]]:
-    for name in (".envrc", ".mcp.json", ".exrc", ".nvim.lua", ".dir-locals.el", ".lvimrc"):
-        yield f"persistence: {name}", f"(echo x > {name}) 2>/dev/null; [ -s {name} ] && [ -f {name} ] && echo ESCAPED"
-        yield (
-            f"persistence: {name} by a rename",
-            f"echo x > n; mv -fT n {name} 2>/dev/null; [ -f {name} ] && echo ESCAPED",
-        )
-    for name in (".vscode", ".idea", ".claude", ".cursor", ".husky", ".githooks", ".devcontainer", ".zed"):
-        yield f"persistence: {name}", f"(echo x > {name}/new) 2>/dev/null && echo ESCAPED"
-        yield f"persistence: {name} moved away", f"mv {name} gone 2>/dev/null && echo ESCAPED"
+    for name in NAMES:  # a file that stays on the host has led out: `escaping` looks for it
+        yield f"persistence: {name}", f"[ -d {name} ] || (echo x > {name}) 2>/dev/null"
+        yield f"persistence: {name} by a rename", f"[ -d {name} ] || (echo x > n; mv -fT n {name}) 2>/dev/null"
+        yield f"persistence: {name} as a folder", f"mkdir -p {name} 2>/dev/null; (echo x > {name}/new) 2>/dev/null"
+    yield "persistence: what exists moved away", "mv .vscode gone 2>/dev/null && echo ESCAPED"
     yield "persistence: a hook of git", "(echo x > .git/hooks/pre-commit) 2>/dev/null && echo ESCAPED"
     yield (
         "persistence: a sample made a hook",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from core.autorun import NAMES
 from runtime.containers import carrying
 from runtime.containers.bringing import SUFFIX, ArchiveError, Brought, bring
 from runtime.containers.carrying import Packed
-from runtime.protected import PROTECTED
 
 TOP = "work"
 
@@ -60,7 +60,7 @@ def brought(workspace: Path, *entries: tuple[object, ...], known: Packed | None 
         for path in known.files
         if path not in named and (workspace / path).is_file()
     ]
-    return bring(archive_of(workspace.parent, *same, *entries), TOP, workspace, known, PROTECTED)
+    return bring(archive_of(workspace.parent, *same, *entries), TOP, workspace, known, NAMES)
 
 
 def files(workspace: Path) -> dict[str, str]:
@@ -73,7 +73,7 @@ class TestWhatChanged:
     def test_files_are_written_made_and_removed(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         coming = archive_of(workspace.parent, entry("work/notes", b"more\n"), entry("work/a/b/new", b"new\n"))
-        told = bring(coming, TOP, workspace, known, PROTECTED)
+        told = bring(coming, TOP, workspace, known, NAMES)
         assert files(workspace) == {"notes": "more\n", "a/b/new": "new\n"}
         assert (sorted(told.written), told.removed, told.told()) == (["a/b/new", "notes"], ["src/main.py"], [])
 
@@ -117,7 +117,7 @@ class TestWhatTheUserChanged:
     def test_what_he_changed_and_the_sandbox_removed_stays(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "notes").write_text("changed by me\n")
-        bring(archive_of(workspace.parent, entry("work/src/main.py", b"print()\n")), TOP, workspace, known, PROTECTED)
+        bring(archive_of(workspace.parent, entry("work/src/main.py", b"print()\n")), TOP, workspace, known, NAMES)
         assert files(workspace)["notes"] == "changed by me\n"
 
     def test_one_that_he_made_is_not_written_over(self, workspace: Path) -> None:
@@ -156,7 +156,7 @@ class TestArchivesThatAreRefused:
         for size in (100, 512, 600, 3000, 5632, 8000, 11_264, 11_776):
             (workspace.parent / "part.tar").write_bytes(coming.read_bytes()[:size])
             with pytest.raises((ArchiveError, tarfile.TarError)):
-                bring(workspace.parent / "part.tar", TOP, workspace, known, PROTECTED)
+                bring(workspace.parent / "part.tar", TOP, workspace, known, NAMES)
             assert files(workspace) == {"notes": "mine\n", "src/main.py": "print()\n"}, size
 
     @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ class TestArchivesThatAreRefused:
     def test_it_is_not_removed_either(self, workspace: Path) -> None:
         (workspace / ".envrc").write_text("mine")
         known = packed(workspace)[0]
-        bring(archive_of(workspace.parent), TOP, workspace, known, PROTECTED)
+        bring(archive_of(workspace.parent), TOP, workspace, known, NAMES)
         assert files(workspace) == {".envrc": "mine"}
 
     @pytest.mark.parametrize("path", [".git/HEAD", ".git/refs/heads/main", ".git/objects/ab/cd", ".git/logs/HEAD"])
@@ -241,7 +241,7 @@ class TestPacking:
         (workspace / "link").symlink_to("nowhere")
         known, archive = packed(workspace)
         (workspace.parent / "coming.tar").write_bytes(archive)
-        told = bring(workspace.parent / "coming.tar", TOP, workspace, known, PROTECTED)
+        told = bring(workspace.parent / "coming.tar", TOP, workspace, known, NAMES)
         assert (told.written, told.removed, told.beside, told.is_whole) == ([], [], [], True)
 
     def test_the_list_is_kept_whole(self, workspace: Path) -> None:

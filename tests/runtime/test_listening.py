@@ -56,8 +56,8 @@ async def test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone(tmp_path: 
     try:
         new = of_the_machine() - before
         assert runtime._folder is not None
-        assert stat.S_IMODE(runtime._folder.stat().st_mode) == 0o700
-        assert stat.S_IMODE((runtime._folder / "s").stat().st_mode) == 0o600
+        assert stat.S_IMODE(runtime._folder.path.stat().st_mode) == 0o700
+        assert stat.S_IMODE(runtime._folder.socket.stat().st_mode) == 0o600
     finally:
         await runtime.aclose()
     assert new == set()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from core.events import CmdRunAction
 from core.ports import Runtime
 from runtime.environment import without_secrets
 from runtime.local import LocalRuntime
+from runtime.session_folder import base, remove_abandoned
 from tests.runtime.conftest import Watcher, has_ended
 
 
@@ -125,25 +126,58 @@ async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> No
     await runtime.aclose()
 
 
-async def test_what_a_killed_runtime_left_is_removed_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", tempfile.mkdtemp(dir="/tmp"))  # short, for a socket
-    folders = {name: Path(tempfile.gettempdir(), f"handloom-{name}") for name in ("deadlong", "starting", "alive123")}
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def test_what_a_killed_runtime_left_is_removed_by_the_next(tmp_path: Path, temporary: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    command = [sys.executable, "-c", OWNER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as owner:
+        assert owner.stdout is not None
+        while not owner.stdout.readline()[:1].isdigit():
+            pass
+        (left,) = base().iterdir()
+        remove_abandoned()
+        assert left.exists(), "it is in use"
+        owner.kill()
+    remove_abandoned()
+    assert not left.exists()
+
+
+def test_a_folder_of_ours_is_ours_alone(temporary: Path) -> None:
+    (temporary / "elsewhere").mkdir(mode=0o700)
+    (temporary / f"handloom-{os.geteuid()}").symlink_to(temporary / "elsewhere")
+    assert base().parent != temporary
+    (temporary / f"handloom-{os.geteuid()}").unlink()
+    (temporary / f"handloom-{os.geteuid()}").mkdir(mode=0o755)
+    assert base().parent != temporary
+    (temporary / f"handloom-{os.geteuid()}").chmod(0o700)
+    assert base().parent == temporary
+
+
+async def test_a_socket_of_somebody_else_that_never_answers_delays_no_start(tmp_path: Path, temporary: Path) -> None:
     with contextlib.ExitStack() as stack:
-        for name, folder in folders.items():
-            folder.mkdir()
-            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(str(folder / "s"))
-            if name == "alive123":
-                listener.listen()
-            if name != "starting":
-                os.utime(folder, (0, 0))
+        folder = temporary / "handloom-abcdefgh"
+        folder.mkdir()
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(folder / "s"))
+        listener.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+                waiting.setblocking(False)
+                waiting.connect(str(folder / "s"))
+        os.utime(folder, (0, 0))
         runtime = LocalRuntime(tmp_path)
-        await runtime.start()
+        async with asyncio.timeout(60):
+            await runtime.start()
         await runtime.aclose()
-    assert sorted(os.listdir(tempfile.gettempdir())) == ["handloom-alive123", "handloom-starting"]
-    shutil.rmtree(tempfile.gettempdir())
+        assert folder.exists()
 
 
 async def test_what_runs_goes_before_the_server_when_memory_runs_out(tmp_path: Path, watcher: Watcher) -> None:

@@ -84,7 +84,7 @@ async def test_it_is_neither_in_the_log_nor_left_in_a_file(tmp_path: Path) -> No
     await runtime.start()
     try:
         assert runtime._folder is not None
-        files = {file.name: file.read_bytes() for file in runtime._folder.iterdir() if file.is_file()}
+        files = {file.name: file.read_bytes() for file in runtime._folder.path.rglob("*") if file.is_file()}
     finally:
         await runtime.aclose()
     assert "log" in files

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from core.autorun import NAMES
 from runtime import survey as survey_module
-from runtime.protected import PROTECTED
 from runtime.survey import CUT, Baseline, survey
 from tests.runtime.walled import own, repository, run, walled
 
@@ -62,12 +62,12 @@ HARMLESS = (
 
 
 def found(folder: Path) -> list[str]:
-    return [str(finding) for finding in survey(folder, PROTECTED).findings]
+    return [str(finding) for finding in survey(folder, NAMES).findings]
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_whatever_would_be_carried_out_is_found(tmp_path: Path, change: str) -> None:
-    baseline = Baseline(tmp_path, PROTECTED)
+    baseline = Baseline(tmp_path, NAMES)
     subprocess.run(["bash", "-ec", change], cwd=tmp_path, check=True)
     path, what = CHANGES[change]
     (line,) = baseline.new()
@@ -103,7 +103,7 @@ def test_placeholders_that_come_and_go_are_nothing(tmp_path: Path) -> None:
 def test_what_was_there_is_told_only_once_it_is_another(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".envrc").write_text("one")
-    baseline = Baseline(tmp_path, PROTECTED)
+    baseline = Baseline(tmp_path, NAMES)
     assert baseline.new() == []
     (tmp_path / "a" / ".envrc").write_text("another")
     assert len(baseline.new()) == 1
@@ -112,12 +112,12 @@ def test_what_was_there_is_told_only_once_it_is_another(tmp_path: Path) -> None:
 def test_a_beginning_outlasts_the_program(tmp_path: Path) -> None:
     workspace, kept = tmp_path / "workspace", tmp_path / "kept" / "before"
     workspace.mkdir()
-    Baseline(workspace, PROTECTED, kept)
+    Baseline(workspace, NAMES, kept)
     (workspace / "a").mkdir()
     (workspace / "a" / ".envrc").write_text("made while nobody looked")
-    assert len(Baseline(workspace, PROTECTED, kept).new()) == 1
+    assert len(Baseline(workspace, NAMES, kept).new()) == 1
     kept.write_text("damaged")
-    assert Baseline(workspace, PROTECTED, kept).new() == []
+    assert Baseline(workspace, NAMES, kept).new() == []
 
 
 def wide(folder: Path) -> None:
@@ -130,16 +130,22 @@ def deep(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [wide, deep])
-def test_a_walk_has_an_end_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: Callable[[Path], None]
-) -> None:
-    monkeypatch.setattr(survey_module, "MAX_FOLDERS", 50)
-    baseline = Baseline(tmp_path, PROTECTED)
+def test_a_walk_has_an_end_and_says_so(tmp_path: Path, shape: Callable[[Path], None]) -> None:
+    baseline = Baseline(tmp_path, NAMES, most=50)
     shape(tmp_path)
-    cut = survey(tmp_path, PROTECTED, 50)
+    cut = survey(tmp_path, NAMES, 50)
     assert cut.is_cut
     assert cut.folders <= 61
-    assert baseline.new() in ([CUT], [])
+    assert baseline.new() == [CUT]
+    assert Baseline(tmp_path, NAMES, most=50).new() == [CUT], "also where it was so at the beginning"
+
+
+def test_places_that_are_too_many_to_be_read_only_are_told(tmp_path: Path) -> None:
+    for number in range(survey_module.MAX_NESTED + 2):
+        (tmp_path / f"d{number}").mkdir()
+        (tmp_path / f"d{number}" / ".envrc").write_text("x")
+    (told,) = Baseline(tmp_path, NAMES).new()
+    assert told.startswith("2 repositories and files deeper in the workspace are not read-only")
 
 
 def test_nothing_hostile_stops_it(tmp_path: Path) -> None:
@@ -199,11 +205,12 @@ async def test_what_is_made_inside_is_found_from_outside_also_after_the_end(tmp_
 
 def _written(name: str) -> str:
     """A command that writes a file of this name, or a file in a folder of it."""
-    file = name if "." in name[1:] or name.endswith("rc") else f"{name}/file"
+    last = name.rpartition("/")[2]
+    file = name if "." in last[1:] or last.endswith("rc") else f"{name}/file"
     return f"mkdir -p $(dirname {file}) && echo x > {file}"
 
 
-WRITES = {f"{folder}{name}": _written(f"{folder}{name}") for folder in ("", "new/") for name in PROTECTED}
+WRITES = {f"{folder}{name}": _written(f"{folder}{name}") for folder in ("", "new/") for name in NAMES}
 WRITES |= {
     f"{folder}.git: {what}": f"{make} && {command}"
     for folder, make in (("", "cd ."), ("new/", "mkdir -p new && cd new && git init -q ."))
@@ -226,7 +233,12 @@ async def test_every_path_is_blocked_or_told(tmp_path: Path) -> None:
             done = await run(runtime, f"({write}) 2>/dev/null")
             told = set(await runtime.left_behind())
             outcomes[name] = "blocked" if done.exit_code else "told" if told - told_before else "missed"
+            if name in NAMES and name != ".vscode" and not (workspace / name).exists():
+                outcomes[name] = "moved"
             told_before = told
     assert [name for name, outcome in outcomes.items() if outcome == "missed"] == []
-    assert {outcome for name, outcome in outcomes.items() if not name.startswith("new/")} == {"blocked"}
+    assert {outcome for name, outcome in outcomes.items() if name.startswith(".git:")} == {"blocked"}
+    assert {name: outcome for name, outcome in outcomes.items() if name in NAMES} == {
+        name: "blocked" if name == ".vscode" else "moved" for name in NAMES
+    }
     assert len(outcomes) >= 40

@@ -24,7 +24,8 @@ async def made_by_a_run(folder: Path, shared: Path) -> dict[str, int]:
         much = CmdRunAction(command="seq 100000")
         await runtime.execute(much, 1, Watcher())
         await runtime.execute(FileWriteAction(path="f", content="x"), 2, Watcher())
-        return {path.name: stat.S_IMODE(path.lstat().st_mode) for path in shared.iterdir()}
+        (ours,) = shared.glob(f"handloom-{os.geteuid()}")
+        return {path.name: stat.S_IMODE(path.lstat().st_mode) for path in (*shared.iterdir(), *ours.iterdir())}
     finally:
         await runtime.aclose()
 
@@ -38,8 +39,9 @@ async def test_every_folder_is_its_owners_alone_and_has_another_name_each_time(
         one, two = [await made_by_a_run(tmp_path, Path(shared)) for _ in range(2)]
         assert one
         assert {*one.values(), *two.values()} == {0o700}
-        assert not one.keys() & two.keys()
-        assert os.listdir(shared) == [], "nothing is left"
+        assert one.keys() & two.keys() == {f"handloom-{os.geteuid()}"}, "only the folder of all of ours stays"
+        assert len(one) > 1
+        assert [path.name for path in Path(shared).rglob("*")] == [f"handloom-{os.geteuid()}"], "nothing is left in it"
 
 
 def test_a_name_that_was_foreseen_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,13 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import RuntimeUnavailableError
+from core.autorun import NAMES
+from core.errors import RuntimeUnavailableError, UsageError
 from core.events import CmdOutputObservation, FileEditAction, FileEditObservation
 from runtime.bubblewrap import Walls, handed_over, somebody, why_not
 from runtime.confinement import Isolation
 from runtime.control_group import ControlGroup, Limits
 from runtime.local import LocalRuntime
 from runtime.protected import Held
+from runtime.session_folder import remove_abandoned
 from tests.runtime.escaping import Goals, goals, outcomes_of
 from tests.runtime.probes import HARMLESS
 from tests.runtime.walled import SOMEBODY, WALLED, own, repository, run, walled
@@ -105,28 +108,82 @@ async def test_who_commits_is_the_user_and_nothing_else_of_the_users_settings_is
     assert "credential" not in told.content
 
 
-async def test_no_placeholder_is_left_and_none_is_seen_by_git(workspace: Path) -> None:
-    before = sorted(path.name for path in workspace.iterdir())
+def names_in(folder: Path) -> list[str]:
+    """Everything below a folder, but for what git keeps in its own."""
+    return sorted(str(path) for path in folder.rglob("*") if ".git" not in path.relative_to(folder).parts)
+
+
+async def test_nothing_is_made_in_the_users_folder_during_a_session(workspace: Path) -> None:
+    before = names_in(workspace)
     async with walled(workspace) as runtime:
-        status = await run(runtime, "git status --porcelain")
-        assert status.content.split() == ["??", ".vscode/"]
-        assert (workspace / ".envrc").is_dir()
-    assert sorted(path.name for path in workspace.iterdir()) == before
+        status = await run(runtime, "git status --porcelain; ls -A")
+        assert status.content.split() == ["??", ".vscode/", ".git", ".vscode"]
+        assert names_in(workspace) == before
+    assert names_in(workspace) == before
     assert not (workspace / ".git" / "modules").exists()
 
 
-async def test_a_placeholder_that_was_left_behind_is_taken_away(workspace: Path) -> None:
+async def test_an_empty_folder_that_an_earlier_session_left_is_removed_at_the_start(workspace: Path) -> None:
     (workspace / ".envrc").mkdir()
     own(workspace)
     async with walled(workspace):
-        pass
+        assert not (workspace / ".envrc").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends(tmp_path: Path, name: str) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    own(workspace)
+    async with walled(workspace) as runtime:
+        done = await run(runtime, f"echo x > {name}")
+        assert f"{name}: moved to {name}.from-sandbox" in done.metadata.suffix
+        assert names_in(workspace) == [str(workspace / f"{name}.from-sandbox")]
+        await run(runtime, f"mkdir {name} && echo x > {name}/file")
+        assert not (workspace / name).exists()
+        assert (workspace / f"{name}.from-sandbox.2" / "file").exists()
+        assert len([line for line in await runtime.left_behind() if line.startswith(f"{name}: moved")]) == 2
+
+
+async def test_a_name_of_the_list_that_an_edit_makes_or_a_link_is_moved_aside(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    async with walled(workspace) as runtime:
+        edit = FileEditAction(path=str(workspace / ".envrc"), command="create", file_text="x\n")
+        observation = await runtime.execute(edit, 2, lambda frame: None)
+        assert ".envrc: moved to .envrc.from-sandbox" in observation.content
+        await run(runtime, f"ln -s {tmp_path}/outside .idea")
     assert not (workspace / ".envrc").exists()
+    assert (workspace / ".idea.from-sandbox").is_symlink()
+    assert os.listdir(tmp_path / "outside") == []
+
+
+async def test_what_appears_after_its_command_is_moved_aside_at_the_next_look(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        await run(runtime, "(until [ -e go ]; do sleep 0.01; done; echo x > .envrc; touch done) & disown")
+        assert await runtime.left_behind() == []
+        (workspace / "go").touch()
+        await run(runtime, "until [ -e done ]; do sleep 0.01; done")
+        assert not (workspace / ".envrc").exists()
+
+
+async def test_what_was_moved_aside_is_restored_and_read_only_from_then_on(workspace: Path) -> None:
+    async with walled(workspace) as runtime:
+        await run(runtime, "echo one > .envrc; mkdir .idea")
+        with pytest.raises(UsageError, match=r"There are: \.envrc, \.idea"):
+            await runtime.put_back("")
+        assert await runtime.put_back(".envrc") == ".envrc"
+        await runtime.aclose()
+        await runtime.start()
+        assert (await run(runtime, "echo two > .envrc")).exit_code != 0
+        assert await runtime.put_back(".idea.from-sandbox") == ".idea"
+    assert (workspace / ".envrc").read_text() == "one\n"
 
 
 async def test_what_is_protected_can_be_chosen(workspace: Path) -> None:
     async with walled(workspace, protected_paths=("Makefile",)) as runtime:
-        assert (await run(runtime, "echo x > Makefile")).exit_code != 0
-        assert (await run(runtime, "echo x > .envrc")).exit_code == 0
+        await run(runtime, "echo x > Makefile; echo x > .envrc")
+        assert (workspace / "Makefile.from-sandbox").exists()
+        assert (workspace / ".envrc").exists()
 
 
 def test_a_symbolic_link_that_should_be_protected_is_refused(workspace: Path) -> None:
@@ -207,13 +264,13 @@ async def test_a_worktree_that_its_repository_does_not_know_opens_nothing(worksp
         assert (await run(runtime, "echo x > .git")).exit_code != 0
 
 
-async def test_a_placeholder_stays_as_long_as_any_sandbox_needs_it(workspace: Path) -> None:
+async def test_a_placeholder_in_git_stays_as_long_as_any_sandbox_needs_it(workspace: Path) -> None:
     async with walled(workspace) as one:
         async with walled(workspace) as two:
-            assert (await run(two, "echo x > .envrc")).exit_code != 0
-        assert (workspace / ".envrc").is_dir()
-        assert (await run(one, "echo x > .envrc; rmdir .envrc; mkdir .envrc")).exit_code != 0
-    assert not (workspace / ".envrc").exists()
+            assert (await run(two, "echo x > .git/commondir")).exit_code != 0
+        assert (workspace / ".git" / "commondir").exists()
+        assert (await run(one, "echo x > .git/commondir; rm .git/commondir; mkdir .git/commondir")).exit_code != 0
+    assert not (workspace / ".git" / "commondir").exists()
 
 
 @pytest.mark.parametrize("name", [".git/config", ".vscode"])
@@ -276,6 +333,45 @@ def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> N
                 cwd="/",
             )
     assert told.stdout.split() == [str(SOMEBODY), "closed", "ro"], told.stderr
+
+
+async def test_the_servers_socket_cannot_be_replaced_from_inside(workspace: Path, tmp_path: Path) -> None:
+    """A link in its place would lead our client elsewhere, with the key of the session and lent secrets."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
+        elsewhere.bind(f"{folder}/s")
+        elsewhere.listen()
+        elsewhere.setblocking(False)
+        async with walled(workspace) as runtime:
+            assert (await run(runtime, "find / -type s 2>/dev/null")).content == ""
+            await run(runtime, f"for s in $(find / -type s 2>/dev/null); do rm -f $s; ln -s {folder}/s $s; done")
+            assert (await run(runtime, "echo here")).content == "here"
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+
+
+def test_what_a_killed_session_left_in_git_is_removed_by_the_next_start(workspace: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER, workspace], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"started\n"
+        assert (workspace / ".git" / "commondir").exists()
+        owner.kill()
+    remove_abandoned()
+    assert not (workspace / ".git" / "commondir").exists()
+    assert not (workspace / ".git" / "modules").exists()
+
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from tests.runtime.walled import walled
+
+async def main():
+    async with walled(Path(sys.argv[1])):
+        print("started", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
 
 
 async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:

@@ -15,6 +15,7 @@ from runtime.server.bash import BashSession
 
 VALUE = "tk-5f Qz'\"$(id)\\n`x`\n second line ü"
 OTHER = "other-value-77"
+SANDBOX_PAGE = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -72,6 +73,19 @@ async def test_no_mode_of_the_shell_shows_it_or_keeps_it(bash: BashSession, arou
     assert OTHER not in shown
     assert OTHER not in (tmp_path / "traced").read_text()
     assert "gone" in await run(bash, 'echo "${TOKEN-gone}"')
+
+
+async def test_a_debug_trap_and_a_background_loop_of_the_agent_can_read_it(bash: BashSession, tmp_path: Path) -> None:
+    """What docs/sandbox.md says is open: lending keeps a secret out of the log, not from an agent that wants it."""
+    await run(bash, """trap '[ -z "${TOKEN-}" ] || printf %s "$TOKEN" > trapped' DEBUG""")
+    await run(bash, "true", TOKEN=OTHER)
+    await run(bash, "trap - DEBUG")
+    assert (tmp_path / "trapped").read_text() == OTHER
+    look = "cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -m1 '^TOKEN='"
+    await run(bash, f"(until {look} > found; do :; done; touch done) 2>/dev/null & disown")
+    await run(bash, "until [ -e done ]; do sleep 0.05; done", TOKEN=OTHER)
+    assert (tmp_path / "found").read_text() == f"TOKEN={OTHER}\n"
+    assert "A lent secret can be read by the agent" in SANDBOX_PAGE
 
 
 async def test_under_set_e_it_is_lent_and_taken_back(bash: BashSession) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core.autorun import NAMES
 from core.errors import ConfigurationError, UsageError
 from core.events import Action, AgentThinkAction, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
 from core.security.confirmation import ConfirmMode
@@ -128,6 +129,12 @@ class TestModes:
                 FileReadAction(path="/etc/passwd"), PUSH]  # fmt: skip
         assert [await verdict(guard, action) for action in free] == [Verdict.ALLOW] * len(free)
         assert [await verdict(guard, action) for action in asks] == [Verdict.ASK] * len(asks)
+
+    @pytest.mark.parametrize("name", NAMES)
+    async def test_auto_edit_asks_for_what_programs_of_the_user_run(self, tmp_path: Path, name: str) -> None:
+        guard = guard_in(tmp_path, ConfirmMode.AUTO_EDIT)
+        for path in (name, f"{name}/x", f"deep/{name}"):
+            assert await verdict(guard, FileWriteAction(path=path, content="")) is Verdict.ASK
 
     async def test_plan_only_looks_whatever_is_allowed(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'allow = ["*"]')

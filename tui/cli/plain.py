@@ -82,6 +82,7 @@ def manager_of_one(home: Path, settings: Settings) -> ConversationManager:
         make_checkpoints=runtimes.checkpoints,
         forget=runtimes.forget,
         around=runtimes,
+        before_server=runtimes.before_server,
         environ=os.environ,
     )
 

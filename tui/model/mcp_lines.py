@@ -25,7 +25,7 @@ STATES = {
 }
 """By a server's state, in words and with a colour."""
 CONSENT = _(
-    "The workspace wants this server started. It would run on this machine, as you, outside of the sandbox. "
+    "The workspace wants this server started. It runs in the sandbox; without isolation, on this machine as you. "
     "Read the whole of it above; y starts it, and remembers that for exactly this."
 )
 ASKED_AGAIN = _("You agreed to another command, or a file of the workspace that it names has changed since.")

@@ -40,7 +40,7 @@ class Evaluation:
     python: str
     seed: int | None = None
 
-    def command(self, workspace: str) -> list[str]:
+    def command(self) -> list[str]:
         """The program that takes the place of our worker. Raises EvaluationError."""
         program = shutil.which(self.python) if self.python else None
         if program is None:
@@ -51,7 +51,7 @@ class Evaluation:
                 f"and set {PYTHON}=FOLDER/bin/python"
             )
         driver = Path(__file__).with_name("evaluation_driver.py")
-        options = ["--environment", self.environment, "--workspace", workspace]
+        options = ["--environment", self.environment]
         if browser := next(filter(None, map(shutil.which, _BROWSERS)), None):
             options += ["--browser", browser]
         if self.seed is not None:

@@ -30,11 +30,10 @@ INSTALL = "browsergym-core browsergym-miniwob miniwob"
 class Evaluation:
     """One environment from its reset on, with what it has been worth."""
 
-    def __init__(self, name: str, workspace: Path, seed: int | None) -> None:
+    def __init__(self, name: str, seed: int | None) -> None:
         import gymnasium
 
         register(name)
-        self._workspace = workspace
         self._env = gymnasium.make(name, tags_to_mark="all", timeout=100000)
         first, _ = self._env.reset(seed=seed)
         goals = list(first["goal_object"])
@@ -75,11 +74,13 @@ class Evaluation:
         return {"fields": fields, "tree": text, "html": flatten_dom_to_str(seen["dom_object"])}
 
     def _keep(self, picture: bytes) -> str | None:
-        """Beside the pictures of our own browser, for their owner alone; None where it cannot be written."""
-        folder = self._workspace / ".browser_screenshots"
+        """Where our own browser keeps its pictures, for their owner alone; None where it cannot be written."""
+        if not (place := os.environ.get("HANDLOOM_PICTURES")):
+            return None
+        folder = Path(place)
         path = folder / f"screenshot_{datetime.now():%Y%m%d_%H%M%S_%f}.png"
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as written:
                 written.write(picture)
         except OSError:
@@ -134,7 +135,6 @@ def main() -> int:
     """Serve one environment until standard input ends. Exit status 1: it could not be made, or has broken."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--environment", required=True)
-    parser.add_argument("--workspace", type=Path, required=True)
     parser.add_argument("--browser", default="")
     parser.add_argument("--seed", type=int)
     options = parser.parse_args()
@@ -148,7 +148,7 @@ def main() -> int:
     try:
         if options.browser:
             use_browser(options.browser)
-        evaluation = Evaluation(options.environment, options.workspace, options.seed)
+        evaluation = Evaluation(options.environment, options.seed)
     except ImportError as error:
         say({"failed": f"{sys.executable} lacks what {options.environment} needs: {error}. Install {INSTALL} there"})
         return 1

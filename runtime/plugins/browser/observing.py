@@ -21,9 +21,9 @@ from playwright.async_api import CDPSession, Error, Page
 
 from runtime.plugins.browser import marks, text
 from runtime.plugins.browser.extraction import Extraction, extract, look
+from runtime.plugins.browser.pictures import PICTURES
 from runtime.plugins.browser.tabs import Tabs
 
-SCREENSHOTS = ".browser_screenshots"
 MAX_HTML_CHARS = 1_000_000
 """Of a page that becomes text; html2text takes a second for it."""
 PICTURE_TRIES = 3
@@ -38,14 +38,14 @@ NOTHING = Extraction({"nodes": []}, {}, "")
 
 
 async def observe(
-    tabs: Tabs, asked: dict[str, Any], workspace: Path, *, error: str, notes: Sequence[str], patience_s: float
+    tabs: Tabs, asked: dict[str, Any], *, error: str, notes: Sequence[str], patience_s: float
 ) -> dict[str, Any]:
     """The fields of the observation of a step. Raises HangError, and playwright's Error where the page breaks."""
     is_browse, by_user = asked["trigger"] == "browse", bool(asked.get("by_user"))
     seen = await tabs.answered(_look(tabs, is_browse, bool(asked["return_axtree"]), by_user), patience_s)
     notes = [*notes, *seen.cuts]
     # what the user sees while they log in is not for files of the workspace
-    path = await asyncio.to_thread(_keep, seen.picture, workspace) if seen.picture and not by_user else None
+    path = await asyncio.to_thread(_keep, seen.picture) if seen.picture and not by_user else None
     fields: dict[str, Any] = {
         "screenshot": _as_url(seen.picture),
         "screenshot_path": path,
@@ -151,12 +151,14 @@ async def _text(page: Page) -> tuple[str, bool]:
     return await asyncio.to_thread(text.of_html, str(read["html"])), bool(read["truncated"])
 
 
-def _keep(picture: bytes, workspace: Path) -> str | None:
-    """Write the picture into the workspace, for its owner alone; None where it cannot be written. Blocks."""
-    folder = workspace / SCREENSHOTS
+def _keep(picture: bytes) -> str | None:
+    """Write the picture beside the session's data, for its owner alone; None where it cannot be written. Blocks."""
+    if not (place := os.environ.get(PICTURES)):
+        return None
+    folder = Path(place)
     path = folder / f"screenshot_{datetime.now():%Y%m%d_%H%M%S_%f}.png"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(file, "wb") as written:
             written.write(picture)

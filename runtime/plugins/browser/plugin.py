@@ -21,6 +21,7 @@ from core.events import (
 from runtime.plugins.base import Place
 from runtime.plugins.browser import evaluation, text
 from runtime.plugins.browser.link import Message, WorkerGoneError, WorkerLink
+from runtime.plugins.browser.pictures import PICTURES
 from runtime.plugins.browser.stream import PageStream
 from runtime.server.executor import Emit, Table
 
@@ -58,10 +59,11 @@ class BrowserPlugin:
         if self._worker is not None and not self._worker.is_gone:
             return
         mode = evaluation.asked_for(self._place.environ)
-        command = mode.command(self._place.working_dir) if mode else ()
+        command = mode.command() if mode else ()
         worker = WorkerLink(self._place.folder / f"b{next(self._numbers)}", self._on_message, command)
         async with asyncio.timeout(evaluation.START_TIMEOUT_S if mode else START_TIMEOUT_S):
-            await worker.begin(self._place.working_dir, self._place.environ)
+            pictures = (self._place.data or self._place.folder) / "screenshots"
+            await worker.begin(self._place.working_dir, {**self._place.environ, PICTURES: str(pictures)})
         self._worker = worker
         if why := worker.about.get("why_unconfined"):
             log.warning("Chromium runs without its own sandbox: %s", why)

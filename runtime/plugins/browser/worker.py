@@ -140,9 +140,7 @@ class Worker:
     async def _seen(self, request: Message, error: str, said: list[str], patience_s: float) -> Message:
         notes = [*(f"Message to the user: {message}" for message in said), *self._notes.take()]
         try:
-            return await observing.observe(
-                self._tabs, request, self._workspace, error=error, notes=notes, patience_s=patience_s
-            )
+            return await observing.observe(self._tabs, request, error=error, notes=notes, patience_s=patience_s)
         except (HangError, Error) as failure:
             broken = await self._tabs.mend(hangs=isinstance(failure, HangError)) or str(failure)
             error = f"{error}\n{broken}" if error else broken

@@ -1,0 +1,141 @@
+"""A server that a workspace names runs in the sandbox, so what the agent writes beside its script stays inside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from core.mcp.standing import ServerState
+from core.mcp.supervisor import BeforeServer, Supervisor
+from core.mcp.toolbox import Toolbox
+from core.settings.config import Settings
+from tests.mcp.supervised import GOOD, START_S, Supervised
+from tests.runtime.walled import own
+from tui.runtimes import Runtimes
+
+pytestmark = pytest.mark.bubblewrap
+
+
+class OfProject(Supervised):
+    """As Supervised, for servers that the workspace names and that `before` isolates."""
+
+    def __init__(self, home: Path, workspace: Path, before: BeforeServer) -> None:
+        super().__init__(home, workspace, {}, {})
+        self.supervisor = Supervisor(home, lambda: self.settings, dict(os.environ), before)
+        self.supervisor.listeners.add(self._on_server)
+        self.box = Toolbox(self.supervisor, self.workspace)
+
+    async def agree(self) -> None:
+        """Say yes to the server `s`, and wait until it is settled."""
+        await self.supervisor.allow("s@" + self.workspace, self.server("s").spec.fingerprint)
+        await self.supervisor.settled(self.workspace, START_S)
+
+
+@asynccontextmanager
+async def of_project(tmp_path: Path, server: dict[str, Any], **sandbox: object) -> AsyncIterator[OfProject]:
+    """The server `s` of a workspace, agreed to; `sandbox` are settings."""
+    workspace = tmp_path / "workspace"
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": server}}))
+    own(workspace)
+    settings = Settings.model_validate({"sandbox": sandbox})
+    runtimes = Runtimes(tmp_path / "home", lambda: settings, os.environ)
+    it = OfProject(tmp_path / "home", workspace, runtimes.before_server)
+    try:
+        await it.supervisor.open(it.workspace)
+        await it.agree()
+        yield it
+    finally:
+        await it.supervisor.aclose()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A workspace with the server's script, and beside it what an agent wrote meanwhile."""
+    workspace = tmp_path / "workspace"
+    (workspace / "tools").mkdir(parents=True)
+    fired = tmp_path / "fired"
+    (workspace / "tools" / "server.py").write_text(Path(GOOD).read_text())
+    (workspace / "tools" / "colorsys.py").write_text(
+        f"import pathlib\ntry:\n    pathlib.Path({str(fired)!r}).touch()\nexcept OSError:\n    pass\n"
+        f"pathlib.Path({str(workspace)!r}, 'imported').touch()\n"
+    )
+    script = workspace / "tools" / "server.py"
+    script.write_text(
+        script.read_text().replace(
+            "from __future__ import annotations\n", "from __future__ import annotations\nimport colorsys\n", 1
+        )
+    )
+    return workspace
+
+
+SERVER = {"command": sys.executable, "args": ["tools/server.py", "stdio"]}
+
+
+async def test_what_lies_beside_its_script_changes_nothing_outside(tmp_path: Path, workspace: Path) -> None:
+    async with of_project(tmp_path, SERVER, isolation="bubblewrap") as it:
+        assert it.server("s").state is ServerState.READY, it.told
+        assert await it.names()
+    assert (workspace / "imported").exists(), "it ran"
+    assert not (tmp_path / "fired").exists(), "and not on this machine"
+
+
+async def test_without_isolation_it_runs_on_this_machine_as_before(tmp_path: Path, workspace: Path) -> None:
+    async with of_project(tmp_path, SERVER, isolation="none") as it:
+        assert it.server("s").state is ServerState.READY, it.told
+    assert (tmp_path / "fired").exists()
+
+
+async def test_it_ends_with_its_supervisor_and_leaves_nothing(tmp_path: Path, workspace: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", workspace], check=True)
+    async with of_project(tmp_path, SERVER, isolation="bubblewrap") as it:
+        assert it.server("s").state is ServerState.READY, it.told
+        assert (workspace / ".git" / "commondir").exists()
+        assert processes_of(workspace)
+    assert not (workspace / ".git" / "commondir").exists()
+    assert processes_of(workspace) == []
+
+
+def processes_of(workspace: Path) -> list[str]:
+    """The command lines that name a workspace."""
+    listing = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if str(workspace) in line]
+
+
+async def test_it_reaches_no_host_that_is_not_allowed(tmp_path: Path, workspace: Path) -> None:
+    (workspace / "tools" / "colorsys.py").write_text(
+        "import os, pathlib, socket\n"
+        "seen = [name for name in os.listdir('/proc') if name.isdigit()]\n"
+        "pathlib.Path('seen').write_text(str(len(seen)) + ' ' + str('HTTPS_PROXY' in os.environ))\n"
+    )
+    async with of_project(tmp_path, SERVER, isolation="bubblewrap", allowed_hosts=["example.org"]) as it:
+        assert it.server("s").state is ServerState.READY, it.told
+    processes, has_proxy = (workspace / "seen").read_text().split()
+    assert int(processes) < 10
+    assert has_proxy == "True"
+
+
+async def test_where_it_cannot_be_isolated_although_that_is_wanted_it_is_not_started(
+    tmp_path: Path, workspace: Path
+) -> None:
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": SERVER}}))
+
+    def refused(folder: str) -> tuple[str, ...]:
+        raise RuntimeUnavailableError("It cannot be isolated.")
+
+    it = OfProject(tmp_path / "home", workspace, refused)
+    try:
+        await it.supervisor.open(it.workspace)
+        await it.agree()
+        assert it.server("s").state is ServerState.FAILED
+        assert "cannot be isolated" in it.server("s").reason
+    finally:
+        await it.supervisor.aclose()
