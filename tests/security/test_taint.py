@@ -34,7 +34,7 @@ from core.events import (
 )
 from core.events.base import Event
 from core.security.facts import facts_of
-from core.security.taint import Taint
+from core.security.taint import MAX_SEEN, Taint
 
 WORKSPACE = "/workspace/app"
 READ_ONLY = frozenset({"wiki__read"})
@@ -252,6 +252,17 @@ def test_where_a_page_leads_to_by_itself_is_agreed_to_by_nobody() -> None:
     agreed = BrowserOutputObservation(content="", url="https://evil.example/next", trigger_by_action="browse")
     conversation.ran(BrowseURLAction(url="https://evil.example/next"), agreed)
     assert conversation.asks(BrowseURLAction(url="https://evil.example/next")) is None
+
+
+def test_of_the_addresses_that_were_seen_the_newest_are_kept() -> None:
+    conversation = Conversation().said("Read https://docs.example/")
+    for page in range(MAX_SEEN // 500 + 1):
+        conversation.visited(
+            "https://docs.example/", " ".join(f"https://docs.example/?{page}={n}x" for n in range(500))
+        )
+    assert len(conversation.taint.seen) == MAX_SEEN
+    assert conversation.asks(BrowseURLAction(url=f"https://docs.example/?{MAX_SEEN // 500}=498x")) is None
+    assert conversation.asks(BrowseURLAction(url="https://elsewhere.example/?0=0x"))
 
 
 def test_no_source_is_forgotten_for_others_that_are_fine() -> None:
