@@ -154,12 +154,13 @@ async def test_an_answer_to_a_picture_says_nothing_about_how_long_texts_are() ->
 
 async def test_a_model_that_answers_while_it_rests_rests_no_longer() -> None:
     chosen = Known(Model("a/x", failing(ModelErrorKind.SERVER)), Abilities(vision=False))
-    vision, fallback = Model("v/v", failing(ModelErrorKind.SERVER)), Model("b/y", failing(ModelErrorKind.SERVER))
-    asking = Asking(chosen, vision=vision, fallbacks=[fallback])
-    with pytest.raises(ModelError, match=r"a/x: It has server\. b/y: It has server\."):
+    vision, first = Model("v/v", failing(ModelErrorKind.SERVER)), Model("b/y", failing(ModelErrorKind.SERVER))
+    second = Model("c/z", failing(ModelErrorKind.SERVER, 2))
+    asking = Asking(chosen, vision=vision, fallbacks=[first, second])
+    with pytest.raises(ModelError, match=r"a/x: It has server\. b/y: It has server\. c/z: It has server\."):
         await asking.ask()
-    assert await asking.ask(PICTURE) == "b/y", "nobody else is left"
-    assert await asking.ask(TEXT) == "b/y", "only the chosen one rests now"
+    assert await asking.ask(PICTURE) == "b/y", "the others failed before it was asked"
+    assert await asking.ask(TEXT) == "b/y", "only the others rest now"
     assert chosen.model.asked == 1
 
 

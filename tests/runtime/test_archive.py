@@ -49,10 +49,13 @@ def test_downloads_leave_nothing_open_wherever_they_end(tmp_path: Path, path: st
     (tmp_path / "a").write_bytes(b"a" * 1000)
     (tmp_path / "sub/b").write_bytes(b"b" * 1000)
 
+    ended: list[Download] = []  # kept, so that nothing is closed because it is forgotten
+
     def download() -> None:
         with closing(Download(str(tmp_path / path))) as begun:
             for _ in range(reads):
                 if begun.read() is None:
                     break
+        ended.append(begun)
 
     leaves_nothing(download)
