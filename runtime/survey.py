@@ -114,7 +114,7 @@ def nested_places(places: Sequence[str]) -> tuple[str, ...]:
     return tuple(place for place in places if "/" in place)[:MAX_NESTED]
 
 
-def survey(workspace: str | os.PathLike[str], names: Collection[str], most: int = MAX_FOLDERS) -> Survey:
+def survey(workspace: str | os.PathLike[str], names: Collection[str]) -> Survey:
     """Look through a workspace. What cannot be read is passed over; the walk never raises for what it finds.
 
     `names` are looked for in every folder. Raises OSError where the workspace cannot be opened.
@@ -122,7 +122,7 @@ def survey(workspace: str | os.PathLike[str], names: Collection[str], most: int 
     found = Survey()
     top = os.open(workspace, _FOLDER & ~os.O_NOFOLLOW)
     try:
-        _Walk(found, frozenset(names), most).folder(top, "", 0)
+        _Walk(found, frozenset(names)).folder(top, "", 0)
     finally:
         os.close(top)
     return found
@@ -131,13 +131,12 @@ def survey(workspace: str | os.PathLike[str], names: Collection[str], most: int 
 class _Walk:
     """One walk. A folder is open while those below it are looked at, so at most MAX_DEPTH are."""
 
-    def __init__(self, found: Survey, names: frozenset[str], most: int) -> None:
+    def __init__(self, found: Survey, names: frozenset[str]) -> None:
         self._found = found
         self._names = names
-        self._most = most
 
     def folder(self, fd: int, path: str, depth: int) -> None:
-        if self._found.folders >= self._most or depth > MAX_DEPTH:
+        if self._found.folders >= MAX_FOLDERS or depth > MAX_DEPTH:
             self._found.is_cut = True
             return
         self._found.folders += 1
@@ -196,7 +195,7 @@ class _Walk:
                         self._part(folder, name, os.path.join(shown, group, name), group == "modules")
 
     def _part(self, group: int | None, name: str, shown: str, is_module: bool) -> None:
-        if self._found.folders >= self._most or shown.count("/") > MAX_DEPTH:
+        if self._found.folders >= MAX_FOLDERS or shown.count("/") > MAX_DEPTH:
             self._found.is_cut = True
             return
         self._found.folders += 1

@@ -284,12 +284,18 @@ async def test_who_opens_the_same_conversation_at_once_shares_one_start(tmp_path
 
 
 async def test_opening_and_closing_at_once_leaves_an_open_conversation_or_none(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
+    sandboxes = [Sandbox() for _ in range(20)]
+    async with house(tmp_path, *sandboxes) as rooms:
         id = (await rooms.create()).info.id
         for _ in range(5):
             await asyncio.gather(rooms.manager.close(id), rooms.manager.open(id), rooms.manager.close(id))
             session = await rooms.manager.open(id)  # nobody holds its lease
-            assert session.rests
+            assert await is_open(rooms, session)
+        await said(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert len([sandbox for sandbox in sandboxes if sandbox.starts and not sandbox.is_closed.is_set()]) == 1
+        await rooms.manager.close(id)
+        assert not await is_open(rooms, session)
 
 
 async def test_a_detached_conversation_works_on_and_is_the_same_when_somebody_comes_back(tmp_path: Path) -> None:
@@ -396,10 +402,22 @@ async def test_the_manager_cleans_up_by_itself_one_that_fails_to_close_and_its_n
             assert await rooms.manager.open(session.info.id) is not session
 
 
-async def test_detaching_what_is_not_open_does_nothing(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
+async def test_who_was_detached_before_it_opened_is_looked_at_by_who_attaches(tmp_path: Path) -> None:
+    clock = Clock()
+    async with house(tmp_path, clock=clock, close_delay_s=900) as rooms:
+        session = await rooms.create()
+        id = session.info.id
+        await rooms.manager.close(id)
+        rooms.manager.detach(id)
         rooms.manager.detach("nope")
+        session = await rooms.manager.attach(id)
+        clock.now = 1e9
         await rooms.manager.close_stale()
+        assert await is_open(rooms, session), "somebody looks at it"
+        rooms.manager.detach(id)
+        clock.now = 2e9
+        await rooms.manager.close_stale()
+        assert not await is_open(rooms, session)
 
 
 # -- failures ------------------------------------------------------------------------------------------------------

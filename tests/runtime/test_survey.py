@@ -136,10 +136,11 @@ def test_a_walk_has_an_end_and_says_so(
     monkeypatch.setattr(survey_module, "MAX_FOLDERS", 50)
     baseline = Baseline(tmp_path, PROTECTED)
     shape(tmp_path)
-    cut = survey(tmp_path, PROTECTED, 50)
+    cut = survey(tmp_path, PROTECTED)
     assert cut.is_cut
-    assert cut.folders <= 61
-    assert baseline.new() in ([CUT], [])
+    assert cut.folders == 50
+    assert baseline.new() == [CUT]
+    assert Baseline(tmp_path, PROTECTED).new() == [], "it is told only where it is new"
 
 
 def test_nothing_hostile_stops_it(tmp_path: Path) -> None:

@@ -563,6 +563,7 @@ class ManagerDouble:
     sessions: dict[str, SessionDouble] = field(default_factory=dict)
     isolation: str = "none"
     closed: list[str] = field(default_factory=list)
+    forked: list[tuple[str, int, bool]] = field(default_factory=list)
     viewed: list[str] = field(default_factory=list)
     """Conversations that somebody looks at."""
     settings: SettingsDouble = field(default_factory=SettingsDouble)
@@ -637,6 +638,10 @@ class ManagerDouble:
         if conversation_id not in self.sessions:
             raise UsageError(f"There is no conversation {conversation_id}. handloom list shows which there are.")
         return self.sessions[conversation_id]
+
+    async def fork(self, conversation_id: str, event_id: int, *, copy_files: bool) -> SessionDouble:
+        self.forked.append((conversation_id, event_id, copy_files))
+        return self.add(title=f"{conversation_id} (fork)")
 
     async def agents_for(self, workspace: str) -> Found:
         return Found(dict(AGENTS), [])

@@ -61,7 +61,19 @@ OF_TESTS: dict[type, set[str]] = {
     },
     doubles.ServersDouble: {"offered", "said", "servers", "tell"},
     doubles.ManagerDouble: {
-        *("add", "book", "catalogue", "chosen", "closed", "environ", "fails_with", "home", "is_closed", "isolation"),
+        *(
+            "add",
+            "book",
+            "catalogue",
+            "chosen",
+            "closed",
+            "environ",
+            "fails_with",
+            "forked",
+            "home",
+            "is_closed",
+            "isolation",
+        ),
         *("models", "near", "said_before", "sessions", "viewed"),
     },
 }
