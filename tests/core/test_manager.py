@@ -402,24 +402,6 @@ async def test_the_manager_cleans_up_by_itself_one_that_fails_to_close_and_its_n
             assert await rooms.manager.open(session.info.id) is not session
 
 
-async def test_who_was_detached_before_it_opened_is_looked_at_by_who_attaches(tmp_path: Path) -> None:
-    clock = Clock()
-    async with house(tmp_path, clock=clock, close_delay_s=900) as rooms:
-        session = await rooms.create()
-        id = session.info.id
-        await rooms.manager.close(id)
-        rooms.manager.detach(id)
-        rooms.manager.detach("nope")
-        session = await rooms.manager.attach(id)
-        clock.now = 1e9
-        await rooms.manager.close_stale()
-        assert await is_open(rooms, session), "somebody looks at it"
-        rooms.manager.detach(id)
-        clock.now = 2e9
-        await rooms.manager.close_stale()
-        assert not await is_open(rooms, session)
-
-
 # -- failures ------------------------------------------------------------------------------------------------------
 
 

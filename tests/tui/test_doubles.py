@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -80,6 +81,7 @@ OF_TESTS: dict[type, set[str]] = {
 """What a double has for the tests: to say what happens, and to read what was wished."""
 
 
+@cache
 def names_of(cls: type) -> set[str]:
     """Public attributes of a class and its instances: what is defined, annotated, or assigned to `self`."""
     found = {name for name in dir(cls) if not hasattr(object, name)}
