@@ -136,6 +136,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(list(PAGE)), json_values))
 def test_a_look_of_any_shape_is_taken_or_left_out(told: dict[str, Any]) -> None:
     look, whole = Look.of({**PAGE, **told}), Look.of(PAGE)
+    assert (len(whole.texts), len(whole.marks)) == (len(PAGE["texts"]), len(PAGE["marks"]))
     if look != Look():
         assert look.width > 0 < look.height
         assert "texts" in told or look.texts == whole.texts
