@@ -9,7 +9,7 @@ read by pages. Knows the vocabulary and nothing else; stores nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from statistics import median
@@ -105,14 +105,6 @@ class Statistics:
     first_at: datetime | None = None
     last_at: datetime | None = None
     """Times of the first and the last event, in the order of ids."""
-
-
-def statistics_of(log: Iterable[Envelope]) -> Statistics:
-    """The statistics of a log, which is in the order of ids."""
-    tally = Tally()
-    for envelope in log:
-        tally.add(envelope)
-    return tally.statistics()
 
 
 @dataclass(slots=True)

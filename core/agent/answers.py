@@ -18,7 +18,6 @@ from pydantic import JsonValue, ValidationError
 from core.agent.tools.tool import InvalidCall, Tool
 from core.events import (
     Action,
-    Envelope,
     ErrorObservation,
     Event,
     LLMMetrics,
@@ -44,17 +43,6 @@ TOO_MANY_CALLS = (
     "Your answer made {count} tool calls, and only the first {limit} were taken. "
     "Make the others again, in smaller numbers, if they are still needed."
 )
-
-
-def used_ids(history: Sequence[Envelope]) -> set[str]:
-    """The ids of all answers and tool calls so far. Some providers number them from 1 each time."""
-    used: set[str] = set()
-    for envelope in history:
-        metadata = envelope.event.tool_call_metadata
-        if metadata is not None:
-            used.add(metadata.tool_call_id)
-            used.add(str(metadata.model_response.get("id", "")))
-    return used
 
 
 def events_of(

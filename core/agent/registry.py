@@ -53,7 +53,6 @@ _OURS: tuple[type[ToolAgent], ...] = (CodeActAgent, ReadOnlyAgent, BrowsingAgent
 AGENTS = {agent.name: AgentKind(agent.name, agent.description, agent) for agent in _OURS} | {
     OTHER: AgentKind(OTHER, "Another agent, over the Agent Client Protocol; see agent.acp_command.", unlinked)
 }
-DEFAULT_AGENT = CodeActAgent.name
 
 
 @dataclass(frozen=True, slots=True)

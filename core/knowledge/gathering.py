@@ -16,9 +16,6 @@ from core.trust.gate import Gate
 from core.trust.hooks import Hook, hooks_of
 from core.trust.survey import Kind, Piece, Survey, survey_home, survey_openhands, survey_project
 
-SKILLS_FOLDER = "skills"
-"""In the user's home: the sandbox may read it."""
-
 
 class Own(NamedTuple):
     """The user's own folders."""

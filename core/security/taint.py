@@ -90,11 +90,6 @@ class Taint:
     waiting: tuple[tuple[int, Facts], ...] = field(default=(), repr=False)
     """Actions without an observation so far."""
 
-    @property
-    def is_tainted(self) -> bool:
-        """Whether foreign content was read."""
-        return bool(self.sources)
-
     def after(self, envelope: Envelope) -> Taint:
         """How things stand after one more event. Events come in the order of their ids."""
         event = envelope.event

@@ -73,11 +73,6 @@ class Salvage:
     pictures: int = 0
     """That were read."""
 
-    @property
-    def lost_events(self) -> int:
-        """How many could not be read, as far as it is known that they were there."""
-        return sum(each.last - each.first + 1 for each in self.lost)
-
 
 def salvage(source: Path, target: Path, scratch: Path) -> Salvage:
     """Read what there is of `source` and its log into the new database `target`; `scratch` is a file for the time.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.answers import EMPTY_ANSWER, MAX_CALLS, MAX_NAME_CHARS, events_of, used_ids
+from core.agent.answers import EMPTY_ANSWER, MAX_CALLS, MAX_NAME_CHARS, events_of
 from core.agent.tools import CODEACT_TOOLS
 from core.events import (
     Action,
@@ -187,11 +187,6 @@ def test_text_that_cannot_be_stored_is_mended() -> None:
     (event,) = events("a\ud800b", ToolCall("a", "execute_bash", '{"command": "echo \\ud800"}'))
     assert isinstance(event, CmdRunAction)
     assert (event.thought, event.command) == ("a\ufffdb", "echo \ufffd")
-
-
-def test_used_ids_are_those_of_answers_and_calls() -> None:
-    first, second = events("", bash("ls"), bash("pwd", "b"))
-    assert used_ids(envelopes([first, second])) == {"r1", "a", "b"}
 
 
 def envelopes(said: list[Event]) -> list[Envelope]:

@@ -35,7 +35,7 @@ async def _flood(session: SessionDouble) -> None:
         session.publish(TokenDelta(cause, answer[at : at + CHARS_A_PERIOD]))
         session.publish(TerminalOutput(cause, LINES_A_PERIOD))
         for number in range(EVENTS_A_PERIOD):
-            await session.stream.append(CmdRunAction(command=f"make {period}.{number}", hidden=True))
+            await session.stream.append_by_agent(CmdRunAction(command=f"make {period}.{number}", hidden=True))
         await asyncio.sleep(PERIOD_S)
 
 

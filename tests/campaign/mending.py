@@ -215,7 +215,7 @@ def trial(case: tuple[int, str]) -> Facts:
         if saved is not None:
             check_kept(home, before)
             facts.counts["events saved"] += saved.events
-            facts.counts["events lost"] += saved.lost_events
+            facts.counts["events lost"] += sum(each.last - each.first + 1 for each in saved.lost)
         found = read(home)
         most = CONVERSATIONS * EVENTS if pages < 0 else pages * on_a_page
         check_log(found, log, saved or Salvage(), most, facts)

@@ -284,12 +284,18 @@ async def test_who_opens_the_same_conversation_at_once_shares_one_start(tmp_path
 
 
 async def test_opening_and_closing_at_once_leaves_an_open_conversation_or_none(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
+    sandboxes = [Sandbox() for _ in range(20)]
+    async with house(tmp_path, *sandboxes) as rooms:
         id = (await rooms.create()).info.id
         for _ in range(5):
             await asyncio.gather(rooms.manager.close(id), rooms.manager.open(id), rooms.manager.close(id))
             session = await rooms.manager.open(id)  # nobody holds its lease
-            assert session.rests
+            assert await is_open(rooms, session)
+        await said(session)
+        assert session.state.agent_state is AgentState.FINISHED
+        assert len([sandbox for sandbox in sandboxes if sandbox.starts and not sandbox.is_closed.is_set()]) == 1
+        await rooms.manager.close(id)
+        assert not await is_open(rooms, session)
 
 
 async def test_a_detached_conversation_works_on_and_is_the_same_when_somebody_comes_back(tmp_path: Path) -> None:
@@ -394,12 +400,6 @@ async def test_the_manager_cleans_up_by_itself_one_that_fails_to_close_and_its_n
             await healthy.is_closed.wait()
         for session in sessions:
             assert await rooms.manager.open(session.info.id) is not session
-
-
-async def test_detaching_what_is_not_open_does_nothing(tmp_path: Path) -> None:
-    async with house(tmp_path) as rooms:
-        rooms.manager.detach("nope")
-        await rooms.manager.close_stale()
 
 
 # -- failures ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from core.controller.decide import NOT_EXECUTED_STOPPED
@@ -35,7 +36,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.llm.metrics import Calls
-from core.statistics import Actions, Durations, Statistics, Tally, statistics_of
+from core.statistics import Actions, Durations, Statistics, Tally
 
 USER, AGENT, ENVIRONMENT = EventSource.USER, EventSource.AGENT, EventSource.ENVIRONMENT
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -58,6 +59,14 @@ class Log:
     @property
     def statistics(self) -> Statistics:
         return statistics_of(self.events)
+
+
+def statistics_of(log: Iterable[Envelope]) -> Statistics:
+    """Those of a log that is counted from its first event on."""
+    tally = Tally()
+    for envelope in log:
+        tally.add(envelope)
+    return tally.statistics()
 
 
 def spent(cost: float | None, prompt: int, completion: int, model: str = "m", read: int = 0) -> LLMMetrics:

@@ -26,6 +26,7 @@ from core.store.locks import FileLock
 from core.store.reader import EventFilter
 from core.store.sqlite import can_be_shared, sqlite3, version
 from core.store.writer import Draft, Lease, Spent, kind_of
+from tests.repeated import leaves_nothing_running
 
 USER, AGENT = EventSource.USER, EventSource.AGENT
 
@@ -335,8 +336,34 @@ async def test_a_full_disk_is_said_and_work_goes_on_when_there_is_room(store: Ev
     await store._writer.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     with pytest.raises(StoreError, match="disk is full"):
         await store.append(lease, [said(os.urandom(100_000).hex())])
-    await store.append(lease, [said("room again")])  # the failed connection was replaced, and its limit is gone
+    await store.append(lease, [said(os.urandom(100_000).hex())])  # the connection was replaced, its limit is gone
     assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_connections_that_failed_leave_nothing(store: EventStore) -> None:
+    lease = await conversation(store)
+
+    async def fail() -> None:
+        await store._writer.connection.execute("PRAGMA query_only = true")
+        with pytest.raises(StoreError, match="readonly"):
+            await store.append(lease, [said("refused")])
+
+    await leaves_nothing_running(fail)
+    await store.append(lease, [said("again")])
+    assert [e.id for e in await store.read("c")] == [0]
+
+
+async def test_what_the_user_said_is_looked_for_among_the_newest_events(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "_SAID_WITHIN", 5)
+    lease = await conversation(store)
+    document, answer = said(os.urandom(100_000).hex()), Draft(MessageAction(content="an answer"), AGENT)
+    await store.append(
+        lease, [said("old"), said("new"), answer, document, Draft(NullObservation(), AGENT), said("newest")]
+    )
+    assert await store.said(workspace="/w", limit=9) == ["newest", "new"]
+    assert await store.said(workspace="/w", limit=1) == ["newest"]
 
 
 async def test_a_refused_event_that_sqlite_finds_again_is_taken_back(

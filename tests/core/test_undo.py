@@ -9,10 +9,18 @@ from typing import Any
 
 import pytest
 
-from core.checkpoints import ChangeKind, Restored
+from core.checkpoints import ChangeKind, Checkpoint, Restored
 from core.controller.decide import fold
 from core.errors import CheckpointError, UsageError
-from core.events import AgentState, CmdOutputObservation, Envelope, MessageAction, UndoAction, UndoObservation
+from core.events import (
+    AgentState,
+    CmdOutputObservation,
+    Envelope,
+    EventSource,
+    MessageAction,
+    UndoAction,
+    UndoObservation,
+)
 from core.manager.conversation_manager import ConversationManager
 from core.memory.view import View
 from core.session.agent_session import AgentSession
@@ -274,6 +282,11 @@ class Dying(WorkspaceCheckpoints):
             await super().restore(checkpoint, list(paths or [])[:1])
         raise asyncio.CancelledError
 
+    async def take(self, label: str) -> Checkpoint:
+        if label == "after an undo":
+            raise asyncio.CancelledError
+        return await super().take(label)
+
 
 @pytest.mark.parametrize("does", ["nothing", "half", "all"])
 async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_it_was_done(
@@ -295,8 +308,10 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
         with pytest.raises(asyncio.CancelledError):
             await session.undoing.undo()
     dies.clear()
+    (workspace / "notes").write_text("of the user alone")
     async with ConversationManager(home, FREE, **named) as manager:
         session = await manager.open(session.id)
+        (workspace / "notes").unlink()
         log = await session.stream.read()
         (asked,) = [e.id for e in log if isinstance(e.event, UndoAction)]
         (answer,) = [e for e in log if isinstance(e.event, UndoObservation)]
@@ -312,6 +327,61 @@ async def test_an_undo_whose_process_died_is_finished_by_the_next_or_nothing_of_
         await session.undoing.redo()
         assert read(workspace) == {"a": "2\n", "b": "2\n"}
         await is_consistent(session)
+
+
+async def test_an_undo_that_leaves_every_file_alone_is_finished_though_its_process_died(tmp_path: Path) -> None:
+    home, workspace, dies = tmp_path / "home", tmp_path / "workspace", [True]
+    workspace.mkdir()
+
+    def checkpoints(folder: str, id: str) -> WorkspaceCheckpoints:
+        return (Dying if dies else WorkspaceCheckpoints)(home, folder, id)
+
+    named: Any = {"make_runtime": LocalRuntime, "make_checkpoints": checkpoints, "environ": {}}
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, TURNS))
+        await two_turns(session, workspace)
+        edited = dict.fromkeys(("a", "b", "mine"), "edited by the user")
+        for name, text in edited.items():
+            (workspace / name).write_text(text)
+        with pytest.raises(asyncio.CancelledError):
+            await session.undoing.undo()
+    dies.clear()
+    async with ConversationManager(home, FREE, **named) as manager:
+        session = await manager.open(session.id)
+        log = await session.stream.read()
+        (answer,) = [e.event for e in log if isinstance(e.event, UndoObservation)]
+        assert (answer.done, answer.why, answer.changed) == (True, "", 0)
+        assert (read(workspace), seen(log)) == (edited, ["one"])
+
+
+async def test_a_message_that_still_waits_is_no_turn(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        await two_turns(session, tmp_path / "workspace")
+        waiting = MessageAction(content="three", queued=True)
+        await session.stream.append(waiting, EventSource.USER)
+        assert [turn.text for turn in await session.undoing.turns()] == ["two", "one"]
+
+
+async def test_what_others_change_while_an_undo_is_done_is_no_turns(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+
+    class Disturbed(WorkspaceCheckpoints):
+        """Others write a file when the undo has been done, before the turns look at the files again."""
+
+        async def take(self, label: str) -> Checkpoint:
+            taken = await super().take(label)
+            if label == "after an undo":
+                (workspace / "late").write_text("of others")
+            return taken
+
+    async with conversation(tmp_path, TURNS, make=Disturbed) as (session, _):
+        await two_turns(session, workspace)
+        *_, first = await session.undoing.turns()
+        await session.undoing.undo()
+        await rested(session)
+        preview = await session.undoing.preview(first.id)
+        assert "late" not in [change.path for change in preview.changes]
+        assert preview.others == ("late",)
 
 
 async def test_a_store_of_checkpoints_that_fails_is_told_and_nothing_is_undone(tmp_path: Path) -> None:

@@ -113,6 +113,17 @@ class TestWhatIsRefused:
         value = {"a": ",[{" * 1_000_000}
         assert parse(json.dumps(value).encode()) == value
 
+    @pytest.mark.parametrize(
+        ("opening", "closing"), [('{"a":', "}"), ("[", "]"), ('[{"a":', "}]")], ids=["objects", "lists", "both"]
+    )
+    def test_a_value_by_itself_may_be_as_deep_and_no_deeper(self, opening: str, closing: str) -> None:
+        levels = MAX_DEPTH // (opening.count("[") + opening.count("{"))
+        deep = opening * levels + "1" + closing * levels
+        assert parse(deep.encode()) == json.loads(deep)
+        with pytest.raises(Fault, match="64 levels deep"):
+            parse(f"[{deep}]".encode())
+        assert parse(b"[" + b"{}," * 2 * MAX_DEPTH + b"[]]") == [{}] * 2 * MAX_DEPTH + [[]]
+
     def test_where_it_is_is_told(self) -> None:
         with pytest.raises(Fault) as caught:
             read('[{},{"a": tru}]')

@@ -11,15 +11,17 @@ import string
 import time
 import uuid
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.events import CmdRunAction, Event, EventSource, MessageAction, ToolCallMetadata
+from core.events import CmdRunAction, Event, EventSource, MessageAction, TerminalOutput, ToolCallMetadata
 from core.exchange.cleaning import Cleaner, look_through
 from core.exchange.findings import Findings, Patterns
 from core.exchange.formats import FORMATS
+from core.exchange.pages import Page
 from core.exchange.writing import export
 from core.secrets import PLACEHOLDER
 from tests.exchange.conversations import (
@@ -215,6 +217,25 @@ async def test_masked_nothing_of_it_leaves(format: str, tmp_path: Path) -> None:
     for text in texts:
         for part in (SECRET, SECRET[10:20], "hunter2", "/home/ada"):
             assert part.encode() not in text, part
+
+
+def test_the_last_word_before_another_command_or_an_echo_is_cleaned_and_leaves_in_its_place() -> None:
+    printed = [
+        recorded(1, 1, f"one TOKEN={SECRET[:20]}".encode()),
+        recorded(1, 2, SECRET[20:].encode()),
+        recorded(2, 3, b"two /home/ada"),
+        replace(recorded(2, 4, b"typed"), frame=TerminalOutput(2, b"typed", is_echo=True)),
+    ]
+    cleaner = Cleaner(ADA)
+    left = [frame.frame for each in printed for frame in cleaner.page(Page(frames=[each])).frames]
+    assert [*left, *(last.frame for last in cleaner.rest())] == [
+        TerminalOutput(1, b"one "),
+        TerminalOutput(1, b"TOKEN=<secret_hidden>"),
+        TerminalOutput(2, b"two "),
+        TerminalOutput(2, b"~"),
+        TerminalOutput(2, b"typed", is_echo=True),
+    ]
+    assert cleaner.rest() == []
 
 
 async def test_unmasked_it_leaves_as_it_is(tmp_path: Path) -> None:

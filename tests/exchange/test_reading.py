@@ -82,6 +82,15 @@ class TestTrajectory:
         assert isinstance(strange.event, UnknownObservation)
         assert isinstance(finished.event, AgentFinishAction)
 
+    @pytest.mark.parametrize("told", ["9999-01-01T00:00:00", "9999-12-31T23:59:59-12:00"])
+    def test_it_did_not_begin_in_the_future(self, tmp_path: Path, told: str) -> None:
+        folder = v0_folder(tmp_path / "v0")
+        about = json.loads((folder / "metadata.json").read_text())
+        (folder / "metadata.json").write_text(json.dumps({**about, "created_at": told}))
+        began_at = read(folder).created_at
+        assert began_at is not None
+        assert began_at <= datetime.now(UTC)
+
     def test_nothing_of_it_is_lost(self, tmp_path: Path) -> None:
         assert_nothing_is_lost(read(trajectory(tmp_path / "t.json")), EVENTS)
 

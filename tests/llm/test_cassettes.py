@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -290,12 +289,20 @@ def test_what_is_no_plain_file_of_text_is_refused(tmp_path: Path) -> None:
             load_cassette(tmp_path / name)
 
 
-@given(data=st.binary(max_size=200), at=st.integers(0, 400))
+@given(data=st.binary(max_size=200) | st.sampled_from([b"J", b"\n", b"x" * 5]), at=st.integers(0, 400))
 def test_a_cassette_with_any_damage_is_refused_or_played_and_never_a_crash(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int
 ) -> None:
     whole = (HEADER + '{"request": {"messages": [{"role": "user"}]}, "answer": {"text": "Hello."}}\n' * 3).encode()
     path = tmp_path_factory.getbasetemp() / "damaged"
-    path.write_bytes(whole[:at] + data + whole[at + len(data) :])
-    with suppress(ConfigurationError):
-        assert load_cassette(path)
+    damaged = whole[:at] + data + whole[at + len(data) :]
+    path.write_bytes(damaged)
+    try:
+        recorded = load_cassette(path)
+    except ConfigurationError:
+        assert damaged != whole
+        return
+    answered = [one.exchange.answer.text for one in recorded if one.exchange.answer is not None]
+    assert 1 <= len(recorded) <= damaged.count(b"\n") + 1
+    assert all(text.encode() in damaged or b"\\" in damaged for text in answered)
+    assert damaged != whole or answered == ["Hello."] * 3

@@ -146,6 +146,24 @@ async def test_how_long_a_conversation_is_is_learnt_from_the_provider() -> None:
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 1200}])) == "l/l"
 
 
+async def test_an_answer_to_a_picture_says_nothing_about_how_long_texts_are() -> None:
+    asking = Asking(Known(Model("a/x", tokens=900), Abilities(1000, vision=True)), large=Model("l/l"))
+    assert await asking.ask(PICTURE) == "a/x"
+    assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 1200}])) == "a/x"
+
+
+async def test_a_model_that_answers_while_it_rests_rests_no_longer() -> None:
+    chosen = Known(Model("a/x", failing(ModelErrorKind.SERVER)), Abilities(vision=False))
+    vision, first = Model("v/v", failing(ModelErrorKind.SERVER)), Model("b/y", failing(ModelErrorKind.SERVER))
+    second = Model("c/z", failing(ModelErrorKind.SERVER, 2))
+    asking = Asking(chosen, vision=vision, fallbacks=[first, second])
+    with pytest.raises(ModelError, match=r"a/x: It has server\. b/y: It has server\. c/z: It has server\."):
+        await asking.ask()
+    assert await asking.ask(PICTURE) == "b/y", "the others failed before it was asked"
+    assert await asking.ask(TEXT) == "b/y", "only the others rest now"
+    assert chosen.model.asked == 1
+
+
 async def test_what_turns_out_not_to_fit_goes_to_the_larger_model_once() -> None:
     chosen, large = Model("a/x", failing(ModelErrorKind.CONTEXT_WINDOW)), Model("l/l")
     asking = Asking(chosen, large=large)

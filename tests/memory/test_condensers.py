@@ -32,7 +32,7 @@ from core.memory.condensers.structured import TOOL
 from core.memory.condensers.summary import record
 from core.memory.condensing import Condensing
 from core.memory.prompt import build_messages
-from core.memory.seen import size_of
+from core.memory.seen import is_seen, size_of
 from core.memory.tokens import Room, Scale, clipped, tokens_of
 from core.memory.view import View, Watched
 from core.ports import FrameSink, LLMRequest, LLMResponse, ToolCall
@@ -251,6 +251,34 @@ def test_masked_observations_keep_their_place_and_their_pairs() -> None:
     assert texts[-5:] == [f"out {n}-0" for n in range(15, 20)]
     assert torn_pairs(build_messages(events)) == []
     assert log[-1].event.content == "out 19-0"  # type: ignore[attr-defined]  # nothing was changed
+
+
+def test_what_is_masked_changes_only_with_each_half_of_the_window() -> None:
+    log, window, step = talk(20), 10, 5
+    masking = made("observation_masking", attention_window=window)
+    seen, changes, before = 0, 0, 0
+    for end in range(1, len(log) + 1):
+        shown = masking.shown(log[:end])
+        seen += is_seen(log[end - 1].event)
+        clear = [at for at, (one, other) in enumerate(zip(shown, log, strict=False)) if one is other]
+        masked = [at for at in range(end) if at not in clear]
+        assert all(is_seen(log[at].event) for at in masked)
+        passed = sum(is_seen(log[at].event) for at in range(masked[-1] + 1)) if masked else 0
+        assert max(0, seen - window) - step <= passed <= max(0, seen - window)
+        changes, before = changes + (len(masked) != before), len(masked)
+    assert changes <= (seen - window) // step
+
+
+async def test_the_model_may_keep_a_quarter_and_no_more_with_what_belongs_to_it() -> None:
+    log = talk(40)
+    all_goes = await made("amortized").condense(work(log, FULL))
+    wanted = list(range(len(log)))
+    kept = await made("llm_attention").condense(work(log, FULL, says("", ("keep_events", {"ids": wanted}))))
+    assert all_goes is not None
+    assert kept is not None
+    stays = set(all_goes.forgotten) - set(kept.forgotten)
+    assert len([id for id in stays if is_seen(log[id].event)]) == 4, "of at most 5, as calls and results are pairs"
+    assert torn_pairs(after(log, kept)) == []
 
 
 def test_of_old_pages_only_the_address_is_left() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from playwright.async_api import Browser, Error, Page, Route, ViewportSize, async_playwright
 
 from runtime.plugins.browser import chromium
-from runtime.plugins.browser.extraction import extract, find, use_bids
+from runtime.plugins.browser.extraction import extract, find
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(page.stem for page in FOLDER.glob("*.html"))
@@ -34,7 +34,7 @@ async def program() -> str:
 async def browser() -> AsyncIterator[Browser]:
     """A browser of its own that finds elements by bid."""
     async with async_playwright() as playwright:
-        use_bids(playwright)
+        playwright.selectors.set_test_id_attribute("bid")
         started = await playwright.chromium.launch(executable_path=chromium.find(playwright), chromium_sandbox=False)
         try:
             yield started

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from runtime.server import beneath, textfile
 from runtime.server.beneath import FileError, Location, Roots
 from runtime.server.syscalls import RESOLVE_BENEATH, openat2
+from tests.repeated import leaves_nothing
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this")
 REFUSED_WITHIN_S = 0.1
@@ -270,6 +272,50 @@ def test_a_root_that_is_moved_away_stays_the_root(base: Path, make: Callable[...
 def test_a_root_that_is_not_there_cannot_be_had(base: Path, make: Callable[..., Roots]) -> None:
     with pytest.raises(FileNotFoundError):
         make(base / "none")
+
+
+class Swapped:
+    """The name of a file that becomes another file between the look at it and its opening."""
+
+    def __init__(self, name: str, swap: Callable[[], object]) -> None:
+        self._name, self._swap, self._looks = name, swap, 0
+
+    def __fspath__(self) -> str:
+        self._looks += 1
+        if self._looks == 2:
+            self._swap()
+        return self._name
+
+
+@pytest.mark.parametrize(
+    ("was_folder", "becomes"), [(False, "a FIFO"), (False, "a folder"), (False, "a link"), (True, "a file")]
+)
+def test_what_becomes_another_file_before_it_is_opened_is_refused(base: Path, was_folder: bool, becomes: str) -> None:
+    path = base / "root/swapped"
+
+    def make_first() -> None:
+        path.mkdir() if was_folder else path.write_text("first")
+
+    def make_second() -> None:
+        path.rmdir() if was_folder else path.unlink()
+        makers: dict[str, Callable[[], object]] = {
+            "a FIFO": lambda: os.mkfifo(path),
+            "a folder": path.mkdir,
+            "a link": lambda: path.symlink_to(base / "secret"),
+            "a file": lambda: path.write_text("second"),
+        }
+        makers[becomes]()
+
+    def look() -> None:
+        make_first()
+        with Roots([base / "root"]).locate(str(path)) as found:
+            name = cast("str", Swapped(found.name, make_second))
+            place = Location(found.folder, name, found.path, found.real_path)
+            with pytest.raises((FileError, OSError)):
+                os.close(place.open_folder() if was_folder else place.open_file())
+        path.rmdir() if becomes == "a folder" else path.unlink()
+
+    leaves_nothing(look)
 
 
 def held(folder: Path) -> list[str]:

@@ -14,7 +14,8 @@ import pytest
 from aiohttp import web
 
 from core.errors import RuntimeUnavailableError
-from runtime.egress import Egress, RefusedError, Rule, is_public
+from runtime.egress import MAX_CONNECTIONS, Egress, RefusedError, Rule, destination, is_public
+from tests.repeated import leaves_nothing_running
 from tests.runtime.walled import repository, run, walled
 
 INWARDS = (
@@ -114,6 +115,23 @@ async def test_one_address_at_home_makes_a_name_suspect(monkeypatch: pytest.Monk
         await Egress([Rule.parse("rebound.test")]).addresses("rebound.test", 443)
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        "Proxy-Authorization: Basic dXNlcjpwYXNzd29yZA==",
+        "proxy-authorization : Basic dXNlcjpwYXNzd29yZA==",
+        "Proxy-Connection: keep-alive",
+        "Connection: keep-alive",
+        "Keep-Alive: timeout=5",
+        "Host: elsewhere.test",
+    ],
+)
+def test_what_is_said_to_the_proxy_is_not_passed_on(field: str) -> None:
+    head = f"GET http://example.org/x HTTP/1.1\r\n{field}\r\nAccept: */*\r\n\r\n".encode()
+    passed_on = b"GET /x HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    assert destination(head) == ("example.org", 80, passed_on)
+
+
 # -- over the wire ---------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +188,27 @@ async def test_a_plain_request_goes_without_what_is_the_proxys(tmp_path: Path) -
         answer = await ask(socket, f"{head}Content-Length: 4\r\n\r\nbody".encode())
         assert f"a page /y?z=1 for 127.0.0.1:{port} body".encode() in answer
         assert b"Connection: close" in answer
+
+
+async def test_more_connections_in_a_row_than_may_be_open_at_once_leave_nothing_behind(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+
+        async def call() -> None:
+            answer = await ask(socket, f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n".encode())
+            assert answer.startswith(b"HTTP/1.1 200 "), answer
+
+        await leaves_nothing_running(call, times=MAX_CONNECTIONS + 1)
+
+
+async def test_more_connections_at_once_than_may_be_open_are_refused(tmp_path: Path) -> None:
+    async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
+        opened = [await asyncio.open_unix_connection(socket) for _ in range(MAX_CONNECTIONS + 1)]
+        assert b"too many connections at once" in await opened[-1][0].read()
+        reader, last = opened[-2]
+        last.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n".encode())
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        for _, writer in opened:
+            writer.close()
 
 
 @pytest.mark.parametrize(

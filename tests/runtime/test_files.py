@@ -449,8 +449,18 @@ class TestRoots:
         assert "The path should be an absolute path, starting with `/`." in refused.content
         assert [item.name for item in desk.folder.parent.iterdir() if item.name not in ("root", "secret")] == []
 
-    @pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "a\0b", "\ud800"], ids=ascii_head)
-    async def test_what_can_be_no_path_is_refused(self, desk: Desk, name: str) -> None:
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("x" * 300, "File name too long"),
+            ("x/" * 3000, "File name too long"),
+            ("a\0b", "holds a NUL byte"),
+            ("\ud800", "is no text"),
+        ],
+        ids=ascii_head,
+    )
+    async def test_what_can_be_no_path_is_refused(self, desk: Desk, name: str, why: str) -> None:
+        before = sorted(desk.folder.rglob("*"))
         for observation in (
             await desk.read(name),
             await desk.write(name, "x"),
@@ -458,6 +468,8 @@ class TestRoots:
             await desk.edit("view", f"{desk.folder}/{name}"),
         ):
             assert isinstance(observation, ErrorObservation), observation
+            assert why in observation.content
+        assert sorted(desk.folder.rglob("*")) == before
 
     async def test_a_link_out_is_shown_as_a_name_and_not_looked_into(self, desk: Desk) -> None:
         shown = await desk.view(desk.folder)

@@ -6,6 +6,7 @@ import asyncio
 import importlib.metadata
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import reduce
 
 import pytest
 
@@ -21,7 +22,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.security.analyzers import Analyzer, Assessment, analyzers, assess
-from core.security.analyzers.history import History, Past, history_of
+from core.security.analyzers.history import History, Past
 from core.security.analyzers.invariant import Invariant, read_policies, shipped
 from core.security.facts import Facts, facts_of
 from core.security.rules import RULES
@@ -64,7 +65,7 @@ def run(*commands: str, refused: Sequence[str] = ()) -> History:
                     event=event,
                 )
             )
-    return history_of(log, WORKSPACE)
+    return reduce(History.after, log, History(WORKSPACE))
 
 
 async def judged(

@@ -186,6 +186,15 @@ class TestPolicyFiles:
         assert await verdict(guard) is Verdict.ALLOW
         assert notices[-1] == ""
 
+    @pytest.mark.parametrize("project", [False, True], ids=["of the user", "of the project"])
+    async def test_each_broken_file_asks_in_the_mode_that_never_asks(self, tmp_path: Path, project: bool) -> None:
+        guard = guard_in(tmp_path, ConfirmMode.NEVER)
+        assert await verdict(guard, FileReadAction(path="a")) is Verdict.ALLOW
+        file = write_policy(tmp_path, "allow = [", project=project)
+        judgement = await guard.judge(FileReadAction(path="a"))
+        assert (judgement.verdict, judgement.rule, judgement.stays) == (Verdict.ASK, "a broken file", True)
+        assert judgement.reasons[0].startswith(f"{file}, line 1: ")
+
     @pytest.mark.parametrize("make", [lambda file: file.mkdir(), lambda file: file.write_bytes(b"\xff"),
                                       lambda file: file.write_bytes(b"#" * 300_000)])  # fmt: skip
     def test_what_is_no_policy_is_broken_and_not_raised(self, tmp_path: Path, make: Callable[[Path], None]) -> None:
@@ -282,6 +291,26 @@ class TestVoices:
 
         guard.voices = (fails,)
         assert await verdict(guard) is Verdict.ASK
+
+    @pytest.mark.parametrize(
+        ("mode", "error", "found"),
+        [
+            (ConfirmMode.NEVER, RuntimeError("bug"), Verdict.ASK),
+            (ConfirmMode.RISKY, RuntimeError("bug"), Verdict.ASK),
+            (ConfirmMode.NEVER, ConfigurationError("no such analyzer"), Verdict.ALLOW),
+            (ConfirmMode.RISKY, ConfigurationError("no such analyzer"), Verdict.ASK),
+        ],
+    )
+    async def test_a_voice_that_fails_asks_in_every_mode_unless_only_its_settings_are_wrong(
+        self, tmp_path: Path, mode: ConfirmMode, error: Exception, found: Verdict
+    ) -> None:
+        async def fails(action: Action, facts: Facts) -> Judgement | None:
+            raise error
+
+        guard = guard_in(tmp_path, mode)
+        assert await verdict(guard, FileReadAction(path="a")) is Verdict.ALLOW
+        guard.voices = (fails,)
+        assert await verdict(guard, FileReadAction(path="a")) is found
 
 
 async def test_what_holds_for_a_conversation_holds_for_its_delegates(tmp_path: Path) -> None:

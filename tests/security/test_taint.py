@@ -34,7 +34,7 @@ from core.events import (
 )
 from core.events.base import Event
 from core.security.facts import facts_of
-from core.security.taint import Taint
+from core.security.taint import MAX_SEEN, Taint
 
 WORKSPACE = "/workspace/app"
 READ_ONLY = frozenset({"wiki__read"})
@@ -163,18 +163,18 @@ def test_what_is_foreign_taints(name: str, taint: object) -> None:
     "command", ["cat README.md", "git clone https://a.example/x/y.git", "pytest", "cat /etc/os-release"]
 )
 def test_what_is_not_does_not(command: str) -> None:
-    assert not Conversation().shell(command, "x").taint.is_tainted
+    assert Conversation().shell(command, "x").taint.sources == ()
 
 
 @pytest.mark.parametrize(
     "observation", [UserRejectObservation(content="No."), ErrorObservation(content="No such host")]
 )
 def test_what_was_not_carried_out_does_not(observation: Observation) -> None:
-    assert not Conversation().ran(CmdRunAction(command="curl https://a.example/"), observation).taint.is_tainted
+    assert Conversation().ran(CmdRunAction(command="curl https://a.example/"), observation).taint.sources == ()
 
 
 def test_own_pages_are_not_foreign() -> None:
-    assert not Conversation().visited("http://localhost:3000/").taint.is_tainted
+    assert Conversation().visited("http://localhost:3000/").taint.sources == ()
 
 
 def test_an_undo_does_not_take_it_away() -> None:
@@ -235,8 +235,8 @@ def test_it_is_a_fold_and_never_goes_away(data: st.DataObject) -> None:
     tainted = False
     for command in data.draw(st.lists(steps, max_size=12)):
         conversation.shell(command)
-        assert conversation.taint.is_tainted or not tainted
-        tainted = conversation.taint.is_tainted
+        assert conversation.taint.sources or not tainted
+        tainted = bool(conversation.taint.sources)
     again = Taint(WORKSPACE, read_only=READ_ONLY)
     for envelope in conversation.log:
         again = again.after(envelope)
@@ -252,6 +252,17 @@ def test_where_a_page_leads_to_by_itself_is_agreed_to_by_nobody() -> None:
     agreed = BrowserOutputObservation(content="", url="https://evil.example/next", trigger_by_action="browse")
     conversation.ran(BrowseURLAction(url="https://evil.example/next"), agreed)
     assert conversation.asks(BrowseURLAction(url="https://evil.example/next")) is None
+
+
+def test_of_the_addresses_that_were_seen_the_newest_are_kept() -> None:
+    conversation = Conversation().said("Read https://docs.example/")
+    for page in range(MAX_SEEN // 500 + 1):
+        conversation.visited(
+            "https://docs.example/", " ".join(f"https://docs.example/?{page}={n}x" for n in range(500))
+        )
+    assert len(conversation.taint.seen) == MAX_SEEN
+    assert conversation.asks(BrowseURLAction(url=f"https://docs.example/?{MAX_SEEN // 500}=498x")) is None
+    assert conversation.asks(BrowseURLAction(url="https://elsewhere.example/?0=0x"))
 
 
 def test_no_source_is_forgotten_for_others_that_are_fine() -> None:

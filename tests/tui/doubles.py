@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Unpack
 
 from core.agent.registry import AGENTS, Found
 from core.controller.halts import Halt, Way
@@ -44,13 +43,14 @@ from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.manager.trusting import Trusting
 from core.mcp.standing import Server
+from core.security.judgement import Verdict
 from core.security.patterns import WorkFolders
-from core.security.permissions import Permission
+from core.security.permissions import Permission, Scope
 from core.settings.book import Setting, SettingsBook
 from core.settings.config import AgentSettings, SandboxSettings
 from core.store.blobs import Blob, BlobRef
 from core.store.listing import ConversationFilter, ConversationInfo
-from core.store.reader import EventFilter
+from core.store.reader import EventFilter, Which
 from core.store.writer import kind_of
 from core.stream import EventStreamSubscriber
 from core.trust.gate import ASK, Gate
@@ -108,7 +108,7 @@ class StreamDouble:
         subscriber: EventStreamSubscriber,
         callback: Callable[[Envelope], Awaitable[None]],
         callback_id: str,
-        types: object = None,
+        types: tuple[type[Event], ...] = (),
     ) -> None:
         assert subscriber is EventStreamSubscriber.MAIN
         self._subscribers[callback_id] = callback
@@ -149,7 +149,11 @@ class StreamDouble:
         self.events.append(envelope)
         return envelope
 
-    async def append(self, event: Event, source: EventSource = EventSource.AGENT, cause: int | None = None) -> Envelope:
+    async def append_by_agent(self, event: Event, cause: int | None = None) -> Envelope:
+        """Let the agent do something."""
+        return await self.append(event, EventSource.AGENT, cause)
+
+    async def append(self, event: Event, source: EventSource, cause: int | None = None) -> Envelope:
         envelope = self.store(event, source, cause)
         for callback in tuple(self._subscribers.values()):
             await callback(envelope)
@@ -185,6 +189,23 @@ class RecollectionDouble:
         """Nothing is known."""
 
 
+@dataclass
+class ConsentDouble:
+    """Whether the user has agreed to a conversation from elsewhere."""
+
+    is_needed: bool = False
+    origin: str = "elsewhere"
+
+
+@dataclass
+class GuardDouble:
+    """What the guard knows of places and permissions; it judges nothing."""
+
+    folders: WorkFolders = field(default_factory=lambda: WorkFolders("/nowhere/work", "/nowhere/home"))
+    conversation: list[Permission] = field(default_factory=list)
+    project_file: Path = Path("/nowhere/policy.toml")
+
+
 class PermittingDouble:
     """What the user's answers are told to."""
 
@@ -193,8 +214,8 @@ class PermittingDouble:
         self.kept = ("", True)
         """The mode that was kept last, and whether it is that of the settings."""
 
-    async def permit(self, text: str, scope: str, verdict: str = "allow") -> None:
-        self._session._wish("permit", text, str(scope), str(verdict))
+    async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
+        self._session._wish("permit", text, scope, verdict)
 
     async def confirm(self, action_id: int | None = None, *, alike: bool = False) -> None:
         self._session._wish("alike" if alike else "confirm")
@@ -235,6 +256,14 @@ class UsersBrowserDouble:
         self.is_on = False
         given = BrowseInteractiveAction.GIVEN_BACK
         await self._session.stream.append(_by_user("noop(1)", thought=given), EventSource.USER)
+
+
+@dataclass
+class HandsDouble:
+    """What the user can take over."""
+
+    terminal: TakeOverDouble
+    browser: UsersBrowserDouble
 
 
 def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
@@ -291,14 +320,10 @@ class SessionDouble:
         self.attended = False
         self.asleep = False
         self.runs_command = False
-        self.hands = SimpleNamespace(terminal=TakeOverDouble(), browser=UsersBrowserDouble(self))
-        self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
+        self.hands = HandsDouble(TakeOverDouble(), UsersBrowserDouble(self))
+        self.consent = ConsentDouble()
         self.recollection = RecollectionDouble(info.workspace)
-        self.guard = SimpleNamespace(
-            folders=WorkFolders("/nowhere/work", "/nowhere/home"),
-            conversation=[],
-            project_file=Path("/nowhere/policy.toml"),
-        )
+        self.guard = GuardDouble()
         self.permitting = PermittingDouble(self)
         self.planning = PlanningDouble(self)
         self.ways = WaysOutDouble(self)
@@ -410,11 +435,11 @@ class SessionDouble:
 
     async def say(self, text: str) -> Envelope:
         """Let the agent say something."""
-        return await self.stream.append(MessageAction(content=text))
+        return await self.stream.append_by_agent(MessageAction(content=text))
 
     async def run(self, command: str, output: str, exit_code: int = 0) -> None:
         """Let a command be run, live output and all."""
-        action = await self.stream.append(CmdRunAction(command=command))
+        action = await self.stream.append_by_agent(CmdRunAction(command=command))
         self.publish(TerminalOutput(action.id, f"$ {command}\r\n{output}".replace("\n", "\r\n").encode()))
         observation = CmdOutputObservation(
             command=command, content=output, metadata=CmdOutputMetadata(exit_code=exit_code)
@@ -423,7 +448,7 @@ class SessionDouble:
 
     async def hold(self, event: Event) -> Envelope:
         """Let an action wait for the user's yes."""
-        envelope = await self.stream.append(event)
+        envelope = await self.stream.append_by_agent(event)
         await self.become(agent_state=AgentState.AWAITING_USER_CONFIRMATION, awaiting=envelope.id)
         return envelope
 
@@ -471,7 +496,7 @@ class StoreDouble:
     async def delegate_counts(self, ids: Sequence[str]) -> dict[str, int]:
         return {}
 
-    async def index(self) -> int:
+    async def index(self, is_enough: Callable[[], bool] = lambda: False) -> int:
         return 0
 
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
@@ -480,7 +505,7 @@ class StoreDouble:
     async def resolve(self, text: str) -> str:
         return text
 
-    async def read(self, conversation_id: str, **how: object) -> list[Envelope]:
+    async def read(self, conversation_id: str, **which: Unpack[Which]) -> list[Envelope]:
         return []
 
 
@@ -522,19 +547,26 @@ class ServersDouble:
 
 
 @dataclass
+class SettingsDouble:
+    """The settings that the screen reads; a test may change them."""
+
+    model: str = ""
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    llm: LLMSettings = field(default_factory=LLMSettings)
+
+
+@dataclass
 class ManagerDouble:
     """A manager of session doubles."""
 
     sessions: dict[str, SessionDouble] = field(default_factory=dict)
     isolation: str = "none"
     closed: list[str] = field(default_factory=list)
+    forked: list[tuple[str, int, bool]] = field(default_factory=list)
     viewed: list[str] = field(default_factory=list)
     """Conversations that somebody looks at."""
-    settings: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(
-            model="", agent=AgentSettings(), sandbox=SandboxSettings(), llm=LLMSettings()
-        )
-    )
+    settings: SettingsDouble = field(default_factory=SettingsDouble)
     store: Any = field(init=False)
     """A StoreDouble of these sessions, unless a test puts a real one here."""
     said_before: list[str] = field(default_factory=list)
@@ -591,7 +623,7 @@ class ManagerDouble:
     async def said(self, workspace: str, limit: int = 1000) -> Sequence[str]:
         return self.said_before[:limit]
 
-    async def list(self) -> list[ConversationInfo]:
+    async def list(self, *, all: bool = True) -> list[ConversationInfo]:
         return [session.info for session in reversed(self.sessions.values())]
 
     async def create(
@@ -602,10 +634,14 @@ class ManagerDouble:
         model = model or self.settings.model
         return self.add(workspace=workspace, model=model, title=title, repository=repository)
 
-    async def open(self, conversation_id: str) -> SessionDouble:
+    async def open(self, conversation_id: str, *, model: str = "") -> SessionDouble:
         if conversation_id not in self.sessions:
             raise UsageError(f"There is no conversation {conversation_id}. handloom list shows which there are.")
         return self.sessions[conversation_id]
+
+    async def fork(self, conversation_id: str, event_id: int, *, copy_files: bool) -> SessionDouble:
+        self.forked.append((conversation_id, event_id, copy_files))
+        return self.add(title=f"{conversation_id} (fork)")
 
     async def agents_for(self, workspace: str) -> Found:
         return Found(dict(AGENTS), [])

@@ -21,7 +21,6 @@ from tui.i18n import _
 MIN_CONTRAST = 4.5
 """WCAG 2.2 AA for text of normal size."""
 DEFAULT_DARK = "loom-dark"
-DEFAULT_LIGHT = "loom-light"
 DEFAULT_ANSI = "loom-ansi-dark"
 OURS = Path(__file__).resolve().parents[2] / "themes"
 

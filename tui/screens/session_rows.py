@@ -24,8 +24,6 @@ from tui.i18n import _
 from tui.panes.growing import set_lines
 from tui.sessions.chips import KEYS, Chip, Shown
 
-MAX_BAR_LINES = 3
-
 
 class Drawn(Protocol):
     """What a view draws: rows of the same height."""

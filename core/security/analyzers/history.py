@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from core.events import Action, Envelope, ErrorObservation, Observation, UserRejectObservation
@@ -46,11 +45,3 @@ class History:
                 return replace(self, waiting=waiting)
             return replace(self, waiting=waiting, done=(*self.done, *answered)[-MAX_PAST:])
         return self
-
-
-def history_of(envelopes: Collection[Envelope], workspace: str) -> History:
-    """The history after all these events."""
-    history = History(workspace)
-    for envelope in envelopes:
-        history = history.after(envelope)
-    return history

@@ -11,14 +11,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.async_api import CDPSession, Error, Locator, Page, Playwright
+from playwright.async_api import CDPSession, Error, Locator, Page
 
 from runtime.plugins.browser import axtree, looks, snapshot
 from runtime.plugins.browser.chromium import VIEWPORT
 from runtime.plugins.browser.marking import CHANGED_MEANWHILE, DESCRIPTION, Marking, marked
 
-BID = "bid"
-"""The attribute that holds an element's bid."""
 TRIES = 5
 """A page may change while it is read."""
 
@@ -47,11 +45,6 @@ class Extraction:
         """The tree as OpenHands V0 shows it to its agents."""
         style = axtree.Style(with_clickable=True, skip_generic=False, filter_visible_only=visible_only)
         return axtree.flatten(self.axtree_object, self.extra_element_properties, style)
-
-
-def use_bids(playwright: Playwright) -> None:
-    """Let playwright find elements by bid, as BrowserGym does; its error texts then read the same. Once a process."""
-    playwright.selectors.set_test_id_attribute(BID)
 
 
 async def extract(page: Page, session: CDPSession, *, with_dom: bool = False) -> Extraction:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from core.again.rules import RULES, Origin, normalised
+from core.again.rules import MAX_LINE, RULES, Origin, normalised
 
 SAME = {
     "file dates": [
@@ -86,4 +88,12 @@ def test_the_folder_and_the_host_belong_to_the_place_and_longer_names_do_not() -
 
 def test_a_line_of_any_length_is_looked_at_in_no_time() -> None:
     for line in ("1" * 100_000, "/tmp/" * 800, "0x" * 2000, "1:" * 2000, "[" * 4000, " " * 4000, "-rw-r--r-- 1" * 300):
+        began = time.process_time()
         normalised(line, Origin(("/workspace",)))
+        assert time.process_time() - began < 1, line[:9]
+
+
+def test_a_line_that_is_too_long_is_left_as_it_is() -> None:
+    long, place = "/workspace/a " * (MAX_LINE // 13 + 1), Origin(("/workspace",))
+    assert normalised(long, place) == (long, frozenset())
+    assert normalised(long[:MAX_LINE], place)[0] != long[:MAX_LINE]

@@ -135,7 +135,14 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(list(PAGE)), json_values))
 def test_a_look_of_any_shape_is_taken_or_left_out(told: dict[str, Any]) -> None:
-    assert isinstance(Look.of({**PAGE, **told}), Look)
+    look, whole = Look.of({**PAGE, **told}), Look.of(PAGE)
+    assert (len(whole.texts), len(whole.marks)) == (len(PAGE["texts"]), len(PAGE["marks"]))
+    if look != Look():
+        assert look.width > 0 < look.height
+        assert "texts" in told or look.texts == whole.texts
+        assert "marks" in told or look.marks == whole.marks
+    else:
+        assert told.keys() & {"width", "height"}
 
 
 def test_hostile_words_are_clean_and_bounded() -> None:

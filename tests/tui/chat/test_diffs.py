@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.style import Style
 
 from core.events import FileEditAction, FileEditObservation
 from tests.tui.chat.events import conversation, folded
 from tests.tui.chat.test_render import STYLES
 from tui.display.text import sanitize
+from tui.panes.chat.diff_lines import folded as in_rows
 from tui.panes.chat.diffs import changed_words, paired, pieces, refined
 from tui.panes.chat.overlays import parts_of
 from tui.panes.chat.pieces import Piece, PieceKind
@@ -200,3 +203,16 @@ def test_the_middle_of_a_long_path_is_left_out_and_the_end_of_a_long_command() -
     assert "edit /home/" in renderer.strips(path)[0].text
     assert "…" in renderer.strips(path)[0].text
     assert renderer.strips(command)[0].text.rstrip().endswith("…")
+
+
+@given(st.lists(st.text(st.sampled_from("ab 漢字é"), max_size=12), max_size=4), st.integers(2, 7))
+def test_styled_text_is_cut_where_a_row_is_full_and_nothing_of_it_is_lost(texts: list[str], room: int) -> None:
+    styles = [Style(bold=at % 2 == 1) for at in range(len(texts))]
+    rows = in_rows(list(zip(styles, texts, strict=True)), room)
+    cells = [(character, segment.style) for row in rows for segment in row for character in segment.text]
+    assert cells == [(character, style) for style, text in zip(styles, texts, strict=True) for character in text]
+    widths = [sum(cell_len(segment.text) for segment in row) for row in rows]
+    assert max(widths) <= room
+    for row, (width, below) in zip(rows[1:], pairwise(widths), strict=True):
+        assert below
+        assert width + cell_len("".join(segment.text for segment in row)[0]) > room

@@ -58,7 +58,9 @@ def test_a_row_is_exactly_as_wide_as_the_view(piece: Piece, width: int) -> None:
 def test_whole_documents_are_drawn_at_any_width(text: str, width: int) -> None:
     renderer = Renderer(width, STYLES)
     for piece in markdown(text):
-        assert renderer.strips(piece)
+        strips = renderer.strips(piece)
+        assert {sum(segment.cell_length for segment in strip) for strip in strips} == {width}
+        assert all(clean(strip.text) == strip.text for strip in strips)
 
 
 def test_code_is_coloured_by_role_and_keeps_its_text() -> None:

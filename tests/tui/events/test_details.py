@@ -175,7 +175,9 @@ def test_an_event_of_a_megabyte_is_described_at_once() -> None:
 
 async def test_a_hostile_event_is_drawn_and_never_acted_upon() -> None:
     async with running(size=(100, 30)) as it:
-        await it.session.stream.append(CmdRunAction(command="\x1b]52;c;aGk=\x07 [red]x[/] \u202e\nsecond \x9b31m"))
+        await it.session.stream.append_by_agent(
+            CmdRunAction(command="\x1b]52;c;aGk=\x07 [red]x[/] \u202e\nsecond \x9b31m")
+        )
         await it.settle()
         await it.press("f3", "enter")
         tree = it.app.screen.query_one(EventTree)

@@ -273,7 +273,7 @@ async def test_o_goes_from_a_result_to_its_action_and_back() -> None:
 async def test_o_says_where_there_is_nowhere_to_go() -> None:
     async with running(size=(160, 40)) as it:
         session = await filled(it, 2)
-        await session.stream.append(CmdRunAction(command="sleep 9"))
+        await session.stream.append_by_agent(CmdRunAction(command="sleep 9"))
         await it.settle()
         await it.press("end", "o")
         assert "Nothing has come of it yet." in it.screen_text()

@@ -145,7 +145,7 @@ async def test_several_that_wait_are_counted_and_those_of_a_kind_answered_at_onc
         first = len(it.session.stream.events)
         queue = [Pending(first + n, action, held=True) for n, action in enumerate(actions)]
         queue.append(Pending(first + 2, FileWriteAction(path="f", content=""), held=True))
-        await it.session.stream.append(actions[0])
+        await it.session.stream.append_by_agent(actions[0])
         waits = AgentState.AWAITING_USER_CONFIRMATION
         await it.session.become(agent_state=waits, awaiting=first, queue=tuple(queue))
         await it.settle()

@@ -149,7 +149,7 @@ async def test_leader_y_copies_the_last_answer() -> None:
         await it.session.run("ls", "files")
         await it.press("ctrl+x", "y")
         assert it.app.clipboard == "the **answer**"
-        await it.session.stream.append(AgentFinishAction(final_thought="the end"))
+        await it.session.stream.append_by_agent(AgentFinishAction(final_thought="the end"))
         await it.press("ctrl+x", "y")
         assert it.app.clipboard == "the end"
 

@@ -157,6 +157,21 @@ def test_a_wrong_row_is_told_once_and_costs_no_other(id: str, value: object, tol
     assert isinstance(value, dict) or len(found.changed) == 1
 
 
+@pytest.mark.parametrize(
+    ("id", "value"),
+    [
+        ("pane.next", ["ctrl+shift+t", "f7"]),
+        ("conv.new", "ctrl+shift+t"),
+        ("app.redraw", ["ctrl+shift+t"]),
+        ("pane.next", ["ctrl+shift+t", "leader Z"]),
+    ],
+)
+def test_a_key_that_few_terminals_send_is_taken_where_there_is_another_way(id: str, value: object) -> None:
+    found = applied(ROWS, Wanted({id: value}))
+    assert found.problems == ()
+    assert "ctrl+shift+t" in command(found, id).keys
+
+
 def test_of_two_rows_that_clash_the_later_one_gives_way() -> None:
     found = mapped(conv__new="f7", app__redraw="f8", tasks__toggle="f7")
     assert found.changed == {"conv.new", "app.redraw"}

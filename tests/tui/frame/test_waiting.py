@@ -26,8 +26,8 @@ async def reads(it: Running) -> None:
 
 async def plan(it: Running) -> None:
     tasks: list[dict[str, Any]] = [{"id": "1", "title": "Look", "status": "todo"}]
-    told = await it.session.stream.append(TaskTrackingAction(command="plan", task_list=tasks))
-    await it.session.stream.append(TaskTrackingObservation(command="plan", task_list=tasks), cause=told.id)
+    told = await it.session.stream.append_by_agent(TaskTrackingAction(command="plan", task_list=tasks))
+    await it.session.stream.append_by_agent(TaskTrackingObservation(command="plan", task_list=tasks), cause=told.id)
     await it.session.become(agent_state=AgentState.AWAITING_USER_INPUT, planning=True)
 
 

@@ -72,12 +72,12 @@ def test_letters_stay_unless_the_encoding_cannot_have_them() -> None:
 async def _full(it: Running) -> None:
     """A conversation of everything that the chat draws in a way of its own."""
     stream = it.session.stream
-    await stream.append(IPythonRunCellAction(code="plot()"))
+    await stream.append_by_agent(IPythonRunCellAction(code="plot()"))
     await it.session.send("hello")
     await it.session.say("# Title\n\n- one\n- two\n\n1. a\n\n> quote\n\n---\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
     await it.session.run("ls", "".join(f"file-{n}\n" for n in range(30)))
     await it.session.run("false", "no\n", 1)
-    edit = await stream.append(FileEditAction(path="a.py"))
+    edit = await stream.append_by_agent(FileEditAction(path="a.py"))
     await stream.append(FileEditObservation(path="a.py", diff="@@ -1 +1 @@\n-a\n+b"), EventSource.ENVIRONMENT, edit.id)
     for action, observation in (
         (IPythonRunCellAction(code="plot()"), IPythonRunCellObservation(content="", code="", image_urls=[url(png())])),
@@ -86,7 +86,7 @@ async def _full(it: Running) -> None:
     ):  # fmt: skip
         bare, blobs = take_out(observation)
         stream.blobs.update({blob.ref.digest: blob for blob in blobs})
-        cause = await stream.append(action)
+        cause = await stream.append_by_agent(action)
         await stream.append(bare, EventSource.ENVIRONMENT, cause.id)
     await it.settle()
 

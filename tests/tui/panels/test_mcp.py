@@ -42,7 +42,7 @@ async def test_the_panel_says_what_there_is_and_what_to_do(tmp_path: Path) -> No
     manager = ManagerDouble()
     manager.add(workspace=str(tmp_path))
     async with running(manager=manager, workspace=str(tmp_path)) as it:
-        await it.session.stream.append(MCPAction(name="fetch_issue", arguments={}))
+        await it.session.stream.append_by_agent(MCPAction(name="fetch_issue", arguments={}))
         await it.press("ctrl+x", "M")
         await until(it.pilot, lambda: isinstance(it.app.screen, MCPScreen))
         await it.settle()

@@ -246,20 +246,16 @@ async def test_back_to_the_conversation_leaves_the_replay(tmp_path: Path) -> Non
         assert "Replay" not in it.screen_text()
 
 
-async def test_a_fork_is_asked_for_at_the_event_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_is_made_at_the_event_that_is_shown(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
-    asked: list[tuple[str, int]] = []
-
-    async def fork(conversation_id: str, event_id: int) -> None:
-        asked.append((conversation_id, event_id))
-
     async with running() as it:
-        monkeypatch.setattr(it.app, "fork_from", fork)
-        await it.app.open_replay("tape", 7, home=tmp_path)
+        await it.app.open_replay("tape", 3, home=tmp_path)
         await press(it)
         await it.pilot.press("f")
-        await until(it.pilot, lambda: bool(asked))
-    assert asked == [("tape", 7)]
+        await until(it.pilot, lambda: "Fork from event 3: with which files?" in it.screen_text())
+        await it.pilot.press("enter")
+        await until(it.pilot, lambda: bool(it.manager.forked))
+        assert it.manager.forked == [("tape", 3, True)]
 
 
 def test_times_are_read_as_they_are_shown() -> None:

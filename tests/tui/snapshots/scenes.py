@@ -21,7 +21,7 @@ async def conversation(it: Running, *, asks: bool = True) -> None:
     await session.send("Please mend the parser.")
     await session.say(ANSWER)
     await session.run("pytest -q", "1 failed, 3 passed\n", 1)
-    edit = await session.stream.append(FileEditAction(path="parser.py"))
+    edit = await session.stream.append_by_agent(FileEditAction(path="parser.py"))
     diff = "@@ -1,2 +1,2 @@\n def parse(text):\n-    return int(text) + 1\n+    return int(text)"
     observed = FileEditObservation(path="parser.py", diff=diff)
     await session.stream.append(observed, EventSource.ENVIRONMENT, edit.id)

@@ -43,9 +43,9 @@ async def everything(it: Running) -> None:
     await conversation(it, asks=False)
     stream = it.session.stream
     tasks = [{"title": "find it", "status": "done"}, {"title": "mend it", "status": "in_progress"}]
-    planned = await stream.append(TaskTrackingAction(command="plan", task_list=tasks))
+    planned = await stream.append_by_agent(TaskTrackingAction(command="plan", task_list=tasks))
     await stream.append(Plan(command="plan", task_list=tasks), EventSource.ENVIRONMENT, planned.id)
-    opened = await stream.append(BrowseURLAction(url="http://localhost:8000/"))
+    opened = await stream.append_by_agent(BrowseURLAction(url="http://localhost:8000/"))
     page = BrowserOutputObservation(url="http://localhost:8000/", trigger_by_action="browse", content="Hello")
     await stream.append(page, EventSource.ENVIRONMENT, opened.id)
     await it.settle()

@@ -50,11 +50,6 @@ def test_clean_text_passes_the_choke_point_unchanged(text: str) -> None:
         assert clean(line) is line
 
 
-@given(texts)
-def test_clean_text_can_be_encoded(text: str) -> None:
-    sanitize(text).encode()
-
-
 @given(st.lists(texts.map(lambda text: text.replace("\n", "").replace("\r", ""))))
 def test_a_text_is_the_same_whether_it_is_cleaned_whole_or_line_by_line(lines: list[str]) -> None:
     assert sanitize("\n".join(lines)) == "\n".join(sanitize(line) for line in lines)

@@ -1,0 +1,148 @@
+"""The doubles have the shape of what they stand for: names, parameters, defaults, and what has to be awaited."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from core.controller.state import State
+from core.llm.registry import ModelOffer
+from core.manager.conversation_manager import ConversationManager
+from core.mcp.supervisor import Supervisor
+from core.ports import Runtime
+from core.security.guard import Guard
+from core.session.agent_session import AgentSession
+from core.session.consent import Consent
+from core.session.hands import Hands
+from core.session.permitting import Permitting
+from core.session.planning import Planning
+from core.session.recollection import Recollection
+from core.session.take_over import TakeOver
+from core.session.users_browser import UsersBrowser
+from core.session.ways_out import WaysOut
+from core.settings.config import Settings
+from core.store.event_store import EventStore
+from core.store.shelf import Shelf
+from core.stream import EventStream
+from tests.tui import doubles
+
+PAIRS: dict[type, tuple[type, ...]] = {
+    doubles.StateDouble: (State,),
+    doubles.StreamDouble: (EventStream,),
+    doubles.TakeOverDouble: (TakeOver,),
+    doubles.RecollectionDouble: (Recollection,),
+    doubles.ConsentDouble: (Consent,),
+    doubles.GuardDouble: (Guard,),
+    doubles.HandsDouble: (Hands,),
+    doubles.SettingsDouble: (Settings,),
+    doubles.PermittingDouble: (Permitting,),
+    doubles.UsersBrowserDouble: (UsersBrowser,),
+    doubles.PlanningDouble: (Planning,),
+    doubles.WaysOutDouble: (WaysOut,),
+    doubles.SessionDouble: (AgentSession, Runtime),
+    doubles.OfferDouble: (ModelOffer,),
+    doubles.StoreDouble: (EventStore, Shelf),
+    doubles.ServersDouble: (Supervisor,),
+    doubles.ManagerDouble: (ConversationManager,),
+}
+"""Each double with what it stands for: where there are several, a name has to be one of theirs."""
+OF_TESTS: dict[type, set[str]] = {
+    doubles.StreamDouble: {"append_by_agent", "blobs", "events", "listeners", "reads", "store"},
+    doubles.TakeOverDouble: {"sizes", "typed"},
+    doubles.PermittingDouble: {"kept"},
+    doubles.UsersBrowserDouble: {"hidden"},
+    doubles.SessionDouble: {
+        *("become", "fails_with", "hold", "left", "pages", "publish", "run", "running", "say", "used", "watchers"),
+        *("wished", "wishes"),
+    },
+    doubles.ServersDouble: {"offered", "said", "servers", "tell"},
+    doubles.ManagerDouble: {
+        *(
+            "add",
+            "book",
+            "catalogue",
+            "chosen",
+            "closed",
+            "environ",
+            "fails_with",
+            "forked",
+            "home",
+            "is_closed",
+            "isolation",
+        ),
+        *("models", "near", "said_before", "sessions", "viewed"),
+    },
+}
+"""What a double has for the tests: to say what happens, and to read what was wished."""
+
+
+@cache
+def names_of(cls: type) -> set[str]:
+    """Public attributes of a class and its instances: what is defined, annotated, or assigned to `self`."""
+    found = {name for name in dir(cls) if not hasattr(object, name)}
+    for base in cls.__mro__:
+        found |= inspect.get_annotations(base).keys() | set(_assigned(base))
+    return {name for name in found if not name.startswith("_")}
+
+
+def _assigned(cls: type) -> Iterator[str]:
+    """The names that the methods of a class assign to their `self`."""
+    if cls.__module__ in ("builtins", "typing", "abc"):
+        return
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls)))):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
+
+
+def shape(cls: type, name: str) -> str:
+    """How an attribute is used: as a value, or as a function with these parameters that is awaited or not."""
+    found = inspect.getattr_static(cls, name, None)
+    if isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    if not inspect.isfunction(found):
+        return "a value"
+    parameters = [
+        f"{parameter.kind.name} {parameter.name}{_default(parameter)}"
+        for parameter in list(inspect.signature(found).parameters.values())[1:]
+    ]
+    way = "await" if inspect.iscoroutinefunction(found) else "call"
+    if inspect.isasyncgenfunction(found) or str(found.__annotations__.get("return")).startswith("AsyncGenerator["):
+        way = "async for"
+    return f"{way} ({', '.join(parameters)})"
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    if parameter.default is inspect.Parameter.empty:
+        return ""
+    return " = a function" if inspect.isfunction(parameter.default) else f" = {parameter.default!r}"
+
+
+@pytest.mark.parametrize("double", PAIRS, ids=lambda double: double.__name__)
+def test_a_double_has_the_shape_of_what_it_stands_for(double: type) -> None:
+    wrong = []
+    for name in sorted(names_of(double) - OF_TESTS.get(double, set())):
+        having = [real for real in PAIRS[double] if name in names_of(real)]
+        shapes = {shape(real, name) for real in having}
+        if not having:
+            wrong.append(f"{name}: there is no such thing")
+        elif shape(double, name) not in shapes:
+            wrong.append(f"{name}: {shape(double, name)}, and really {' or '.join(shapes)}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("double", PAIRS, ids=lambda double: double.__name__)
+def test_what_a_double_has_for_tests_is_there_and_nowhere_else(double: type) -> None:
+    own = OF_TESTS.get(double, set())
+    assert own - names_of(double) == set()
+    assert {name for name in own for real in PAIRS[double] if name in names_of(real)} == set()
+
+
+def test_every_double_is_compared() -> None:
+    found = {cls for name, cls in vars(doubles).items() if inspect.isclass(cls) and cls.__module__ == doubles.__name__}
+    assert found == set(PAIRS)
