@@ -1,0 +1,29 @@
+"""Variables: which change the shell itself, and which no program obeys in a way that matters here. Data alone."""
+
+from __future__ import annotations
+
+import re
+
+_OF_THE_SHELL = frozenset(
+    ["PATH", "HOME", "IFS", "CDPATH", "ENV", "BASH_ENV", "BASHOPTS", "SHELLOPTS", "PROMPT_COMMAND", "PROMPT_DIRTRIM", "PS0", "PS1", "PS2", "PS3", "PS4", "PWD", "OLDPWD", "GLOBIGNORE", "FIGNORE", "FCEDIT", "HISTFILE", "HISTCONTROL", "HISTIGNORE", "HISTSIZE", "HISTFILESIZE", "HISTTIMEFORMAT", "histchars", "HOSTFILE", "EXECIGNORE", "TMOUT", "TMPDIR", "INPUTRC", "POSIXLY_CORRECT", "OPTIND", "OPTARG", "OPTERR", "REPLY", "MAIL", "MAILPATH", "MAILCHECK", "TIMEFORMAT", "auto_resume", "FUNCNEST", "IGNOREEOF", "LOADABLES_PATH_DIR", "CHILD_MAX", "COMPREPLY", "EMACS", "BASH_COMPAT", "BASH_XTRACEFD", "BASH_LOADABLES_PATH", "READLINE_LINE", "SECONDS", "RANDOM", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "GROUPS", "DIRSTACK"]
+)
+_HARMLESS = frozenset(
+    ["CI", "DEBUG", "VERBOSE", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "USER", "LOGNAME", "PORT", "HOST", "NODE_ENV", "RUST_BACKTRACE", "RUST_LOG", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "DEBIAN_FRONTEND", "GOOS", "GOARCH", "CGO_ENABLED", "GO111MODULE", "CARGO_TERM_COLOR", "CARGO_INCREMENTAL", "DJANGO_SETTINGS_MODULE", "FLASK_ENV", "FLASK_DEBUG", "APP_ENV", "ENVIRONMENT", "LOG_LEVEL", "LOGLEVEL", "NAMESPACE", "VERSION", "TOKEN", "API_KEY", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "TOKENIZERS_PARALLELISM", "HF_HUB_OFFLINE", "SOURCE_DATE_EPOCH", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE", "GIT_TERMINAL_PROMPT"]
+)
+"""Variables that change what a program prints, or which data it works on, and never what it runs or writes."""
+_HARMLESS_SHAPES = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|[A-Z0-9_]+_(?:API_KEY|TOKEN|USERNAME|PASSWORD)")
+_OBEYED_IN_LOWER_CASE = re.compile(r"npm_\w*|\w*_proxy|bash\w*|ld_\w*|git_\w*")
+
+
+def changes_shell(name: str) -> bool:
+    """Whether a variable changes what the shell itself does with later commands."""
+    return name in _OF_THE_SHELL or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST"))
+
+
+def is_harmless(name: str, value: str | None) -> bool:
+    """Whether no program obeys a variable in a way that matters; `value` is None where it is not known."""
+    if changes_shell(name):
+        return False
+    if name in _HARMLESS:
+        return True
+    return bool(_HARMLESS_SHAPES.fullmatch(name)) and not _OBEYED_IN_LOWER_CASE.fullmatch(name)
