@@ -27,6 +27,7 @@ _STREAMS = frozenset(["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "
 _MAGIC = re.compile(r"^/proc/[^/]+/(?:root|cwd|fd|task|exe|map_files)(?:/|$)|^/dev/fd/")
 _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`: where it leads depends on links."""
+_SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential)")
 _BEFORE_GLOB = re.compile(r"[*?\[]")
 
 
@@ -110,7 +111,7 @@ class Call:
         try:
             paths = self.paths(value)
         except NotUnderstoodError as problem:
-            if value.text is not None:
+            if value.text is not None or value.prefix.startswith(("/proc", "/dev")):
                 raise
             self.findings.unclear.setdefault("read", problem.part)
             self.rule("read.unknown", value.shown)
@@ -185,7 +186,7 @@ class Call:
             self.findings.add(self.findings.runs, path)
             if self.shell.wrote(path):
                 self.rule("run.written", path)
-            inside = self.findings.places.place(path) in (Region.INSIDE, Region.TEMPORARY)
+            inside = self.findings.places.place(path) is Region.INSIDE
             self.rule("run.project" if inside else "run.elsewhere", path)
             if self.shell.wrote_code_in(posixpath.dirname(path)):
                 self.rule("run.written", path)
@@ -211,6 +212,8 @@ class Call:
         if re.search(r"[\\\s\x00-\x1f]", start):
             raise self.fail(value, "an address that can be read in two ways")
         host = host_of(start)
+        if value.text is None and _SECRET_NAME.search(value.shown):
+            self.rule("secret.sent", value.shown)
         if value.text is None and not re.match(r"(?:[a-z]+://)?[^/]+/", start):
             self.findings.unclear.setdefault("net", value.shown)
             self.findings.sends = True

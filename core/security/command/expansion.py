@@ -79,7 +79,7 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
         foreign = False
         match piece:
             case Text(text=text, quoted=quoted):
-                is_glob = is_glob or (not quoted and not assigned and bool(_GLOB.search(text)))
+                is_glob = is_glob or (not quoted and not assigned and bool(_GLOB.search(text)) and word.source != "[")
             case Number():
                 text, prefix = None, prefix or ["0"] * is_known
             case Variable():

@@ -33,7 +33,7 @@ from core.security.command.syntax import (
     Test,
 )
 from core.security.command.table import Given, Row, apply, matched
-from core.security.command.variables import changes_shell, is_harmless
+from core.security.command.variables import changes_shell, is_harmless, may_be_exported
 from core.security.findings import Findings
 
 MAX_DEPTH = 8
@@ -289,7 +289,7 @@ class Reader:
         if changes_shell(name):
             raise NotUnderstoodError(f"{name}={source}", "a variable of the shell itself")
         text = value.text if value is not None else None
-        if (exports or name.isupper()) and not is_harmless(name, text) and not shell.environment:
+        if (exports or may_be_exported(name)) and not is_harmless(name, text) and not shell.environment:
             shell = replace(shell, environment=f"{name}={source}"[:100])
         return shell.with_variable(name, text)
 

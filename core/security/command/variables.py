@@ -12,6 +12,11 @@ _HARMLESS = frozenset(
 )
 """Variables that change what a program prints, or which data it works on, and never what it runs or writes."""
 _HARMLESS_SHAPES = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|[A-Z0-9_]+_(?:API_KEY|TOKEN|USERNAME|PASSWORD)")
+_RELATIVE = re.compile(r"(?!.*\.\.)[\w.][\w./-]*(?::[\w.][\w./-]*)*")
+_OFTEN_EXPORTED = re.compile(
+    r"EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
+    r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
+)
 _OBEYED_IN_LOWER_CASE = re.compile(r"npm_\w*|\w*_proxy|bash\w*|ld_\w*|git_\w*")
 
 
@@ -20,10 +25,15 @@ def changes_shell(name: str) -> bool:
     return name in _OF_THE_SHELL or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST"))
 
 
+def may_be_exported(name: str) -> bool:
+    """Whether a variable may be in the environment of programs already, so that setting it changes it there."""
+    return _OFTEN_EXPORTED.fullmatch(name) is not None
+
+
 def is_harmless(name: str, value: str | None) -> bool:
     """Whether no program obeys a variable in a way that matters; `value` is None where it is not known."""
     if changes_shell(name):
         return False
-    if name in _HARMLESS:
+    if name in _HARMLESS or (name == "PYTHONPATH" and _RELATIVE.fullmatch(value or "/")):
         return True
     return bool(_HARMLESS_SHAPES.fullmatch(name)) and not _OBEYED_IN_LOWER_CASE.fullmatch(name)

@@ -175,6 +175,18 @@ def _npm_run(call: Call, given: Given) -> None:
     call.mentions(given.of("x"))
 
 
+def _npm_config(call: Call, given: Given) -> None:
+    words = given.of("t")
+    if words and words[0].text not in ("get", "list", "ls"):
+        raise call.fail(None, "a setting of npm")
+
+
+def _twine(call: Call, given: Given) -> None:
+    words = given.of("t")
+    if not words or words[0].text != "check":
+        call.rule("package.publish")
+
+
 def _cargo(call: Call, given: Given) -> None:
     call.mentions(given.of("x"))
 
@@ -245,6 +257,8 @@ HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "uvx": _uvx,
     "uv_run": _uv_run,
     "npm_run": _npm_run,
+    "npm_config": _npm_config,
+    "twine": _twine,
     "cargo": _cargo,
     "system_packages": _system_packages,
     "make": _make,

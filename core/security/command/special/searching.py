@@ -29,6 +29,8 @@ def _man(call: Call, given: Given) -> None:
 
 def _strict(call: Call, given: Given) -> None:
     for value in (*given.of("t"), *given.of("r")):
+        if value.start.startswith("+"):
+            raise call.fail(value, f"a command of {call.name}")
         if value.text is not None and value.text.startswith("-") and len(value.text) > 1 and not value.text[1].isdigit():
             raise call.fail(value, f"an option of {call.name}")
 

@@ -59,6 +59,10 @@ _RUFF = (
     " --isolated --exit-zero --exit-non-zero-on-fix --add-noqa --quiet --verbose --silent --stdin-filename= --output-file=w --explain --all --help --version --clean --range= --show-fixes --show-source --ignore-noqa -o=w --no-respect-gitignore"
 )
 
+_TOOL = (
+    "-wcdiuqvhVsnopPTeEfaDbgrlxjmCR --watch --run --fix --check --write --config=r -c=r --project= --noEmit --version --help --coverage --reporter= --bail? --verbose --silent --quiet --passWithNoTests --ci --testPathPattern= --testNamePattern= --grep= --host= --port= --reload --workers= --ext= --format= --max-warnings= --cache --no-cache --mode= --outDir= --sandbox --dev --headed --headless --ui --debug --list --updateSnapshot -u --silent --filter= --strict --out= --watchAll? --runInBand --detectOpenHandles --forceExit --maxWorkers= --env= --app= --factory --log-level= --reload-dir= --reload-exclude= --reload-include= --ws= --bind= --no-browser --allow-root --ip= --open? --pretty --skipLibCheck --incremental --declaration --emitDeclarationOnly --build --target= --module= --strict? --jsx= --esModuleInterop --outFile= --allowJs --all --parallel --no-bail --affected --base= --head= --skip-nx-cache -t= -p= -b= -j= --timeout= --retries= --update-snapshots --update --log-order= --output-logs= --concurrency= --no-daemon --force --continue --dry? --only --ignore-path= --ignore-pattern= --no-error-on-unmatched-pattern --list-different --changed --related"
+)
+
 TABLE = f"""
   python python3 python2 python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 pypy3 | -uBIsSEOqbVvh -c=z -m=z -X= -W= --version --help | a | !python
   pip pip3 | -qvV --quiet --verbose --version --help --disable-pip-version-check --no-cache-dir --python= --no-input | @pip
@@ -92,7 +96,8 @@ TABLE = f"""
   mypy pyright basedpyright ty pyre pylint flake8 black isort autopep8 autoflake yapf bandit vulture pyupgrade docformatter interrogate codespell pydocstyle radon lint-imports deptry djlint sqlfluff yamllint mdformat reuse prek typos zizmor | -vqhlpmciwfsraAjdSCntNE -l= -p= -m= -t= -j= --strict --check --diff --verbose --quiet --version --help --exclude= --include= --extend-exclude= --line-length= --target-version= --ignore-missing-imports --python-version= --install-types --non-interactive --show-error-codes --pretty --no-error-summary --package= --module= --disable= --enable= --max-line-length= --ignore= --select= --extend-ignore= --statistics --count --show-source --profile= --fast --safe --in-place --recursive --remove-all-unused-imports --remove-unused-variables --skip= --output-format= --jobs= --fail-under= --rcfile=r --config=r --config-file=r --settings-path=r --project=r --python= --outputjson --stats --level= --no-incremental --follow-imports= --warn-unused-ignores --no-color-output --explicit-package-bases --namespace-packages --write-changes --fix --py38-plus --py39-plus --py310-plus --py311-plus --filter-files --color --no-color --preview --force-exclude --error-on-warning --all-files --max-complexity= --show-config | t* | run.project
   coverage | | @coverage
   pre-commit | -av --all-files --files --hook-stage= --show-diff-on-failure --verbose --color= --version --help --hook-type= -t= --from-ref= --to-ref= --config=r -c=r --install-hooks --overwrite --freeze --repo= --bleeding-edge -f | t* | run.project
-  tsc eslint prettier vitest jest mocha vite next webpack rollup esbuild turbo nx playwright cypress stylelint biome tailwindcss astro nuxt ng vue-cli-service react-scripts storybook lerna changeset knip oxlint c8 nyc tsup parcel svelte-check wrangler-dev electron-forge nodemon concurrently http-server serve docusaurus hugo jekyll mkdocs sphinx-build textual marimo jupyter streamlit uvicorn gunicorn flask django-admin fastapi alembic celery hypercorn daphne airflow dbt gradio chainlit locust scrapy manage.py npm-run-all cross-env rimraf-x twine build virtualenv bumpversion towncrier commitizen cz git-cliff nbstripout cookiecutter copier tldr shellcheck shfmt hadolint actionlint buf protoc sqlc templ air goreleaser richpixels textual-web posting harlequin | | @tool
+  tsc eslint prettier vitest jest mocha vite next webpack rollup esbuild turbo nx playwright cypress stylelint biome tailwindcss astro nuxt ng vue-cli-service react-scripts storybook lerna changeset knip oxlint c8 nyc tsup parcel svelte-check wrangler-dev electron-forge nodemon concurrently http-server serve docusaurus hugo jekyll mkdocs sphinx-build textual marimo jupyter streamlit uvicorn gunicorn flask django-admin fastapi alembic celery hypercorn daphne airflow dbt gradio chainlit locust scrapy build bumpversion towncrier commitizen cz git-cliff nbstripout buf protoc sqlc templ air goreleaser richpixels textual-web posting harlequin | {_TOOL} | t* | run.project
+  twine | --repository= --verbose -r= | t* | !twine
   shellcheck shfmt hadolint actionlint | -xdwlsi -f= -s= -e= -S= -i= --severity= --shell= --exclude= --format= --version --help | r* | !strict
   virtualenv | -qp -p= --python= --clear --system-site-packages --version --help | w | package.install
   mkdocs | -qvs -f=r -d=w -a= --config-file=r --site-dir=w --clean --strict --dev-addr= --no-livereload --dirty --version --help | t* | run.project
@@ -128,9 +133,10 @@ SUBCOMMANDS = {
 """,
     "npm": f"""
 - | {_NPM} | | package.install run.project
-~ ls list ll view info show outdated why explain audit fund help config get root prefix bin search doctor ping whoami licenses docs home bugs repo completion query diff | {_NPM} | t*
+~ ls list ll view info show outdated why explain audit fund help get root prefix bin search doctor ping whoami licenses docs home bugs repo completion query diff | {_NPM} | t*
   install i ci add remove rm uninstall un update upgrade up dedupe prune link unlink rebuild import create init set version pack isntall in cache store env self-update approve-builds fetch patch-commit | {_NPM} | t* {_INSTALL}
   run run-script rum test t tst start stop restart build dev lint check format typecheck test:unit watch preview serve clean prepare bench e2e storybook deploy-docs ci:test | {_NPM} | x? | run.project !npm_run
+  config | {_NPM} --location= | t* | !npm_config
   publish unpublish deprecate dist-tag owner access | {_NPM} | t* | package.publish
   exec x dlx | {_NPM} | a | !uvx
   token login adduser logout | {_NPM} | t* | secret.keyring
@@ -159,8 +165,5 @@ SUBCOMMANDS = {
     "coverage": """
   run | -apm --branch --source= --append --parallel-mode --omit= --include= -m | a | !coverage
 ~ report html xml json combine erase debug lcov | -imqkd -o=w -d=w --show-missing --skip-covered --fail-under= --include= --omit= --format= --precision= --keep --skip-empty --rcfile=r --data-file=r --sort= | t*
-""",
-    "tool": """
-* | -wcdiuqvhVsnopPTeEfaDbgrlxjmCR --watch --run --fix --check --write --config=r -c=r --project= --noEmit --version --help --coverage --reporter= --bail? --verbose --silent --quiet --passWithNoTests --ci --testPathPattern= --testNamePattern= --grep= --host= --port= --reload --workers= --ext= --format= --max-warnings= --cache --no-cache --mode= --outDir= --sandbox --dev --headed --headless --ui --debug --list --updateSnapshot -u --silent --filter= --strict --out= --watchAll? --runInBand --detectOpenHandles --forceExit --maxWorkers= --env= --app= --factory --log-level= --reload-dir= --reload-exclude= --reload-include= --ws= --bind= --no-browser --allow-root --ip= --open? --pretty --skipLibCheck --incremental --declaration --emitDeclarationOnly --build --target= --module= --strict? --jsx= --esModuleInterop --outFile= --allowJs --all --parallel --no-bail --affected --base= --head= --skip-nx-cache -t= -p= -b= -j= --timeout= --retries= --update-snapshots --update --log-order= --output-logs= --concurrency= --no-daemon --force --continue --dry? --only --ignore-path= --ignore-pattern= --no-error-on-unmatched-pattern --list-different --changed --related | t* | run.project
 """,
 }

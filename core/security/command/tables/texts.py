@@ -5,7 +5,7 @@ from __future__ import annotations
 TABLE = """
 ~ cat tac nl rev | -nbsAEvteTuhw --number --number-nonblank --show-all --squeeze-blank --show-ends --show-tabs --help --version | r*
 ~ head tail | -qvzfF -# -n= -c= --lines= --bytes= --quiet --verbose --follow? --retry --pid= -s= --help --version | r*
-~ less more | -NRSXFeiInqr -# | r*
+~ less more | -NRSXFeiInqr -# | r* | !strict
 ~ wc | -lwcmL --lines --words --chars --bytes --help --version | r*
 ~ ls dir vdir | -laAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1 --all --almost-all --color? --full-time --group-directories-first --human-readable --recursive --sort= --time= --time-style= --inode --size --classify? --ignore= --hide= --help --version --reverse --directory --dereference | r*
 ~ tree | -adfilqsphugDFrtcUvXJnNCA -L= -I= -P= -H= --noreport --dirsfirst --prune --gitignore --du --charset= --filelimit= --sort= --version --help | r*
