@@ -78,10 +78,12 @@ class Guard:
         voices: Sequence[Voice] = (),
         shell: Callable[[Action], Awaitable[Shell]] | None = None,
         user_home: str = "",
+        rules: Sequence[Rule] | None = None,
     ) -> None:
         """`folder` is the project on this machine, `workspace` the same as the sandbox calls it.
 
         `shell` tells what is known of the shell before an action; without it, every action finds a fresh one.
+        `rules` are instead of the files of rules and permissions.
         """
         self.mode = mode
         self.file = PermissionFile(home)
@@ -104,6 +106,9 @@ class Guard:
         self._kept: tuple[Permission, ...] = ()
         self._permissions_broken = ""
         self._told = ""
+        self._reads_files = rules is None
+        if rules is not None:
+            self._own = Policy(tuple(rules))
 
     @property
     def folders(self) -> WorkFolders:
@@ -228,6 +233,8 @@ class Guard:
 
     def refresh(self) -> None:
         """Read what has changed on the disk. Blocking."""
+        if not self._reads_files:
+            return
         for file, read in (
             (self._own_file, self._read_own),
             (self.project_file, self._read_project),

@@ -78,12 +78,16 @@ def _named(nodes: list[ast.AST]) -> dict[str, str] | None:
         if isinstance(node, ast.Name) and node.id not in bound | named.keys() | _BUILTINS:
             if node.id != "open" or id(node) not in opened:
                 return None
+    if named.keys() & (_BUILTINS | {"open"}):
+        return None
     return None if bound & (named.keys() | _BUILTINS | {"open"}) else named
 
 
 def _is_function(name: str) -> bool:
     module, _, rest = name.partition(".")
-    return name in _FUNCTIONS or (f"{module}.*" in _FUNCTIONS and not rest.startswith("_") and module in _MODULES)
+    parts = rest.split(".")
+    plain = all(part.isidentifier() and not part.startswith("_") for part in parts)
+    return name in _FUNCTIONS or (f"{module}.*" in _FUNCTIONS and plain)
 
 
 def _is_known(node: ast.AST, named: dict[str, str], reads: list[str]) -> bool:

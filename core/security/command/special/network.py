@@ -160,7 +160,7 @@ def _docker_run(call: Call, given: Given) -> None:
             _mounted(call, name, value)
     entry = given.values("--entrypoint")
     is_shared = any(name in ("-v", "--volume", "--mount") for name, _ in given.options)
-    if is_shared and (command := [*entry, *given.of("a")[1:]]):
+    if (is_shared or call.spelled[-1:] == ["exec"]) and (command := [*entry, *given.of("a")[1:]]):
         call.command(command)
 
 
