@@ -58,9 +58,11 @@ def request_of(entry: Any) -> Request:
     commands have (`class`, `name`, `today`) is passed over.
     """
     if not isinstance(entry, Mapping):
-        raise UsageError("A request is an object such as {\"commands\": [\"git push\"], \"mode\": \"risky\"}.")
+        raise UsageError('A request is an object such as {"commands": ["git push"], "mode": "risky"}.')
     if unknown := sorted(set(entry) - _KEYS):
-        raise UsageError(f"A request has no {str(unknown[0])[:40]!r}. It has commands, mode, rules, workspace and home.")
+        raise UsageError(
+            f"A request has no {str(unknown[0])[:40]!r}. It has commands, mode, rules, workspace and home."
+        )
     given = next((entry[key] for key in ("commands", "steps", "command") if key in entry), None)
     commands = [given] if isinstance(given, str) else given
     if not isinstance(commands, list) or not commands or not all(isinstance(one, str) for one in commands):

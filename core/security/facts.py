@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from core.events import (
     RECALL_TOOL,
@@ -30,7 +30,7 @@ from core.security.command.state import Shell
 from core.security.findings import Findings
 from core.security.places import Places
 from core.security.python_code import is_understood
-from core.security.rules import RULES, strictest, strictness
+from core.security.rules import RULES, names, strictest, strictness
 
 MAX_REASONS = 12
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Facts:
     """Parts of which it is not known what they read, write or call: the tool, and the part."""
     spellings: tuple[str, ...] = ()
     """The commands as they could be written, too: without a program's folder, git's `-C`, variables before it."""
-    shell: Shell = Shell()
+    shell: Shell = field(default_factory=Shell)
     """What is known of the shell behind it."""
 
     @property
@@ -77,7 +77,10 @@ class Facts:
         return any(rule in _CODE for rule in self.rules)
 
 
-_CODE = frozenset(["run.project", "run.elsewhere", "run.written", "run.remote", "package.install", "package.install-url", "package.run", "container.run", "run.remotely", "program.unknown"])  # fmt: skip
+_CODE = names(
+    "run.project run.elsewhere run.written run.remote package.install package.install-url package.run "
+    "container.run run.remotely program.unknown"
+)
 
 
 def facts_of(

@@ -9,18 +9,38 @@ from __future__ import annotations
 import ast
 
 from core.security.findings import Findings
+from core.security.rules import names
 
 MAX_CHARS = 16_000
 MAX_NODES = 2_000
-_MODULES = frozenset(["math", "statistics", "json", "re", "string", "textwrap", "datetime", "time", "calendar", "decimal", "fractions", "random", "itertools", "collections", "functools", "operator", "sys", "platform", "sysconfig", "hashlib", "base64", "binascii", "csv", "pprint"])  # fmt: skip
-_BUILTINS = frozenset(["print", "len", "range", "sum", "min", "max", "abs", "round", "sorted", "reversed", "enumerate", "zip", "map", "filter", "any", "all", "int", "float", "str", "bool", "list", "dict", "set", "tuple", "frozenset", "bytes", "repr", "ascii", "ord", "chr", "hex", "oct", "bin", "divmod", "pow", "isinstance", "type", "format", "hash", "iter", "next", "slice", "id"])  # fmt: skip
-_FUNCTIONS = frozenset(
-    ["math.*", "statistics.*", "json.dumps", "json.load", "json.loads", "re.match", "re.search", "re.findall", "re.sub", "re.split", "re.fullmatch", "re.compile", "textwrap.*", "datetime.*", "time.time", "time.strftime", "time.perf_counter", "decimal.Decimal", "fractions.Fraction", "random.*", "itertools.*", "collections.Counter", "collections.defaultdict", "collections.OrderedDict", "collections.deque", "functools.reduce", "operator.add", "operator.mul", "platform.*", "sysconfig.get_config_var", "sysconfig.get_path", "sysconfig.get_paths", "hashlib.sha256", "hashlib.md5", "hashlib.sha1", "base64.b64encode", "base64.b64decode", "pprint.pprint"]
+_MODULES = names(
+    "math statistics json re string textwrap datetime time calendar decimal fractions random itertools "
+    "collections functools operator sys platform sysconfig hashlib base64 binascii csv pprint"
 )
-_METHODS = frozenset(
-    ["append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "index", "count", "copy", "items", "keys", "values", "get", "update", "setdefault", "add", "discard", "union", "intersection", "difference", "split", "rsplit", "join", "strip", "lstrip", "rstrip", "replace", "startswith", "endswith", "lower", "upper", "title", "capitalize", "splitlines", "encode", "decode", "find", "zfill", "ljust", "rjust", "center", "isdigit", "isalpha", "isoformat", "strftime", "hexdigest", "digest", "most_common", "group", "groups", "start", "end", "total_seconds", "timestamp", "date", "time", "days", "seconds", "read", "readlines", "readline"]
+_BUILTINS = names(
+    "print len range sum min max abs round sorted reversed enumerate zip map filter any all int float str "
+    "bool list dict set tuple frozenset bytes repr ascii ord chr hex oct bin divmod pow isinstance type "
+    "format hash iter next slice id"
 )
-_ATTRIBUTES = frozenset(["version", "version_info", "platform", "maxsize", "argv", "pi", "e", "inf", "nan", "tau", "year", "month", "day", "hour", "minute", "second", "major", "minor", "ascii_letters", "digits", "executable", "days", "seconds"])  # fmt: skip
+_FUNCTIONS = names(
+    "math.* statistics.* json.dumps json.load json.loads re.match re.search re.findall re.sub re.split "
+    "re.fullmatch re.compile textwrap.* datetime.* time.time time.strftime time.perf_counter "
+    "decimal.Decimal fractions.Fraction random.* itertools.* collections.Counter collections.defaultdict "
+    "collections.OrderedDict collections.deque functools.reduce operator.add operator.mul platform.* "
+    "sysconfig.get_config_var sysconfig.get_path sysconfig.get_paths hashlib.sha256 hashlib.md5 "
+    "hashlib.sha1 base64.b64encode base64.b64decode pprint.pprint"
+)
+_METHODS = names(
+    "append extend insert pop remove clear sort reverse index count copy items keys values get update "
+    "setdefault add discard union intersection difference split rsplit join strip lstrip rstrip replace "
+    "startswith endswith lower upper title capitalize splitlines encode decode find zfill ljust rjust "
+    "center isdigit isalpha isoformat strftime hexdigest digest most_common group groups start end "
+    "total_seconds timestamp date time days seconds read readlines readline"
+)
+_ATTRIBUTES = names(
+    "version version_info platform maxsize argv pi e inf nan tau year month day hour minute second major "
+    "minor ascii_letters digits executable days seconds"
+)
 _NODES = (
     ast.Module, ast.Expr, ast.Constant, ast.Name, ast.Load, ast.Store, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.BinOp, ast.UnaryOp,
     ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.Subscript, ast.Slice, ast.Attribute,
@@ -42,7 +62,9 @@ def is_understood(code: str, findings: Findings, folders: tuple[str, ...]) -> bo
     if len(nodes) > MAX_NODES or not all(isinstance(node, _NODES) for node in nodes):
         return False
     named = _named(nodes)
-    if named is None or any(isinstance(node, ast.Name) and node.id.startswith("_") and node.id != "_" for node in nodes):
+    if named is None or any(
+        isinstance(node, ast.Name) and node.id.startswith("_") and node.id != "_" for node in nodes
+    ):
         return False
     reads = list[str]()
     if not all(_is_known(node, named, reads) for node in nodes):

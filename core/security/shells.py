@@ -58,7 +58,9 @@ class Shells:
         shell = self.shell
         if isinstance(event, UserRejectObservation | ErrorObservation):
             shell = one.before if not rest else shell.merged(one.before)
-        elif isinstance(event, CmdOutputObservation) and not rest and event.metadata.working_dir and event.exit_code >= 0:
+        elif (
+            isinstance(event, CmdOutputObservation) and not rest and event.metadata.working_dir and event.exit_code >= 0
+        ):
             shell = shell.at((event.metadata.working_dir,))
         return replace(self, shell=shell, waiting=rest)
 

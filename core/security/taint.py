@@ -145,7 +145,9 @@ class Taint:
         if facts.sends and not facts.hosts:
             return "It calls the network"
         for path in facts.runs:
-            if armed := next((one for one in sorted(self.armed) if one == path or (_is_below(one, path) and _CODE.search(one))), ""):
+            if armed := next(
+                (one for one in sorted(self.armed) if one == path or (_is_below(one, path) and _CODE.search(one))), ""
+            ):
                 return f"It runs code that was written since and could send data out ({armed[:100]})"
             if self._came_from_elsewhere(path):
                 return f"It runs code that came from elsewhere ({path[:100]})"

@@ -226,7 +226,9 @@ _DISGUISES: tuple[Callable[[random.Random, list[str]], str], ...] = (
 
 _SPELLINGS: tuple[Callable[[random.Random, list[str]], str], ...] = (
     _respelled,
-    lambda chance, words: "  ".join(words) + chance.choice((" # as usual", " 2>/dev/null", " 2>&1", " | cat", " || true")),
+    lambda chance, words: (
+        "  ".join(words) + chance.choice((" # as usual", " 2>/dev/null", " 2>&1", " | cat", " || true"))
+    ),
     lambda chance, words: f"cd src && {' '.join(words)}",
     lambda chance, words: f"time {' '.join(words)}; echo $?",
     lambda chance, words: f"if true; then {' '.join(words)}; fi",

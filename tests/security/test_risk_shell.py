@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.events import ActionSecurityRisk, CmdRunAction
-from core.security.facts import Facts, facts_of
 from core.security.command.parser import MAX_CHARS
+from core.security.facts import Facts, facts_of
 from core.security.rules import RULES
 from tests.security.risk_wrapping import WORKSPACE, WRAPPINGS, Row, corpus, mutated
 

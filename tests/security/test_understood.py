@@ -33,7 +33,7 @@ NOT_UNDERSTOOD = [
     "shopt -s expand_aliases",
     "alias ls=rm",
     "coproc ls",
-    "bash <<< \"$x\"",
+    'bash <<< "$x"',
     "sort --compress-prog=sh x",
     "tar cf x.tar --checkpoint-action=exec=sh .",
     "TAR_OPTIONS=x tar cf a.tar b",

@@ -12,12 +12,13 @@ from dataclasses import replace
 from core.security.command.call import Call
 from core.security.command.expansion import Value
 from core.security.command.syntax import NotUnderstoodError
+from core.security.rules import names
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SET = re.compile(r"[-+][eux]+|[-+][eux]*o")
 _ACTIVATE = re.compile(r"(?:^|/)(?:\.venv|venv|\.?env|[\w.-]*env[\w.-]*)/bin/activate$")
-_UNARY = frozenset(["-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-p", "-r", "-s", "-u", "-w", "-x", "-L", "-S", "-n", "-z", "-t"])
-_BINARY = frozenset(["=", "==", "!=", "=~", "-nt", "-ot", "-ef", "<", ">"])
+_UNARY = names("-b -c -d -e -f -g -h -k -p -r -s -u -w -x -L -S -n -z -t")
+_BINARY = names("= == != =~ -nt -ot -ef < >")
 _NUMBERS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 
 
@@ -106,7 +107,9 @@ def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
             raise NotUnderstoodError(value.shown, "a subscript")
         if text in _NUMBERS and evaluates:
             for other in (*values[max(at - 1, 0) : at], *values[at + 1 : at + 2]):
-                if (other.text is None and other.prefix != "0") or (other.text and not re.fullmatch(r"-?\d+", other.text)):
+                if (other.text is None and other.prefix != "0") or (
+                    other.text and not re.fullmatch(r"-?\d+", other.text)
+                ):
                     raise NotUnderstoodError(other.shown, "arithmetic")
         elif text and re.fullmatch(r"-[a-zA-Z]+", text) and text not in _UNARY | _BINARY | _NUMBERS | {"-a", "-o"}:
             raise NotUnderstoodError(text, "a test")
@@ -116,9 +119,8 @@ def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
 
 def _test(call: Call) -> None:
     args = list(call.args)
-    if call.name == "[":
-        if not args or args.pop().text != "]":
-            raise call.fail()
+    if call.name == "[" and (not args or args.pop().text != "]"):
+        raise call.fail()
     check_test(args, evaluates=False)
 
 
@@ -177,7 +179,9 @@ def _kill(call: Call) -> None:
     for value in targets:
         if value.text in ("1", "0") or value.start.startswith("-"):
             call.rule("machine.kill")
-        elif (value.text is None and value.is_foreign) or (value.text is not None and not re.fullmatch(r"\d+|%\d+|%[%+-]?", value.text)):
+        elif (value.text is None and value.is_foreign) or (
+            value.text is not None and not re.fullmatch(r"\d+|%\d+|%[%+-]?", value.text)
+        ):
             raise call.fail(value, "which program it ends")
     call.rule("machine.kill-one")
 
@@ -188,6 +192,10 @@ def _history(call: Call) -> None:
             call.rule("destroy.traces")
         raise call.fail()
     call.rule("secret.read", "history")
+
+
+def _refuse(call: Call) -> None:
+    raise call.fail(None, f"{call.name} changes the shell")
 
 
 BUILTINS: dict[str, Callable[[Call], None]] = {
@@ -207,12 +215,11 @@ BUILTINS: dict[str, Callable[[Call], None]] = {
     "kill": _kill,
     "history": _history,
     **dict.fromkeys(
-        ["alias", "unalias", "eval", "trap", "shopt", "enable", "builtin", "let", "getopts", "mapfile", "readarray", "complete", "compgen", "compopt", "caller", "fc", "bind", "ulimit", "suspend", "dirs", "coproc", "hash"],
-        lambda call: _refuse(call),
+        names(
+            "alias unalias eval trap shopt enable builtin let getopts mapfile readarray complete"
+            " compgen compopt caller fc bind ulimit suspend dirs coproc hash"
+        ),
+        _refuse,
     ),
 }
 """By name. Those that are refused are here, too, so that nothing is known of the shell behind them."""
-
-
-def _refuse(call: Call) -> None:
-    raise call.fail(None, f"{call.name} changes the shell")

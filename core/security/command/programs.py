@@ -10,13 +10,10 @@ from core.security.command.table import rows
 from core.security.command.tables import cloud, files, git, packages, texts
 
 PROGRAMS = {
-    name: row
-    for text in (texts.TABLE, files.TABLE, git.TABLE, packages.TABLE, cloud.TABLE)
-    for name, row in rows(text)
+    name: row for text in (texts.TABLE, files.TABLE, git.TABLE, packages.TABLE, cloud.TABLE) for name, row in rows(text)
 }
 """Every program by its name."""
 SUBCOMMANDS = {
-    name: dict(rows(text))
-    for name, text in {**git.SUBCOMMANDS, **packages.SUBCOMMANDS, **cloud.SUBCOMMANDS}.items()
+    name: dict(rows(text)) for name, text in {**git.SUBCOMMANDS, **packages.SUBCOMMANDS, **cloud.SUBCOMMANDS}.items()
 }
 """The tables of subcommands by the names that operands `@name` have."""

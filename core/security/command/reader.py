@@ -183,8 +183,7 @@ class Reader:
             return self.call(values, after, stdin, node.source, depth, prefix=prefix)
         except NotUnderstoodError as problem:
             self.findings.not_understood(problem.part, problem.why)
-            written = replace(shell, lost=shell.lost or " ".join(node.source.split())[:80]) if is_ours else shell
-            return written
+            return replace(shell, lost=shell.lost or " ".join(node.source.split())[:80]) if is_ours else shell
 
     def call(
         self, values: Sequence[Value], shell: Shell, stdin: Input, source: str, depth: int,

@@ -10,6 +10,8 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from core.security.rules import names
+
 MAX_FOLDERS = 4
 MAX_VARIABLES = 200
 MAX_WRITTEN = 1_000
@@ -93,7 +95,8 @@ class Shell:
         )
 
 
-_DATA = frozenset(
-    [".log", ".txt", ".md", ".rst", ".csv", ".tsv", ".out", ".png", ".jpg", ".jpeg", ".svg", ".gif", ".pdf", ".html", ".xml", ".jsonl", ".parquet", ".diff", ".patch", ".gz", ".zip", ".tgz", ".tar", ".bak", ".tmp", ".lock", ".css", ".db", ".sqlite"]
+_DATA = names(
+    ".log .txt .md .rst .csv .tsv .out .png .jpg .jpeg .svg .gif .pdf .html .xml .jsonl .parquet .diff "
+    ".patch .gz .zip .tgz .tar .bak .tmp .lock .css .db .sqlite"
 )
 """What ends the names of files that nobody runs."""

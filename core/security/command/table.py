@@ -1,7 +1,7 @@
 """The language of the table of programs: one line is one program, or one subcommand, with all that is known of it.
 
     ~ head | -qvz -# -n= -c= --lines= | r*
-    names  | options               | operands | rules
+    names  | options               | operands | rules       (a line that begins with eight blanks carries one on)
 
 Names that begin with `~` have no option that could do harm, so that an unknown word may stand for one. An option is
 a cluster of flags (`-qv`), an option with a value (`-n=`, `--lines=`), with an optional one (`--color?`), a number
@@ -76,9 +76,7 @@ class Given:
 
 def rows(table: str) -> Iterator[tuple[str, Row]]:
     """The rows of a table, by their names."""
-    for line in table.strip().splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
+    for line in re.sub(r"\n {8}", " ", table).strip().splitlines():
         names, options, operands, rules, *_ = [*map(str.strip, line.split("|")), "", "", ""]
         made = _row(options, operands, rules, is_plain=names.startswith("~"))
         for name in names.lstrip("~ ").split():

@@ -10,19 +10,24 @@ from core.security.command.call import Call
 from core.security.command.expansion import Value, known
 from core.security.command.table import Given
 from core.security.python_code import is_understood
+from core.security.rules import names
 
 _MODULES = {"pip": "pip", "pytest": "pytest", "mypy": "mypy", "ruff": "ruff", "black": "black", "isort": "isort",
             "flake8": "flake8", "pylint": "pylint", "coverage": "coverage", "build": "build", "virtualenv": "virtualenv",
             "uvicorn": "uvicorn", "mkdocs": "mkdocs", "pre_commit": "pre-commit", "textual": "textual"}  # fmt: skip
-_QUIET_MODULES = frozenset(["venv", "json.tool", "compileall", "py_compile", "tabnanny", "this", "calendar", "platform",
-                            "sysconfig", "site", "ensurepip"])  # fmt: skip
+_QUIET_MODULES = names("venv json.tool compileall py_compile tabnanny this calendar platform sysconfig site ensurepip")
 _PROJECT_MODULES = frozenset(["unittest", "doctest"])
-_RUNNING_MODULES = frozenset(
-    ["IPython", "ipykernel", "jupyter", "jupyter_core", "notebook", "nbconvert", "xonsh", "ptpython", "bpython", "ptipython", "pudb", "ipdb", "debugpy", "scalene", "viztracer", "memory_profiler", "line_profiler", "kernprof", "pyinstrument", "py_spy", "pexpect", "fire", "invoke", "fabric", "plumbum", "sh", "twine", "pipx", "nox", "tox", "hatch", "poetry", "pdm", "uv", "conda", "mamba", "numpy", "torch", "cython", "Cython", "numba", "cffi", "setuptools", "pkg_resources", "wheel"]
+_RUNNING_MODULES = names(
+    "IPython ipykernel jupyter jupyter_core notebook nbconvert xonsh ptpython bpython ptipython pudb ipdb "
+    "debugpy scalene viztracer memory_profiler line_profiler kernprof pyinstrument py_spy pexpect fire "
+    "invoke fabric plumbum sh twine pipx nox tox hatch poetry pdm uv conda mamba numpy torch cython "
+    "Cython numba cffi setuptools pkg_resources wheel"
 )
 """Modules of others that run what they are given."""
 _ADDRESS = re.compile(r"(?:git|hg|svn|bzr|ssh|https?|ftp|file)(?:\+\w+)?://|git@|.*@ ?(?:git\+|https?://)|.*\.git$")
-_INDEXES = re.compile(r"https://(?:pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|test\.pypi\.org|download\.pytorch\.org)(?:/|$)")
+_INDEXES = re.compile(
+    r"https://(?:pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|test\.pypi\.org|download\.pytorch\.org)(?:/|$)"
+)
 
 
 def _python(call: Call, given: Given) -> None:
@@ -111,7 +116,20 @@ def _node(call: Call, given: Given) -> None:
 
 def _toolchain(call: Call, given: Given) -> None:
     words = [value.text or "?" for value in given.of("t")]
-    safe = ("build", "test", "compile", "check", "restore", "analyze", "format", "list", "show", "info", "version", "clean")
+    safe = (
+        "build",
+        "test",
+        "compile",
+        "check",
+        "restore",
+        "analyze",
+        "format",
+        "list",
+        "show",
+        "info",
+        "version",
+        "clean",
+    )
     if words and words[0] in safe and not any(re.search(r"[;&|$`]|eval|exec", word) for word in words):
         call.project()
     elif words[:1] == ["install"] and call.name in ("bundle", "composer", "gem"):
@@ -125,7 +143,9 @@ def _toolchain(call: Call, given: Given) -> None:
 
 def package_address(call: Call, given: Given) -> None:
     """A package from an address is named."""
-    indexes = given.values("-i", "--index-url", "--extra-index-url", "--index", "--default-index", "--registry", "--proxy")
+    indexes = given.values(
+        "-i", "--index-url", "--extra-index-url", "--index", "--default-index", "--registry", "--proxy"
+    )
     for value in indexes:
         if not _INDEXES.match(value.start.partition("=")[2] or value.start):
             call.rule("package.install-url", value.shown)
@@ -209,9 +229,13 @@ def _system_packages(call: Call, given: Given) -> None:
 def _make(call: Call, given: Given) -> None:
     for value in given.of("t"):
         name, equals, rest = value.start.partition("=")
-        if (value.text is None and value.is_foreign) or (equals and (
-            re.search(r"[$`;|&]", rest) or name.strip(":+?") in ("SHELL", "MAKEFLAGS", "MAKEFILES", "MAKE", ".SHELLFLAGS")
-        )):
+        if (value.text is None and value.is_foreign) or (
+            equals
+            and (
+                re.search(r"[$`;|&]", rest)
+                or name.strip(":+?") in ("SHELL", "MAKEFLAGS", "MAKEFILES", "MAKE", ".SHELLFLAGS")
+            )
+        ):
             raise call.fail(value, "a variable of make")
     for value in given.values("-f", "--file", "--makefile", "--justfile"):
         call.runs(value)
@@ -239,7 +263,9 @@ def _gradle(call: Call, given: Given) -> None:
 
 def _go_flags(call: Call, given: Given) -> None:
     for value in given.values("-ldflags", "-gcflags"):
-        if (value.text is None and value.is_foreign) or re.search(r"extld|-exec|toolexec|linkmode=external", value.shown):
+        if (value.text is None and value.is_foreign) or re.search(
+            r"extld|-exec|toolexec|linkmode=external", value.shown
+        ):
             raise call.fail(value, "flags of the compiler")
 
 

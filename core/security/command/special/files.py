@@ -22,7 +22,13 @@ def _rm(call: Call, given: Given) -> None:
     if given.has("--no-preserve-root"):
         call.rule("destroy.root")
     for value in given.of("t"):
-        if value.text is None and not value.is_foreign and value.is_many is False and not value.prefix and not recursive:
+        if (
+            value.text is None
+            and not value.is_foreign
+            and value.is_many is False
+            and not value.prefix
+            and not recursive
+        ):
             call.rule("destroy.variable", value.shown)
         call.removes(value, recursive=recursive)
 
@@ -30,7 +36,11 @@ def _rm(call: Call, given: Given) -> None:
 def _copy(call: Call, given: Given) -> None:
     words = list(given.of("t"))
     target = next(iter(given.values("-t", "--target-directory")), None)
-    if given.has("-T", "--no-target-directory", "-s", "--symbolic-link") and call.name == "cp" and given.has("-s", "--symbolic-link"):
+    if (
+        given.has("-T", "--no-target-directory", "-s", "--symbolic-link")
+        and call.name == "cp"
+        and given.has("-s", "--symbolic-link")
+    ):
         raise call.fail(None, "links")
     if call.name == "install" and any("s" in value.start or (value.start.startswith(("4", "2", "6")) and len(value.start) > 3)
                                       for value in given.values("-m", "--mode")):  # fmt: skip
@@ -47,27 +57,30 @@ def _copy(call: Call, given: Given) -> None:
         call.reads(value)
         if call.name == "mv":
             _moved(call, value)
+    is_linked = _may_copy_links(call, given) or any(_is_program(call, source) for source in sources)
     for value in targets:
         call.writes(value)
-        if call.name == "mv" and "/dev/null" in call.paths(value):
-            call.rule("destroy.root")
-        if _may_copy_links(call, given) or any(map(_is_linked, [call] * len(sources), sources)):
-            for path in call.paths(value):
-                call.shell = call.shell.with_link(path)
-        for source in sources:
-            name = posixpath.basename((source.text or "").rstrip("/"))
-            if name and not source.is_glob:
-                for path in call.paths(value):
-                    call.shell = call.shell.with_written(f"{path.rstrip('/')}/{name}")
+        for path in call.paths(value):
+            if call.name == "mv" and path == "/dev/null":
+                call.rule("destroy.root")
+            names = [posixpath.basename((source.text or "").rstrip("/")) for source in sources if not source.is_glob]
+            for made in (path, *(f"{path.rstrip('/')}/{name}" for name in names if name)):
+                call.shell = call.shell.with_link(made) if is_linked else call.shell.with_written(made)
 
 
 def _may_copy_links(call: Call, given: Given) -> bool:
-    return bool(call.shell.links) and given.has("-a", "-d", "-P", "-r", "-R", "--archive", "--recursive", "--no-dereference")
+    return bool(call.shell.links) and given.has(
+        "-a", "-d", "-P", "-r", "-R", "--archive", "--recursive", "--no-dereference"
+    )
 
 
-def _is_linked(call: Call, value: Value) -> bool:
-    """Whether a copy of a file is a program of the system."""
-    return any(call.findings.places.place(path) is Region.SYSTEM for path in call.paths(value)) and "bin" in value.shown
+def _is_program(call: Call, value: Value) -> bool:
+    """Whether a file may be a program of the system."""
+    return (
+        value.text is not None
+        and any(call.findings.places.place(path) is Region.SYSTEM for path in call.paths(value))
+        and "bin" in value.shown
+    )
 
 
 def _moved(call: Call, value: Value) -> None:
@@ -147,7 +160,20 @@ def _truncate(call: Call, given: Given) -> None:
 def _dd(call: Call, given: Given) -> None:
     for value in given.of("t"):
         name, equals, _ = value.start.partition("=")
-        if not equals or name not in ("if", "of", "bs", "count", "skip", "seek", "conv", "status", "iflag", "oflag", "ibs", "obs"):
+        if not equals or name not in (
+            "if",
+            "of",
+            "bs",
+            "count",
+            "skip",
+            "seek",
+            "conv",
+            "status",
+            "iflag",
+            "oflag",
+            "ibs",
+            "obs",
+        ):
             raise call.fail(value, "an operand of dd")
         part = value.behind(len(name) + 1)
         if name == "if":

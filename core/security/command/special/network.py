@@ -23,7 +23,9 @@ _SECRET_CALL = re.compile(
 )
 _LOOKS = re.compile(r"^(?:describe|list|get|ls|show|head|wait|help|version|validate|plan|fmt|output|graph|providers|status|info"
                     r"|logs?|whoami|search|lookup|explain|diff|current|init)(?:-|$)")  # fmt: skip
-_DESTROYS = re.compile(r"\b(?:destroy|delete|terminate|remove|rm|rb|purge|detach|drain|uninstall|rollback)\b|\bdelete-|terminate-|--delete")
+_DESTROYS = re.compile(
+    r"\b(?:destroy|delete|terminate|remove|rm|rb|purge|detach|drain|uninstall|rollback)\b|\bdelete-|terminate-|--delete"
+)
 
 
 def _sent(call: Call, value: Value, *, local: bool, is_file: bool = False) -> None:
@@ -31,7 +33,7 @@ def _sent(call: Call, value: Value, *, local: bool, is_file: bool = False) -> No
     found = re.match(r"(?:[^=@]*=)?[@<](.*)|[^=@]+@(.*)", value.start, re.DOTALL)
     name = value.start if is_file else (found[1] or found[2] or "") if found else ""
     carries = is_file or found is not None or (value.text is None and value.is_foreign)
-    if (is_file or found) and name != "-" and name != ".":
+    if (is_file or found) and name not in {"-", "."}:
         call.reads(Value(name.split(";")[0], value.shown) if value.text is not None else Value(None, value.shown))
     if local:
         return
@@ -43,7 +45,11 @@ def _sent(call: Call, value: Value, *, local: bool, is_file: bool = False) -> No
 
 def _curl(call: Call, given: Given) -> None:
     urls = [*given.of("u"), *given.values("--url")]
-    local = bool(urls) and all(is_local(host_of(value.start)) for value in urls if value.start) and all(v.start for v in urls)
+    local = (
+        bool(urls)
+        and all(is_local(host_of(value.start)) for value in urls if value.start)
+        and all(v.start for v in urls)
+    )
     for value in urls:
         if value.text and re.search(r"[{\[]", value.text) and not given.has("-g", "--globoff"):
             raise call.fail(value, "an address with braces")
@@ -61,9 +67,15 @@ def _curl(call: Call, given: Given) -> None:
                 call.rule("secret.sent" if _SECRETS & call.findings.rules.keys() else "net.upload")
         elif name in ("-w", "--write-out") and (value.text is None or "@" in value.text or "%output" in value.text):
             raise call.fail(value, "an option of curl")
-        elif name in ("-X", "--request") and (value.text or "?").upper() not in ("GET", "HEAD", "OPTIONS") and not local:
+        elif (
+            name in ("-X", "--request") and (value.text or "?").upper() not in ("GET", "HEAD", "OPTIONS") and not local
+        ):
             call.rule("net.post")
-    if _SECRETS & call.findings.rules.keys() and any(value.text is None and value.is_foreign for value in urls) and not local:
+    if (
+        _SECRETS & call.findings.rules.keys()
+        and any(value.text is None and value.is_foreign for value in urls)
+        and not local
+    ):
         call.rule("secret.sent")
     if given.has("-O", "--remote-name", "--remote-name-all"):
         _downloaded(call, urls)
@@ -152,9 +164,14 @@ def _look_only(call: Call, given: Given) -> None:
 def _docker_run(call: Call, given: Given) -> None:
     for name, value in given.options:
         text = value.start if value is not None else ""
-        if name == "--privileged" or (name in ("--pid", "--net", "--network", "--ipc", "--userns", "--uts") and text.startswith(("host", "container:"))):
+        if name == "--privileged" or (
+            name in ("--pid", "--net", "--network", "--ipc", "--userns", "--uts")
+            and text.startswith(("host", "container:"))
+        ):
             call.rule("rights.container")
-        if name in ("--cap-add", "--device", "--volumes-from", "--cgroup-parent") or (name == "--security-opt" and "no-new" not in text):
+        if name in ("--cap-add", "--device", "--volumes-from", "--cgroup-parent") or (
+            name == "--security-opt" and "no-new" not in text
+        ):
             call.rule("rights.container")
         if name in ("-v", "--volume", "--mount") and value is not None:
             _mounted(call, name, value)
@@ -167,7 +184,9 @@ def _docker_run(call: Call, given: Given) -> None:
 def _mounted(call: Call, name: str, value: Value) -> None:
     source, colon, rest = value.start.partition(":")
     if name == "--mount":
-        source = next((part.partition("=")[2] for part in value.start.split(",") if part.startswith(("source=", "src="))), "")
+        source = next(
+            (part.partition("=")[2] for part in value.start.split(",") if part.startswith(("source=", "src="))), ""
+        )
         colon, rest = ":", "ro" if "readonly" in value.start else ""
     if not colon or not source:
         if value.text is None:
@@ -251,7 +270,13 @@ def _hub(call: Call, given: Given) -> None:
     elif words[:1] in (["version"], ["search"], ["status"], []) or (words[1:2] and words[1] in (
         "view", "list", "status", "diff", "checks", "browse", "ls", "watch")):  # fmt: skip
         call.rule("net.fetch")
-    elif tuple(words[:2]) in (("repo", "clone"), ("pr", "checkout"), ("repo", "sync"), ("release", "download"), ("run", "download")):
+    elif tuple(words[:2]) in (
+        ("repo", "clone"),
+        ("pr", "checkout"),
+        ("repo", "sync"),
+        ("release", "download"),
+        ("run", "download"),
+    ):
         call.rule("git.fetch")
     elif words[:2] == ["repo", "delete"]:
         call.rule("destroy.history")
@@ -265,7 +290,9 @@ def _database(call: Call, given: Given) -> None:
     statements = given.values("-c", "-e", "--command", "--eval", "--execute")
     for value in given.values("-h", "--host"):
         call.findings.calling(value.start, "net.login")
-    if any(_DROPS.search(value.shown) for value in (*statements, *given.of("t"))) or _DROPS.search(call.stdin.text or ""):
+    if any(_DROPS.search(value.shown) for value in (*statements, *given.of("t"))) or _DROPS.search(
+        call.stdin.text or ""
+    ):
         call.rule("destroy.data")
     if given.has("--version"):
         return

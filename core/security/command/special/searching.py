@@ -11,14 +11,22 @@ from core.security.command.expansion import Value
 from core.security.command.table import Given
 from core.security.command.variables import is_harmless
 from core.security.places import Region
+from core.security.rules import names
 
 _SECRETS = re.compile(r"id_rsa|id_ed25519|\.pem|credential|\.env$|secret|passw|\.aws|\.ssh|\.kube")
 _SECRET_TEXT = re.compile(r"(?i)BEGIN.*PRIVATE|AKIA|api[_-]?key|secret|passw|token|aws_")
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|pwd$|credential|auth")
-_FLAGS = frozenset(["-o", "-a", "-or", "-and", "-not", "!", "(", ")", ",", "-print", "-print0", "-prune", "-empty", "-depth", "-d", "-xdev", "-mount", "-readable", "-writable", "-executable", "-true", "-false", "-ls", "-quit", "-daystart", "-noleaf", "-nouser", "-nogroup", "-follow", "-nowarn"])  # fmt: skip
-_VALUES = frozenset(["-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-regextype", "-type", "-xtype", "-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-maxdepth", "-mindepth", "-perm", "-user", "-group", "-uid", "-gid", "-links", "-inum", "-fstype", "-newermt", "-printf", "-used", "-lname", "-ilname"])  # fmt: skip
+_FLAGS = names(
+    "-o -a -or -and -not ! ( ) , -print -print0 -prune -empty -depth -d -xdev -mount -readable -writable "
+    "-executable -true -false -ls -quit -daystart -noleaf -nouser -nogroup -follow -nowarn"
+)
+_VALUES = names(
+    "-name -iname -path -ipath -wholename -regex -iregex -regextype -type -xtype -size -mtime -mmin "
+    "-atime -amin -ctime -cmin -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -fstype "
+    "-newermt -printf -used -lname -ilname"
+)
 _RUNS = frozenset(["-exec", "-execdir"])
-_NARROWS = frozenset(["-name", "-iname", "-path", "-ipath", "-regex", "-mtime", "-mmin", "-empty", "-size", "-newer"])
+_NARROWS = names("-name -iname -path -ipath -regex -mtime -mmin -empty -size -newer")
 
 
 def _man(call: Call, given: Given) -> None:
@@ -31,7 +39,12 @@ def _strict(call: Call, given: Given) -> None:
     for value in (*given.of("t"), *given.of("r")):
         if value.start.startswith("+"):
             raise call.fail(value, f"a command of {call.name}")
-        if value.text is not None and value.text.startswith("-") and len(value.text) > 1 and not value.text[1].isdigit():
+        if (
+            value.text is not None
+            and value.text.startswith("-")
+            and len(value.text) > 1
+            and not value.text[1].isdigit()
+        ):
             raise call.fail(value, f"an option of {call.name}")
 
 
@@ -129,7 +142,9 @@ def _found_removed(call: Call, roots: list[Value], *, narrows: bool) -> None:
 
 def _jq(call: Call, given: Given) -> None:
     for value in given.of("p"):
-        if (value.text is None and value.is_foreign) or re.search(r"\b(?:import|include|input_filename)\b", value.shown):
+        if (value.text is None and value.is_foreign) or re.search(
+            r"\b(?:import|include|input_filename)\b", value.shown
+        ):
             raise call.fail(value, "a filter")
         if re.search(r"\$ENV\b|\benv\b", value.shown):
             call.rule("secret.environment")
@@ -149,7 +164,9 @@ _SED = re.compile(
     r"|[aic](?:\\\n|\\)?[^\n]*(?=\n|$)|[bt:]\s*\w*(?=[\s;}]|$)))",
     re.DOTALL,
 )
-_AWK_REFUSED = re.compile(r"[|>@`]|\b(?:system|getline|close|fflush|ENVIRON|ARGV|ARGC|PROCINFO|SYMTAB|FUNCTAB|printf\s*\(?[^)]*>)\b")
+_AWK_REFUSED = re.compile(
+    r"[|>@`]|\b(?:system|getline|close|fflush|ENVIRON|ARGV|ARGC|PROCINFO|SYMTAB|FUNCTAB|printf\s*\(?[^)]*>)\b"
+)
 
 
 def is_plain_sed(script: str) -> bool:
