@@ -190,7 +190,7 @@ UNSEEN = frozenset({"", "bash", "read", "write", "net"})
 
 
 def unclear_for(pattern: Pattern, action: Action, facts: Facts) -> str:
-    """The part of a command or a cell of which nobody can tell whether a pattern means it; empty where there is none."""
+    """A part of a command or a cell that is not understood, so that a pattern may mean it; empty for none."""
     if pattern.tool not in UNSEEN or not isinstance(action, CmdRunAction | IPythonRunCellAction):
         return ""
     return next(iter(facts.not_understood), "") or dict(facts.unclear).get(pattern.tool, "")

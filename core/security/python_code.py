@@ -42,11 +42,12 @@ _ATTRIBUTES = names(
     "minor ascii_letters digits executable days seconds"
 )
 _NODES = (
-    ast.Module, ast.Expr, ast.Constant, ast.Name, ast.Load, ast.Store, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.BinOp, ast.UnaryOp,
-    ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.Subscript, ast.Slice, ast.Attribute,
-    ast.JoinedStr, ast.FormattedValue, ast.IfExp, ast.If, ast.For, ast.While, ast.Break, ast.Continue, ast.Pass, ast.ListComp,
-    ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.comprehension, ast.Lambda, ast.arguments, ast.arg, ast.Import, ast.alias,
-    ast.ImportFrom, ast.Starred, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.Assert,
+    ast.Module, ast.Expr, ast.Constant, ast.Name, ast.Load, ast.Store, ast.Assign, ast.AugAssign, ast.AnnAssign,
+    ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword, ast.List, ast.Tuple, ast.Dict, ast.Set,
+    ast.Subscript, ast.Slice, ast.Attribute, ast.JoinedStr, ast.FormattedValue, ast.IfExp, ast.If, ast.For,
+    ast.While, ast.Break, ast.Continue, ast.Pass, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+    ast.comprehension, ast.Lambda, ast.arguments, ast.arg, ast.Import, ast.alias, ast.ImportFrom, ast.Starred,
+    ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.Assert,
 )  # fmt: skip
 
 
@@ -97,9 +98,9 @@ def _named(nodes: list[ast.AST]) -> dict[str, str] | None:
     bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     opened = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
-        if isinstance(node, ast.Name) and node.id not in bound | named.keys() | _BUILTINS:
-            if node.id != "open" or id(node) not in opened:
-                return None
+        is_strange = isinstance(node, ast.Name) and node.id not in bound | named.keys() | _BUILTINS
+        if is_strange and (getattr(node, "id", "") != "open" or id(node) not in opened):
+            return None
     if named.keys() & (_BUILTINS | {"open"}):
         return None
     return None if bound & (named.keys() | _BUILTINS | {"open"}) else named

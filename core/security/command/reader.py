@@ -115,9 +115,7 @@ class Reader:
             inner = self._node(command, shell, stdin, depth)
             shell = shell.kept_by(inner)
             is_remote = stdin.is_remote or (not fetched and "net.fetch" in self.findings.rules)
-            literal = at == 0 and isinstance(command, Simple) and bool(command.words) and (
-                command.words[0].literal in ("echo", "printf") and all(word.literal for word in command.words))  # fmt: skip
-            stdin = Input(None, is_given=True, is_remote=is_remote, is_literal=literal)
+            stdin = Input(None, is_given=True, is_remote=is_remote, is_literal=at == 0 and _prints_literals(command))
             if at == last:
                 return before.merged(inner).kept_by(inner)  # lastpipe may be set
         return shell
@@ -185,7 +183,7 @@ class Reader:
             self.findings.not_understood(problem.part, problem.why)
             return replace(shell, lost=shell.lost or " ".join(node.source.split())[:80]) if is_ours else shell
 
-    def call(
+    def call(  # noqa: PLR0917  # the parts of one call
         self, values: Sequence[Value], shell: Shell, stdin: Input, source: str, depth: int,
         folder: tuple[str, ...] | None = None, prefix: str = "",
     ) -> Shell:  # fmt: skip
@@ -314,20 +312,23 @@ class Reader:
             return Value(None, one.source, prefix="0")
         return Value(None, one.source, is_foreign=True, is_many=True)
 
-    def _redirected(
-        self, redirects: Sequence[Redirect], shell: Shell, stdin: Input, depth: int
-    ) -> tuple[Shell, Input]:  # fmt: skip
+    def _redirected(self, redirects: Sequence[Redirect], shell: Shell, stdin: Input, depth: int) -> tuple[Shell, Input]:
         """The shell and the standard input behind redirections. Raises NotUnderstoodError."""
+        start = shell
+
+        def run(substitution: Substitution) -> Value:
+            return self._output(substitution, start, depth)
+
         for one in redirects:
             if one.body is not None:
-                value = joined(one.body, shell, self._home, lambda sub: self._output(sub, shell, depth), assigned=True)
+                value = joined(one.body, shell, self._home, run, assigned=True)
                 stdin = Input(value.text, is_given=True)
                 continue
             if one.operator in ("<&", ">&") and (one.target.literal or "") in ("-", "0", "1", "2"):
                 continue
             if one.operator == ">&" and (one.fd or (one.target.literal or "0").isdigit()):
                 raise NotUnderstoodError(f"{one.fd}>&{one.target.source}", "a redirection")
-            values = list(expand(one.target, shell, self._home, lambda sub: self._output(sub, shell, depth)))
+            values = list(expand(one.target, shell, self._home, run))
             if len(values) != 1 or values[0].is_glob or one.operator in ("<&", "<>"):
                 raise NotUnderstoodError(f"{one.operator}{one.target.source}", "a redirection")
             if one.fd not in ("", "0", "1", "2"):
@@ -345,3 +346,10 @@ class Reader:
                 call.writes(values[0])
                 shell = call.shell
         return shell, stdin
+
+
+def _prints_literals(node: Node) -> bool:
+    """Whether a command is an `echo` or a `printf` of literal words."""
+    if not isinstance(node, Simple) or not node.words:
+        return False
+    return node.words[0].literal in ("echo", "printf") and all(word.literal for word in node.words)

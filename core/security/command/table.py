@@ -13,8 +13,9 @@ a cluster of flags (`-qv`), an option with a value (`-n=`, `--lines=`), with an 
 
 Operands are letters, each with `?` or `*` behind it where it is optional or repeated; what stands behind a repeated one
 is matched from the end. `p` is a pattern, `t` a text, `$` the words of another command, `@name` a subcommand of the
-table `name`. `x` is a file with code and whatever it takes, and `a` is words that a function looks at, options too. Rules are named each time the program is called; `!name`
-is a function of `special.py`. An option that is not written here is not understood, and neither is a shortened one.
+table `name`. `x` is a file with code and whatever it takes, and `a` is words that a function looks at, options too.
+Rules are named each time the program is called; `!name` is a function of `special`. An
+option that is not written here is not understood, and neither is a shortened one.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ def _may_be_option(call: Call, row: Row, value: Value) -> bool:
     return False
 
 
-def _long(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, given: Given) -> int:
+def _long(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, given: Given) -> int:  # noqa: PLR0917
     name, has_value, _ = value.start.partition("=")
     option = row.options.get(name)
     if option is None or (value.text is None and not has_value):
@@ -164,14 +165,14 @@ def _long(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, gi
     return at
 
 
-def _next(call: Call, name: str, value: Value, args: Sequence[Value], at: int, given: Given) -> int:
+def _next(call: Call, name: str, value: Value, args: Sequence[Value], at: int, given: Given) -> int:  # noqa: PLR0917
     if at >= len(args) or (args[at].is_many and args[at].is_foreign):
         raise call.fail(value, f"an option of {call.name}")
     given.options.append((name, args[at]))
     return at + 1
 
 
-def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, given: Given) -> int:
+def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, given: Given) -> int:  # noqa: PLR0917
     text = value.start
     if row.has_numbers and value.text is not None and text[1:].isdigit():
         return at

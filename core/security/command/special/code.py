@@ -13,7 +13,8 @@ from core.security.python_code import is_understood
 from core.security.rules import names
 
 _MODULES = {"pip": "pip", "pytest": "pytest", "mypy": "mypy", "ruff": "ruff", "black": "black", "isort": "isort",
-            "flake8": "flake8", "pylint": "pylint", "coverage": "coverage", "build": "build", "virtualenv": "virtualenv",
+            "flake8": "flake8", "pylint": "pylint", "coverage": "coverage", "build": "build",
+            "virtualenv": "virtualenv",
             "uvicorn": "uvicorn", "mkdocs": "mkdocs", "pre_commit": "pre-commit", "textual": "textual"}  # fmt: skip
 _QUIET_MODULES = names("venv json.tool compileall py_compile tabnanny this calendar platform sysconfig site ensurepip")
 _PROJECT_MODULES = frozenset(["unittest", "doctest"])
@@ -26,7 +27,8 @@ _RUNNING_MODULES = names(
 """Modules of others that run what they are given."""
 _ADDRESS = re.compile(r"(?:git|hg|svn|bzr|ssh|https?|ftp|file)(?:\+\w+)?://|git@|.*@ ?(?:git\+|https?://)|.*\.git$")
 _INDEXES = re.compile(
-    r"https://(?:pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|test\.pypi\.org|download\.pytorch\.org)(?:/|$)"
+    r"https://(?:pypi\.org|files\.pythonhosted\.org|registry\.npmjs\.org|test\.pypi\.org"
+    r"|download\.pytorch\.org)(?:/|$)"
 )
 
 
@@ -45,6 +47,10 @@ def _python(call: Call, given: Given) -> None:
     call.runs(words[0])
     call.mentions(words[1:])
     return None
+
+
+_LOOKS = names("list search show info policy madison deps outdated config doctor home leaves depends rdepends pkgnames")
+"""Subcommands of system package managers that change nothing."""
 
 
 def _piped(call: Call) -> None:
@@ -109,9 +115,8 @@ def _node(call: Call, given: Given) -> None:
     if given.has("--test"):
         call.project()
     for value in given.of("x")[:1]:
-        if value.text in ("eval", "repl", "run", "task", "test", "lint", "fmt", "check", "install", "serve", "compile"):
-            if value.text != "fmt":
-                raise call.fail()
+        if value.text in ("eval", "repl", "run", "task", "test", "lint", "check", "install", "serve", "compile"):
+            raise call.fail()
 
 
 def _toolchain(call: Call, given: Given) -> None:
@@ -218,8 +223,7 @@ def _system_packages(call: Call, given: Given) -> None:
     verb = words[0] if words else ""
     if verb in ("remove", "purge", "autoremove", "uninstall", "erase", "del"):
         call.rule("persist.system")
-    elif verb not in ("list", "search", "show", "info", "policy", "madison", "deps", "outdated", "config", "doctor", "home",
-                      "leaves", "depends", "rdepends", "pkgnames"):  # fmt: skip
+    elif verb not in _LOOKS:
         call.rule("package.install")
 
 

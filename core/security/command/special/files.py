@@ -36,14 +36,10 @@ def _rm(call: Call, given: Given) -> None:
 def _copy(call: Call, given: Given) -> None:
     words = list(given.of("t"))
     target = next(iter(given.values("-t", "--target-directory")), None)
-    if (
-        given.has("-T", "--no-target-directory", "-s", "--symbolic-link")
-        and call.name == "cp"
-        and given.has("-s", "--symbolic-link")
-    ):
+    if call.name == "cp" and given.has("-s", "--symbolic-link"):
         raise call.fail(None, "links")
-    if call.name == "install" and any("s" in value.start or (value.start.startswith(("4", "2", "6")) and len(value.start) > 3)
-                                      for value in given.values("-m", "--mode")):  # fmt: skip
+    modes = given.values("-m", "--mode") if call.name == "install" else []
+    if any(re.search(r"s|^[2467]\d{3}$", value.start) for value in modes):
         call.rule("rights.setuid")
     if call.name == "install" and given.has("-d", "--directory"):
         sources, targets = list[Value](), words

@@ -10,21 +10,37 @@ from core.security.command.expansion import Value
 from core.security.command.table import Given
 from core.security.network import host_of, is_local
 from core.security.places import Region
+from core.security.rules import names
 
 _DATA = ("-d", "-F", "-T", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "--json",
          "--form", "--form-string", "--upload-file", "--url-query")  # fmt: skip
+_CHANGES = names("add del delete set flush replace change exec -b netns up down")
+_LOOKS_AT_CLUSTERS = frozenset(["", *names(
+    "get describe logs top version explain api-resources cluster-info diff list status show template lint search"
+    " history events wait build"
+)])  # fmt: skip
+_CONTEXTS = names("view get-contexts current-context get-clusters")
 _HEADERS = ("-H", "--header", "-u", "--user", "-b", "--cookie", "--oauth2-bearer", "-A", "-e")
 _SECRETS = frozenset(["secret.read", "secret.process", "secret.keyring", "secret.environment"])
-_DROPS = re.compile(r"(?i)\b(?:drop\s+(?:table|database|schema|user|index|view)|truncate\s+|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropDatabase)")  # fmt: skip
-_QUERY = re.compile(r"(?is)\s*(?:select|with|explain|show|describe|pragma|\.tables|\.schema|\\d\w*|\\l|\\dt)\b(?!.*(?:\binto\b|writefile|readfile|edit\s*\(|load_extension|\battach\b|\bvacuum\b|;\s*\S|\bprogram\b|pg_read|lo_(?:im|ex)port|\bfts3_tokenizer))")  # fmt: skip
-_SECRET_CALL = re.compile(
-    r"secretsmanager|ssm get-parameter|sts get-session|iam create-access|print-access-token|get-credentials|keyvault secret"
-    r"|configure (?:get|export)|secrets? |get-access-token|ecr get-login|auth (?:token|print|login|application)|config:get|state pull"
+_DROPS = re.compile(
+    r"(?i)\b(?:drop\s+(?:table|database|schema|user|index|view)|truncate\s+|delete\s+from\s+\w+\s*(?:;|$)"
+    r"|flushall|flushdb|dropDatabase)"
 )
-_LOOKS = re.compile(r"^(?:describe|list|get|ls|show|head|wait|help|version|validate|plan|fmt|output|graph|providers|status|info"
-                    r"|logs?|whoami|search|lookup|explain|diff|current|init)(?:-|$)")  # fmt: skip
+_QUERY = re.compile(
+    r"(?is)\s*(?:(?:select|with|explain|show|describe|pragma)\b|\.tables|\.schema|\\d\w*|\\l)"
+    r"(?!.*(?:\binto\b|writefile|readfile|edit\s*\(|load_extension|\battach\b|\bvacuum\b|;\s*\S|\bprogram\b"
+    r"|pg_read|lo_(?:im|ex)port|fts3_tokenizer|\b(?:insert|update|delete|drop|alter|create|copy)\b|\n|\\!|pg_ls|dblink))"
+)
+_SECRET_CALL = re.compile(
+    r"secretsmanager|ssm get-parameter|sts get-session|iam create-access|print-access-token|get-credentials"
+    r"|keyvault secret|configure (?:get|export)|secrets? |get-access-token|ecr get-login"
+    r"|auth (?:token|print|login|application)|config:get|state pull"
+)
+_LOOKS = re.compile(r"^(?:describe|list|get|ls|show|head|wait|help|version|validate|plan|fmt|output|graph|providers|status"
+                    r"|info|logs?|whoami|search|lookup|explain|diff|current|init)(?:-|$)")  # fmt: skip
 _DESTROYS = re.compile(
-    r"\b(?:destroy|delete|terminate|remove|rm|rb|purge|detach|drain|uninstall|rollback)\b|\bdelete-|terminate-|--delete"
+    r"\b(?:destroy|delete|terminate|remove|rm|rb|purge|detach|drain|uninstall|rollback)\b"
+    r"|\bdelete-|terminate-|--delete"
 )
 
 
@@ -153,8 +169,7 @@ def _lookup(call: Call, given: Given) -> None:
 
 def _look_only(call: Call, given: Given) -> None:
     for value in given.of("t"):
-        if value.text in (None, "add", "del", "delete", "set", "flush", "replace", "change", "exec", "-b", "netns", "up", "down",
-                          "set-hostname", "set-timezone", "set-time", "set-ntp"):  # fmt: skip
+        if value.text is None or value.text in _CHANGES or value.text.startswith("set-"):
             call.rule("machine.firewall")
 
 
@@ -227,8 +242,7 @@ def _cluster(call: Call, given: Given) -> None:
     verb = words[0] if words else ""
     if verb == "get" and any(re.match(r"secrets?\b", word) for word in words[1:]):
         call.rule("secret.keyring")
-    elif verb in ("get", "describe", "logs", "top", "version", "explain", "api-resources", "cluster-info", "diff", "list", "status",
-                  "show", "template", "lint", "search", "history", "events", "wait", "build", "") or (verb == "config" and words[1:2] and words[1] in ("view", "get-contexts", "current-context", "get-clusters")):  # fmt: skip
+    elif verb in _LOOKS_AT_CLUSTERS or (verb == "config" and set(words[1:2]) & _CONTEXTS):
         call.rule("cloud.read")
     elif verb in ("delete", "drain", "uninstall", "rollback"):
         call.rule("destroy.data")

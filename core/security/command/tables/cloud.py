@@ -13,7 +13,13 @@ _DOCKER_RUN = (
     " --group-add= --index= --detach-keys= --no-deps --service-ports --build -T --remove-orphans --sig-proxy?"
     " --pids-limit="
 )
-_COMPOSE = "-dfaqvtsVTi -n= --follow --detach --build --force-recreate --no-build --no-deps --remove-orphans --pull? --quiet --tail= --timestamps --since= --until= --volumes --rmi= --timeout= -t= --all --services --format= --scale= --wait --no-start --no-cache --parallel --progress= --watch --abort-on-container-exit --exit-code-from= --no-log-prefix --no-color --index= --filter= --orphans --renew-anon-volumes --force --stop --env= -e= --rm --dry-run --menu? --yes -y"
+_COMPOSE = (
+    " -dfaqvtsVTi -n= --follow --detach --build --force-recreate --no-build --no-deps --remove-orphans --pull?"
+    " --quiet --tail= --timestamps --since= --until= --volumes --rmi= --timeout= -t= --all --services --format="
+    " --scale= --wait --no-start --no-cache --parallel --progress= --watch --abort-on-container-exit"
+    " --exit-code-from= --no-log-prefix --no-color --index= --filter= --orphans --renew-anon-volumes --force"
+    " --stop --env= -e= --rm --dry-run --menu? --yes -y"
+)
 _CLUSTER = (
     " -hAawoRlfvi -n= -c= -f=r -l= -o= -k=r -p= --namespace= --context= --kubeconfig=r --container= --selector="
     " --output= --all-namespaces --watch --follow --tail= --since= --previous --timestamps"

@@ -102,7 +102,20 @@ _RUFF = (
     " -o=w --no-respect-gitignore"
 )
 
-_TOOL = "-wcdiuqvhVsnopPTeEfaDbgrlxjmCR --watch --run --fix --check --write --config=r -c=r --project= --noEmit --version --help --coverage --reporter= --bail? --verbose --silent --quiet --passWithNoTests --ci --testPathPattern= --testNamePattern= --grep= --host= --port= --reload --workers= --ext= --format= --max-warnings= --cache --no-cache --mode= --outDir= --sandbox --dev --headed --headless --ui --debug --list --updateSnapshot -u --silent --filter= --strict --out= --watchAll? --runInBand --detectOpenHandles --forceExit --maxWorkers= --env= --app= --factory --log-level= --reload-dir= --reload-exclude= --reload-include= --ws= --bind= --no-browser --allow-root --ip= --open? --pretty --skipLibCheck --incremental --declaration --emitDeclarationOnly --build --target= --module= --strict? --jsx= --esModuleInterop --outFile= --allowJs --all --parallel --no-bail --affected --base= --head= --skip-nx-cache -t= -p= -b= -j= --timeout= --retries= --update-snapshots --update --log-order= --output-logs= --concurrency= --no-daemon --force --continue --dry? --only --ignore-path= --ignore-pattern= --no-error-on-unmatched-pattern --list-different --changed --related"
+_TOOL = (
+    " -wcdiuqvhVsnopPTeEfaDbgrlxjmCR --watch --run --fix --check --write --config=r -c=r --project= --noEmit"
+    " --version --help --coverage --reporter= --bail? --verbose --silent --quiet --passWithNoTests --ci"
+    " --testPathPattern= --testNamePattern= --grep= --host= --port= --reload --workers= --ext= --format="
+    " --max-warnings= --cache --no-cache --mode= --outDir= --sandbox --dev --headed --headless --ui --debug"
+    " --list --updateSnapshot -u --silent --filter= --strict --out= --watchAll? --runInBand --detectOpenHandles"
+    " --forceExit --maxWorkers= --env= --app= --factory --log-level= --reload-dir= --reload-exclude="
+    " --reload-include= --ws= --bind= --no-browser --allow-root --ip= --open? --pretty --skipLibCheck"
+    " --incremental --declaration --emitDeclarationOnly --build --target= --module= --strict? --jsx="
+    " --esModuleInterop --outFile= --allowJs --all --parallel --no-bail --affected --base= --head="
+    " --skip-nx-cache -t= -p= -b= -j= --timeout= --retries= --update-snapshots --update --log-order="
+    " --output-logs= --concurrency= --no-daemon --force --continue --dry? --only --ignore-path="
+    " --ignore-pattern= --no-error-on-unmatched-pattern --list-different --changed --related"
+)
 
 TABLE = f"""
   python python3 python2 python3.9 python3.10 python3.11 python3.12 python3.13 python3.14 pypy3 |
@@ -233,7 +246,7 @@ SUBCOMMANDS = {
   publish unpublish deprecate dist-tag owner access | {_NPM} | t* | package.publish
   exec x dlx | {_NPM} | a | !uvx
   token login adduser logout | {_NPM} | t* | secret.keyring
-""",
+""",  # noqa: S608  # no SQL
     "poetry": f"""
 ~ show check about version env config search list help self cache source --version | {_POETRY} | t*
   install update add remove lock sync build export init new | {_POETRY} | t* {_INSTALL}
