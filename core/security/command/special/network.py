@@ -36,8 +36,10 @@ _SECRET_CALL = re.compile(
     r"|keyvault secret|configure (?:get|export)|secrets? |get-access-token|ecr get-login"
     r"|auth (?:token|print|login|application)|config:get|state pull"
 )
-_LOOKS = re.compile(r"^(?:describe|list|get|ls|show|head|wait|help|version|validate|plan|fmt|output|graph|providers|status"
-                    r"|info|logs?|whoami|search|lookup|explain|diff|current|init)(?:-|$)")  # fmt: skip
+_LOOKS = re.compile(
+    r"^(?:describe|list|get|ls|show|head|wait|help|version|validate|plan|fmt|output|graph|providers|status"
+    r"|info|logs?|whoami|search|lookup|explain|diff|current|init)(?:-|$)"
+)
 _DESTROYS = re.compile(
     r"\b(?:destroy|delete|terminate|remove|rm|rb|purge|detach|drain|uninstall|rollback)\b"
     r"|\bdelete-|terminate-|--delete"
