@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.security.network import is_local, is_metadata
+from core.security.network import host_of, is_local, is_metadata, urls_in
 from core.security.places import Places, Region
 from core.security.rules import RULES, names
 
@@ -17,6 +17,8 @@ MAX_CHARS = 4_000
 """Of one item; an action with a longer one is not understood."""
 MAX_SHOWN = 500
 """Characters of what a rule is about."""
+MAX_URLS = 20
+"""Addresses that are looked for in a part that is not understood."""
 MAX_COMMANDS_READ = 400
 """Simple commands that are read, those of loops and substitutions counted each time."""
 
@@ -62,6 +64,9 @@ class Findings:
         if len(self.unknown) < MAX_ITEMS:
             self.unknown.setdefault(text)
         self.name("not-understood", text)
+        for url in urls_in(part[:MAX_CHARS])[:MAX_URLS]:
+            if host := host_of(url):
+                self.calling(host, "net.fetch", url)
 
     def add(self, items: dict[str, None], item: str) -> None:
         """Keep an item of one of the lists."""

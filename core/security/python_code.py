@@ -110,7 +110,7 @@ def _is_function(name: str) -> bool:
     module, _, rest = name.partition(".")
     parts = rest.split(".")
     plain = all(part.isidentifier() and not part.startswith("_") for part in parts)
-    return name in _FUNCTIONS or (f"{module}.*" in _FUNCTIONS and plain)
+    return plain and (name in _FUNCTIONS or f"{module}.*" in _FUNCTIONS)
 
 
 def _is_known(node: ast.AST, named: dict[str, str], reads: list[str]) -> bool:

@@ -41,6 +41,8 @@ class Input:
     """Whether something is piped or redirected to it."""
     is_remote: bool = False
     """Whether it came from the network."""
+    is_listing: bool = False
+    """Whether it is the names of files that `find` lists, perhaps filtered; each begins with its folder."""
     is_literal: bool = False
     """Whether it is the text of an `echo` or `printf` that names nothing else."""
 
@@ -111,7 +113,8 @@ class Call:
         try:
             paths = self.paths(value)
         except NotUnderstoodError as problem:
-            if value.text is not None or value.prefix.startswith(("/proc", "/dev")):
+            self._may_mean(value, self.findings.reads)
+            if value.text is not None or value.is_foreign or value.prefix.startswith(("/proc", "/dev")):
                 raise
             self.findings.unclear.setdefault("read", problem.part)
             self.rule("read.unknown", value.shown)
@@ -120,11 +123,22 @@ class Call:
             if path not in _STREAMS:
                 self.findings.reading(path)
 
+    def _may_mean(self, value: Value, items: dict[str, None]) -> None:
+        """Keep what a path means if no link is in it, so that a rule that denies it still does."""
+        if value.text is not None and "\0" not in value.text:
+            for folder in self.folders[:1] or ("/",):
+                self.findings.add(items, posixpath.normpath(posixpath.join(folder, value.text)))
+
     def writes(self, value: Value) -> None:
         """A file or folder is written."""
         if value.text == "-":
             return
-        for path in self.paths(value):
+        try:
+            paths = self.paths(value)
+        except NotUnderstoodError:
+            self._may_mean(value, self.findings.writes)
+            raise
+        for path in paths:
             if path not in _STREAMS:
                 if value.is_glob and _BEFORE_GLOB.search(path):
                     self.findings.add(self.findings.writes, path)

@@ -43,6 +43,8 @@ MAX_ROUNDS = 40
 """Words of a loop that are tried one by one."""
 _BINARIES = frozenset(["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin",
                        "/opt/homebrew/bin"])  # fmt: skip
+_LISTERS = frozenset(["find", "fd", "fdfind"])
+_FILTERS = frozenset(["grep", "sort", "head", "tail", "uniq"])
 _HARMLESS_OUTPUT = re.compile(r"(?:uname|nproc|arch|date|id -u|id -g|dpkg --print-architecture|seq)(?: [+%\w:-]+)*")
 
 
@@ -115,7 +117,9 @@ class Reader:
             inner = self._node(command, shell, stdin, depth)
             shell = shell.kept_by(inner)
             is_remote = stdin.is_remote or (not fetched and "net.fetch" in self.findings.rules)
-            stdin = Input(None, is_given=True, is_remote=is_remote, is_literal=at == 0 and _prints_literals(command))
+            listing = _first_word(command) in (_FILTERS if at else _LISTERS) and (not at or stdin.is_listing)
+            literal = at == 0 and _prints_literals(command)
+            stdin = Input(None, is_given=True, is_remote=is_remote, is_listing=listing, is_literal=literal)
             if at == last:
                 return before.merged(inner).kept_by(inner)  # lastpipe may be set
         return shell
@@ -138,7 +142,7 @@ class Reader:
             raise NotUnderstoodError(node.name, "a variable of the shell itself")
         values = self._values(node.words, shell, depth)
         shell, stdin = self._redirected(node.redirects, shell, stdin, depth)
-        texts = [None if value.is_glob else value.text for value in values]
+        texts = [value.text if not value.is_glob or (value.text or "*")[0] not in "*?[-" else None for value in values]
         if len(set(texts)) > MAX_ROUNDS:
             texts = [None]
         after = shell
@@ -348,8 +352,11 @@ class Reader:
         return shell, stdin
 
 
+def _first_word(node: Node) -> str:
+    return (node.words[0].literal or "") if isinstance(node, Simple) and node.words else ""
+
+
 def _prints_literals(node: Node) -> bool:
     """Whether a command is an `echo` or a `printf` of literal words."""
-    if not isinstance(node, Simple) or not node.words:
-        return False
-    return node.words[0].literal in ("echo", "printf") and all(word.literal for word in node.words)
+    is_printed = _first_word(node) in ("echo", "printf")
+    return is_printed and isinstance(node, Simple) and all(word.literal for word in node.words)

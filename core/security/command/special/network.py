@@ -68,9 +68,9 @@ def _curl(call: Call, given: Given) -> None:
         and all(is_local(host_of(value.start)) for value in urls if value.start)
         and all(v.start for v in urls)
     )
-    for value in urls:
-        if value.text and re.search(r"[{\[]", value.text) and not given.has("-g", "--globoff"):
-            raise call.fail(value, "an address with braces")
+    for url in urls:
+        if url.text and re.search(r"[{\[]", url.text) and not given.has("-g", "--globoff"):
+            raise call.fail(url, "an address with braces")
     for name, value in given.options:
         if name in ("-k", "--insecure") and not local:
             call.rule("net.unchecked")

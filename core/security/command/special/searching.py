@@ -214,7 +214,9 @@ def _xargs(call: Call, given: Given) -> None:
                    if one.text and mark in one.text else one for one in words]  # fmt: skip
         call.command(changed, Input(is_given=False))
     else:
-        call.command([*words, Value(None, "...", is_foreign=True, is_many=True)], Input(is_given=False))
+        prefix = "./" if call.stdin.is_listing else ""
+        found = Value(None, "...", prefix, is_foreign=not call.stdin.is_listing, is_many=True)
+        call.command([*words, found], Input(is_given=False))
 
 
 def _env(call: Call, given: Given) -> None:
