@@ -126,7 +126,7 @@ class Call:
     def _may_mean(self, value: Value, items: dict[str, None]) -> None:
         """Keep what a path means if no link is in it, so that a rule that denies it still does."""
         if value.text is not None and "\0" not in value.text:
-            for folder in self.folders[:1] or ("/",):
+            for folder in self.folders or ("/",) * value.text.startswith("/"):
                 self.findings.add(items, posixpath.normpath(posixpath.join(folder, value.text)))
 
     def writes(self, value: Value) -> None:
