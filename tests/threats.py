@@ -1036,8 +1036,8 @@ THREATS = (
     Threat(
         "S25",
         "A command is short and long once it is expanded, or written so that what it does is not seen",
-        "A command is understood only if its syntax, its program and its options are in a table; whatever else asks, and "
-        "no pattern covers it. Judging takes time and memory that are bounded, evaluates nothing, and asks when it fails",
+        "A command is understood only if its syntax, its program and its options are in a table; whatever else asks, "
+        "and no pattern covers it. Judging takes bounded time and memory, evaluates nothing, and asks when it fails",
         (
             "tests/security/test_disguised.py::test_no_command_in_disguise_is_let_through",
             "tests/security/test_understood.py::test_what_is_in_no_table_asks_and_says_which_part",
