@@ -1036,12 +1036,17 @@ THREATS = (
     Threat(
         "S25",
         "A command is short and long once it is expanded, or written so that what it does is not seen",
-        "Reading takes time and memory that are bounded; wrappings, quotes and encodings are seen through, and what "
-        "cannot be told is never taken for safe",
+        "A command is understood only if its syntax, its program and its options are in a table; whatever else asks, "
+        "and no pattern covers it. Judging takes bounded time and memory, evaluates nothing, and asks when it fails",
         (
-            "tests/security/test_fuzzed_commands.py::test_fuzzed_commands_are_read_soon_and_no_disguise_softens_them",
+            "tests/security/test_disguised.py::test_no_command_in_disguise_is_let_through",
+            "tests/security/test_understood.py::test_what_is_in_no_table_asks_and_says_which_part",
+            "tests/security/test_understood.py::test_a_command_is_judged_with_what_earlier_ones_did",
+            "tests/security/test_understood.py::test_judging_that_fails_asks_and_says_so",
+            "tests/security/test_risk_python.py::test_nothing_is_evaluated",
+            "tests/security/test_fuzzed_commands.py::test_fuzzed_commands_are_read_soon_and_no_disguise_lets_them_through",
             "tests/security/test_fuzzed_commands.py::test_variables_that_double_have_an_end",
-            "tests/security/test_risk_shell.py::test_no_wrapping_softens_what_is_bad",
+            "tests/security/test_risk_shell.py::test_no_wrapping_lets_through_what_is_bad",
         ),
     ),
     Threat(

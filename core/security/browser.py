@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from core.security.findings import Findings
-from core.security.network import host_of, is_local
+from core.security.network import host_of, is_local, is_plain_url
 from core.security.rules import names
 
 MAX_CHARS = 64 * 1024
@@ -49,6 +49,8 @@ def read_page(url: str, findings: Findings) -> None:
         return
     if lowered.startswith(("about:", "chrome:")) and "blank" in lowered:
         return
+    if not is_plain_url(url.strip()):
+        findings.not_understood(url, "an address that can be read in two ways")
     findings.calling(host, "page.open", url)
     if not is_local(host):
         findings.add(findings.urls, url)
@@ -62,7 +64,7 @@ def read_browser(code: str, findings: Findings) -> None:
         findings.name("page.unknown", code)
         return
     if len(code) > MAX_CHARS:
-        findings.name("opaque.size")
+        findings.not_understood(code[:80], "too long")
     for node in tree.body:
         match node:
             case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from core.events import (
     RECALL_TOOL,
@@ -25,10 +25,12 @@ from core.events import (
     MCPAction,
 )
 from core.security.browser import read_browser, read_page
+from core.security.command.reader import Reader
+from core.security.command.state import Shell
 from core.security.findings import Findings
 from core.security.places import Places
-from core.security.rules import RULES, strictest, strictness
-from core.security.shell.reader import Reader, State
+from core.security.python_code import is_understood
+from core.security.rules import RULES, names, strictest, strictness
 
 MAX_REASONS = 12
 log = logging.getLogger(__name__)
@@ -60,34 +62,58 @@ class Facts:
     """Files whose code it would run; a folder stands for the project in it."""
     carries: bool = False
     """It sends data beyond an address: uploads, posts, pushes, fills a form."""
+    not_understood: tuple[str, ...] = ()
+    """The parts of it that are not understood, each as it is written."""
+    unclear: tuple[tuple[str, str], ...] = ()
+    """Parts of which it is not known what they read, write or call: the tool, and the part."""
+    spellings: tuple[str, ...] = ()
+    """The commands as they could be written, too: without a program's folder, git's `-C`, variables before it."""
+    shell: Shell = field(default_factory=Shell)
+    """What is known of the shell behind it."""
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether it runs code that is not read."""
+        return any(rule in _CODE for rule in self.rules)
 
 
-def facts_of(action: Action, *, workspace: str, cwd: str = "", read_only: Collection[str] = ()) -> Facts:
+_CODE = names(
+    "run.project run.elsewhere run.written run.remote package.install package.install-url package.run "
+    "container.run run.remotely program.unknown"
+)
+
+
+def facts_of(
+    action: Action, *, workspace: str, cwd: str = "", read_only: Collection[str] = (), shell: Shell | None = None
+) -> Facts:
     """What `action` would do in `workspace` (absolute), beginning in `cwd` (the workspace where it is empty).
 
-    `read_only` names the MCP tools whose servers say that they change nothing.
+    `shell` is what earlier commands left of the shell; it says where the shell is. `read_only` names the MCP tools
+    whose servers say that they change nothing.
     """
     places = Places("/" + workspace.strip("/"))
     findings = Findings(places)
-    start = cwd or getattr(action, "cwd", None) or places.workspace
+    start = places.resolve(cwd or getattr(action, "cwd", None) or places.workspace, places.workspace)
+    shell = shell or Shell((start or places.workspace,))
     read = _READERS.get(type(action))
     if read is not None:
         try:
-            read(action, findings, State(places.resolve(start, places.workspace)))
+            shell = read(action, findings, shell) or shell
         except Exception:  # the boundary to what models write
             log.exception("an action cannot be read: %s", action.kind)
-            findings.name("opaque.failed", action.kind)
+            findings.not_understood(str(action.kind), "reading it failed")
+            shell = replace(shell, lost="a command that could not be read")
     elif isinstance(action, MCPAction):
         harmless = action.name == RECALL_TOOL or action.name in read_only
         findings.name("mcp.read-only" if harmless else "mcp.call", action.name)
         findings.sends = not harmless
     elif action.acts and action.kind not in _THOUGHTS:
-        findings.name("opaque.action", action.kind)
-    return _facts(findings)
+        findings.name("action.unknown", action.kind)
+    return _facts(findings, shell)
 
 
 def prepare() -> None:
-    """Load the grammar and the readers of programs: some hundred milliseconds, once; call it beside the loop."""
+    """Read the table of programs, once; call it beside the loop."""
     facts_of(CmdRunAction(command="ls"), workspace="/")
     facts_of(IPythonRunCellAction(code="1"), workspace="/")
 
@@ -95,7 +121,7 @@ def prepare() -> None:
 _THOUGHTS = frozenset({"think", "task_tracking"})
 
 
-def _facts(findings: Findings) -> Facts:
+def _facts(findings: Findings, shell: Shell) -> Facts:
     ordered = sorted(findings.rules, key=lambda rule: -strictness(RULES[rule].risk))
     named = [rule for rule in ordered if RULES[rule].risk is not ActionSecurityRisk.LOW] or ordered
     return Facts(
@@ -111,6 +137,10 @@ def _facts(findings: Findings) -> Facts:
         tuple(findings.urls),
         tuple(findings.runs),
         findings.carries,
+        tuple(findings.unknown),
+        tuple(findings.unclear.items()),
+        tuple(findings.spellings),
+        shell,
     )
 
 
@@ -120,49 +150,53 @@ def _reason(rule: str, about: str) -> str:
     return f"{text} ({rule}{': ' + short[:100] if short else ''})"
 
 
-def _run(action: CmdRunAction, findings: Findings, state: State) -> None:
+def _run(action: CmdRunAction, findings: Findings, shell: Shell) -> Shell:
     if action.is_input:
         if action.command.strip() not in ("C-c", "C-d", "C-z", ""):
-            findings.name("opaque.input", action.command)
-            Reader(findings).read(action.command, state)
-        return
-    Reader(findings).read(action.command, state)
+            findings.not_understood(action.command, "input for a program that is running")
+        return shell
+    return Reader(findings).read(action.command, shell)
 
 
-def _cell(action: IPythonRunCellAction, findings: Findings, state: State) -> None:
-    from core.security.python_cells import read_cell
-
-    read_cell(action.code, Reader(findings), state)
-
-
-def _file_read(action: FileReadAction, findings: Findings, state: State) -> None:
-    findings.reading(findings.places.resolve(action.path, state.cwd) or action.path)
+def _cell(action: IPythonRunCellAction, findings: Findings, shell: Shell) -> None:
+    if not is_understood(action.code, findings, (findings.places.workspace,)):
+        findings.not_understood(action.code, "code")
 
 
-def _file_write(action: FileWriteAction, findings: Findings, state: State) -> None:
-    findings.writing(findings.places.resolve(action.path, state.cwd) or action.path)
+def _path(path: str, findings: Findings) -> str:
+    if "\0" in path:
+        findings.not_understood(repr(path), "a NUL in a path")
+    return findings.places.resolve(path, findings.places.workspace) or path
 
 
-def _file_edit(action: FileEditAction, findings: Findings, state: State) -> None:
-    path = findings.places.resolve(action.path, state.cwd) or action.path
+def _file_read(action: FileReadAction, findings: Findings, shell: Shell) -> None:
+    findings.reading(_path(action.path, findings))
+
+
+def _file_write(action: FileWriteAction, findings: Findings, shell: Shell) -> None:
+    findings.writing(_path(action.path, findings))
+
+
+def _file_edit(action: FileEditAction, findings: Findings, shell: Shell) -> None:
+    path = _path(action.path, findings)
     findings.reading(path)
     if action.command != "view":
         findings.writing(path)
 
 
-def _page(action: BrowseURLAction, findings: Findings, state: State) -> None:
+def _page(action: BrowseURLAction, findings: Findings, shell: Shell) -> None:
     read_page(action.url, findings)
 
 
-def _browse(action: BrowseInteractiveAction, findings: Findings, state: State) -> None:
+def _browse(action: BrowseInteractiveAction, findings: Findings, shell: Shell) -> None:
     read_browser(action.browser_actions, findings)
 
 
-def _delegate(action: AgentDelegateAction, findings: Findings, state: State) -> None:
+def _delegate(action: AgentDelegateAction, findings: Findings, shell: Shell) -> None:
     findings.name("agent.delegate", action.agent)
 
 
-_READERS: dict[type[Action], Callable[..., None]] = {
+_READERS: dict[type[Action], Callable[..., Shell | None]] = {
     CmdRunAction: _run,
     IPythonRunCellAction: _cell,
     FileReadAction: _file_read,

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from core.security.network import host_of, is_local, is_metadata, urls_in
 from core.security.places import Places, Region
 from core.security.rules import RULES, names
 
 MAX_ITEMS = 200
-"""Commands, paths, hosts and rules each; a command line has far fewer."""
-MAX_CHARS = 500
-"""Of one item, as it is shown."""
+"""Commands, paths, hosts and rules each; an action with more of one kind is not understood."""
+MAX_CHARS = 4_000
+"""Of one item; an action with a longer one is not understood."""
+MAX_SHOWN = 500
+"""Characters of what a rule is about."""
+MAX_URLS = 20
+"""Addresses that are looked for in a part that is not understood."""
 MAX_COMMANDS_READ = 400
-"""Simple commands that are read, those of functions and substitutions counted at each call."""
-
-
-MANY_WORDS = 50
-
-
-class TooMuch(Exception):
-    """The action is larger than what is read; the rest of it is opaque."""
+"""Simple commands that are read, those of loops and substitutions counted each time."""
 
 
 @dataclass(slots=True)
@@ -38,6 +36,12 @@ class Findings:
     hosts: dict[str, None] = field(default_factory=dict)
     urls: dict[str, None] = field(default_factory=dict)
     runs: dict[str, None] = field(default_factory=dict)
+    spellings: dict[str, None] = field(default_factory=dict)
+    """Other ways to write the commands, which only rules that deny or ask are held against."""
+    unknown: dict[str, None] = field(default_factory=dict)
+    """Parts that are not understood."""
+    unclear: dict[str, str] = field(default_factory=dict)
+    """By `read`, `write` or `net`: a part of which it is not known what it reads, writes or calls."""
     opaque: bool = False
     sends: bool = False
     carries: bool = False
@@ -46,24 +50,37 @@ class Findings:
     def name(self, rule: str, about: str = "") -> None:
         """A rule is met; `about` is the part of the action that it is about."""
         assert rule in RULES, rule
-        self.rules.setdefault(rule, about[:MAX_CHARS])
-        if rule.startswith(("opaque.", "python.")) or rule in ("run.decoded", "run.remote", "run.built"):
-            self.opaque = True
+        self.rules.setdefault(rule, about[:MAX_SHOWN])
         if rule in _SENDING:
             self.sends = True
         if rule in _CARRYING:
             self.sends = self.carries = True
 
+    def not_understood(self, part: str, why: str = "") -> None:
+        """A part of the action is not understood; `part` is its text."""
+        text = " ".join(part.split()) or "the end"
+        text = f"{text[:MAX_SHOWN]}{f' ({why})' if why else ''}"
+        self.opaque = True
+        if len(self.unknown) < MAX_ITEMS:
+            self.unknown.setdefault(text)
+        self.name("not-understood", text)
+        for url in urls_in(part[:MAX_CHARS])[:MAX_URLS]:
+            if host := host_of(url):
+                self.calling(host, "net.fetch", url)
+
     def add(self, items: dict[str, None], item: str) -> None:
         """Keep an item of one of the lists."""
-        if len(items) < MAX_ITEMS:
-            items.setdefault(item[:MAX_CHARS])
+        if item in items:
+            return
+        if len(items) >= MAX_ITEMS or len(item) > MAX_CHARS:
+            self.not_understood(item[:80], "too long" if len(item) > MAX_CHARS else "too many")
+            return
+        items[item] = None
 
-    def count(self, words: int) -> None:
-        """One more simple command is read; one of many words counts for several. Raises TooMuch."""
-        self.read += 1 + words // MANY_WORDS
-        if self.read > MAX_COMMANDS_READ:
-            raise TooMuch
+    def count(self) -> bool:
+        """Whether one more simple command may be read."""
+        self.read += 1
+        return self.read <= MAX_COMMANDS_READ
 
     def reading(self, path: str, *, is_known: bool = True) -> bool:
         """A path is read; whether it holds secrets."""
@@ -88,12 +105,10 @@ class Findings:
         if where := _WRITE_RULES.get(self.places.place(path)):
             self.name(where, path)
         elif not is_known:
-            self.name("opaque.path", path)
+            self.not_understood(path, "a path that is only known when it runs")
 
     def calling(self, host: str, rule: str, about: str = "") -> None:
         """A host is called; the rule holds where it is another machine."""
-        from core.security.network import is_local, is_metadata
-
         host = host.lower().strip("[]").rstrip(".")
         if is_metadata(host):
             self.name("secret.metadata", host)
@@ -113,12 +128,10 @@ _WRITE_RULES = {
     Region.DEVICE: "destroy.disk",
 }
 _SENDING = names(
-    "opaque.syntax opaque.size opaque.program opaque.text opaque.code opaque.input"
-    " opaque.action program.unknown shell.interactive run.decoded run.remote run.built"
+    "not-understood action.unknown program.unknown shell.interactive run.remote"
     " run.remotely net.fetch net.login net.probe net.scan net.listen git.fetch package.install"
     " package.install-url package.run container.run cloud.read page.open page.unknown"
-    " python.syntax python.dynamic python.loads python.native python.magic mcp.call"
-    " page.script run.hooked"
+    " mcp.call page.script"
 )
 _CARRYING = names(
     "secret.sent net.upload net.post net.in-address net.raw net.open net.dns-data git.push"

@@ -18,12 +18,14 @@ from pathlib import Path
 
 from core.autorun import is_autorun
 from core.errors import ConfigurationError
-from core.events import Action, ActionSecurityRisk, FileEditAction, FileReadAction, FileWriteAction
+from core.events import Action, ActionSecurityRisk, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
+from core.security.command.state import Shell
 from core.security.confirmation import ConfirmMode, needs_confirmation, only_thinks
 from core.security.facts import Facts, facts_of
 from core.security.judgement import VOICES, Judgement, Verdict
 from core.security.patterns import (
     FOREIGN,
+    UNSEEN,
     WorkFolders,
     home_of_user,
     is_inside,
@@ -31,6 +33,7 @@ from core.security.patterns import (
     may_touch,
     parts_of,
     touches,
+    unclear_for,
     uncovered,
 )
 from core.security.permissions import Permission, PermissionFile
@@ -49,6 +52,8 @@ PLANNING = "Nothing is changed before the user has seen a plan. Look at what is 
 PLANNING_NOTE = f"\n\n[The user wants a plan first. {PLANNING}]"
 """What the model reads behind a message of the user in the mode PLAN."""
 MODE = "mode {mode}"
+UNJUDGED = Facts(ActionSecurityRisk.UNKNOWN, opaque=True, sends=True, not_understood=("the action",))
+"""The facts of an action that could not be judged."""
 RATED = "The model itself calls it risky."
 _RISKS = {
     ActionSecurityRisk.HIGH: "Its risk is high.",
@@ -71,9 +76,15 @@ class Guard:
         only_reads: Callable[[Action], bool],
         notice: Callable[[str], None] = lambda text: None,
         voices: Sequence[Voice] = (),
+        shell: Callable[[Action], Awaitable[Shell]] | None = None,
         user_home: str = "",
+        rules: Sequence[Rule] | None = None,
     ) -> None:
-        """`folder` is the project on this machine, `workspace` the same as the sandbox calls it."""
+        """`folder` is the project on this machine, `workspace` the same as the sandbox calls it.
+
+        `shell` tells what is known of the shell before an action; without it, every action finds a fresh one.
+        `rules` are instead of the files of rules and permissions.
+        """
         self.mode = mode
         self.file = PermissionFile(home)
         self.conversation: list[Permission] = []
@@ -82,6 +93,7 @@ class Guard:
         """The guard of the conversation whose delegate this is; what was answered there holds here."""
         self.voices = tuple(voices)
         self.folder = folder
+        self._shell = shell
         self._workspace = workspace
         self._only_reads = only_reads
         self._notice = notice
@@ -94,6 +106,9 @@ class Guard:
         self._kept: tuple[Permission, ...] = ()
         self._permissions_broken = ""
         self._told = ""
+        self._reads_files = rules is None
+        if rules is not None:
+            self._own = Policy(tuple(rules))
 
     @property
     def folders(self) -> WorkFolders:
@@ -104,7 +119,7 @@ class Guard:
         """What becomes of an action. Takes as long as its voices; one that fails asks."""
         if only_thinks(action):
             return Judgement(Verdict.ALLOW, MODE.format(mode=self.mode))
-        facts, found = await asyncio.to_thread(self._by_rules, action)
+        facts, found = await self._by_rules(action)
         found = replace(found, risk=(risk := _risk(action, facts)))
         if found.verdict is Verdict.ASK and risk is not facts.risk:
             found = replace(found, reasons=tuple(dict.fromkeys((*found.reasons, RATED))))
@@ -125,10 +140,20 @@ class Guard:
 
     # -- the rules, in a thread ------------------------------------------------------------------------------------
 
-    def _by_rules(self, action: Action) -> tuple[Facts, Judgement]:
+    async def _by_rules(self, action: Action) -> tuple[Facts, Judgement]:
+        """What the rules say; a failure of theirs asks."""
+        try:
+            shell = await self._shell(action) if self._shell is not None else None
+            return await asyncio.to_thread(self._checked, action, shell)
+        except Exception as error:  # the boundary to what models write: an action must not end the run
+            log.exception("judging an action failed")
+            why = f"Judging it failed: {type(error).__name__}: {error}"
+            return UNJUDGED, Judgement(Verdict.ASK, "a check that failed", (why[:300],), stays=True)
+
+    def _checked(self, action: Action, shell: Shell | None) -> tuple[Facts, Judgement]:
         self.refresh()
         folders = self.folders
-        facts = facts_of(action, workspace=folders.workspace)
+        facts = facts_of(action, workspace=folders.workspace, shell=shell)
         return facts, self._judged(action, facts, folders)
 
     def _judged(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
@@ -149,11 +174,21 @@ class Guard:
             if rule.verdict is Verdict.DENY and may_touch(rule.pattern, facts, folders):
                 why = f"It may reach what {rule.pattern} denies."
                 return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons), stays=True)
+        denying = [rule for rule in every if rule.verdict is Verdict.DENY]
+        for rule in denying:
+            if part := unclear_for(rule.pattern, action, facts):
+                why = f"This part is not understood, so that {rule.pattern} may apply: {part}"
+                return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons), stays=True)
         parts = parts_of(action, facts, folders)
         allowing = [rule for rule in every if rule.verdict is Verdict.ALLOW]
         if allowing and not uncovered([rule.pattern for rule in allowing], parts, folders):
             used = [rule for rule in allowing if len(uncovered([rule.pattern], parts, folders)) < len(parts)]
             return Judgement(Verdict.ALLOW, str(used[0] if used else allowing[0]))
+        if self.mode is not ConfirmMode.NEVER and facts.runs_code and isinstance(action, CmdRunAction):
+            for rule in denying:
+                if rule.pattern.tool in UNSEEN:
+                    why = f"It runs code that is not read, so that {rule.pattern} may apply."
+                    return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons))
         return self._by_mode(action, facts, folders)
 
     def has_read(self, source: str) -> bool:
@@ -181,7 +216,7 @@ class Guard:
         reasons = facts.reasons if risk is facts.risk else (RATED, *facts.reasons)
         if not reasons and self.mode is ConfirmMode.RISKY and risk in _RISKS:
             reasons = (_RISKS[risk],)
-        return Judgement(Verdict.ASK, rule, reasons)
+        return Judgement(Verdict.ASK, rule, reasons, stays=bool(facts.not_understood))
 
     def _looks(self, action: Action) -> bool:
         views = isinstance(action, FileEditAction) and action.command == "view"
@@ -198,6 +233,8 @@ class Guard:
 
     def refresh(self) -> None:
         """Read what has changed on the disk. Blocking."""
+        if not self._reads_files:
+            return
         for file, read in (
             (self._own_file, self._read_own),
             (self.project_file, self._read_project),

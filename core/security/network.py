@@ -85,6 +85,16 @@ def host_of(url: str) -> str:
         return ""
 
 
+_PLAIN = re.compile(
+    r"(?:https?|wss?|ftp)://(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:[/?#][^\x00-\x20\x7f\\]*)?"
+)
+
+
+def is_plain_url(url: str) -> bool:
+    """Whether every parser reads the same host in an address: no user, backslash, escape or blank, and two slashes."""
+    return _PLAIN.fullmatch(url) is not None
+
+
 def urls_in(text: str) -> list[str]:
     """The addresses that stand in a text."""
     return [match.rstrip(".,;:!?") for match in _URL.findall(text)]

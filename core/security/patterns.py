@@ -149,10 +149,10 @@ def covers(pattern: Pattern, part: Part, folders: WorkFolders) -> bool:
         return bool(part.host) and matches(pattern.glob, part.host)
     if pattern.tool != part.tool:
         return False
+    if part.text is None:  # a command that is not understood is covered by `*` alone
+        return pattern.is_all and part.tool != "bash"
     if pattern.is_all:
         return True
-    if part.text is None:
-        return False
     if part.tool in _PATHS:
         return all(path_matches(pattern.glob, path, folders) for path in names_of(part.text, folders))
     if part.tool == "cell":  # code can do anything behind what a glob has matched
@@ -183,6 +183,17 @@ def touches(pattern: Pattern, action: Action, facts: Facts, folders: WorkFolders
         case "browser" if isinstance(action, BrowseInteractiveAction):
             return pattern.is_all or any(matches(pattern.glob, url) for url in _urls(action.browser_actions))
     return any(covers(pattern, part, folders) for part in parts_of(action, facts, folders) if part.tool == pattern.tool)
+
+
+UNSEEN = frozenset({"", "bash", "read", "write", "net"})
+"""Tools whose rules say what commands and cells may do."""
+
+
+def unclear_for(pattern: Pattern, action: Action, facts: Facts) -> str:
+    """A part of a command or a cell that is not understood, so that a pattern may mean it; empty for none."""
+    if pattern.tool not in UNSEEN or not isinstance(action, CmdRunAction | IPythonRunCellAction):
+        return ""
+    return next(iter(facts.not_understood), "") or dict(facts.unclear).get(pattern.tool, "")
 
 
 def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
@@ -224,9 +235,9 @@ def _expanded(path: str, folders: WorkFolders) -> str:
 
 
 def _said(action: CmdRunAction, facts: Facts) -> Iterator[str]:
-    """A line as it was written, its commands, and these without the folder of their program."""
+    """A line as it was written, its commands, and the other ways to write these."""
     yield " ".join(action.command.split())
-    for command in facts.commands:
+    for command in (*facts.commands, *facts.spellings):
         yield command
         program, space, rest = command.partition(" ")
         if "/" in program:

@@ -43,25 +43,16 @@ class Rule:
 
 
 _ROWS = (
-    # What cannot be told by reading.
-    Rule("opaque.syntax", UNKNOWN, "Part of it cannot be read as a command of bash."),
-    Rule("opaque.size", UNKNOWN, "It is too long or too deeply nested to be read whole."),
-    Rule("opaque.program", UNKNOWN, "Which program runs is only known when it runs."),
-    Rule("opaque.text", UNKNOWN, "It runs a text as commands that is only known when it runs."),
-    Rule("opaque.code", UNKNOWN, "It runs code that is not read here."),
-    Rule("opaque.path", UNKNOWN, "It writes to a place that is only known when it runs."),
-    Rule("opaque.input", UNKNOWN, "It types into a program that is already running."),
-    Rule("opaque.failed", UNKNOWN, "Reading it failed."),
-    Rule("opaque.action", UNKNOWN, "Nothing is known about this kind of action."),
-    Rule("program.unknown", UNKNOWN, "No rule knows this program."),
+    # What is not known.
+    Rule("not-understood", UNKNOWN, "Part of it is not understood."),
+    Rule("action.unknown", UNKNOWN, "Nothing is known about this kind of action."),
+    Rule("program.unknown", UNKNOWN, "This program is not in the table of known programs."),
     Rule("shell.interactive", UNKNOWN, "It opens a shell or an editor that waits for input."),
-    # Running what came from elsewhere, or was hidden.
-    Rule("run.decoded", HIGH, "It decodes a text and runs it."),
+    # Running code.
     Rule("run.remote", HIGH, "It runs what it fetches from the network."),
-    Rule("run.built", HIGH, "It builds the name of the program that it runs out of pieces."),
+    Rule("run.written", UNKNOWN, "It runs a file that a command of this shell wrote."),
     Rule("run.project", MEDIUM, "It runs code of the workspace."),
-    Rule("run.elsewhere", MEDIUM, "It runs code from outside the workspace."),
-    Rule("run.hooked", HIGH, "It sets a variable that makes other programs run something."),
+    Rule("run.elsewhere", UNKNOWN, "It runs code from outside the workspace."),
     Rule("run.remotely", MEDIUM, "It runs a command on another machine."),
     # Destruction.
     Rule("destroy.root", HIGH, "It removes the file system, the home folder or the whole workspace."),
@@ -76,15 +67,11 @@ _ROWS = (
     Rule("destroy.traces", HIGH, "It removes the traces of what was done."),
     Rule("destroy.data", HIGH, "It drops data of a database or a cluster."),
     Rule("destroy.containers", HIGH, "It removes containers, images or volumes."),
-    Rule("machine.forkbomb", HIGH, "It starts copies of itself without end."),
     Rule("machine.kill", HIGH, "It ends programs that it did not start."),
     Rule("machine.kill-one", MEDIUM, "It ends a program."),
     Rule("machine.power", HIGH, "It shuts the machine down or restarts it."),
     Rule("machine.service", HIGH, "It changes the services of the machine."),
-    Rule("machine.kernel", HIGH, "It changes the kernel, its modules or what is mounted."),
     Rule("machine.firewall", HIGH, "It changes the rules of the network."),
-    Rule("machine.users", HIGH, "It changes users, groups or passwords."),
-    Rule("machine.debug", HIGH, "It looks into the memory of another program."),
     Rule("rights.wide", HIGH, "It gives everyone rights to files, or changes rights outside the workspace."),
     Rule("rights.many", MEDIUM, "It changes the rights of a whole folder."),
     Rule("rights.root", MEDIUM, "It runs with the rights of the administrator."),
@@ -135,18 +122,12 @@ _ROWS = (
     Rule("package.install", MEDIUM, "It installs packages, which may run code of others."),
     Rule("package.install-url", HIGH, "It installs a package from an address outside the package index."),
     Rule("package.publish", HIGH, "It publishes a package."),
-    Rule("package.run", MEDIUM, "It fetches a package and runs it."),
+    Rule("package.run", UNKNOWN, "It fetches a package and runs it."),
     Rule("container.run", MEDIUM, "It runs a container."),
     Rule("cloud.change", HIGH, "It changes something in the cloud or the cluster."),
     Rule("cloud.read", MEDIUM, "It asks the cloud or the cluster."),
     Rule("database.query", MEDIUM, "It runs statements on a database."),
     Rule("message.sent", HIGH, "It sends a message to people."),
-    # Cells of Python.
-    Rule("python.syntax", UNKNOWN, "Part of the code cannot be read as Python."),
-    Rule("python.dynamic", UNKNOWN, "It runs code that it makes while it runs."),
-    Rule("python.loads", UNKNOWN, "It loads objects that can run code."),
-    Rule("python.native", UNKNOWN, "It calls code outside Python."),
-    Rule("python.magic", UNKNOWN, "No rule knows this magic."),
     # The browser, MCP, other agents.
     Rule("page.open", MEDIUM, "It opens a page."),
     Rule("page.local-file", HIGH, "It opens a file of this machine in the browser."),

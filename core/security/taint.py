@@ -44,7 +44,7 @@ _BROUGHT = re.compile(r"/(?:node_modules|site-packages|dist-packages|vendor|thir
 _FETCHED = frozenset(
     {"net.fetch", "net.login", "net.raw", "run.remote", "net.post", "net.upload", "page.open", "net.in-address"}
 )
-_ANYTHING = frozenset({"program.unknown", "page.unknown", "mcp.call", "python.magic", "run.hooked", "page.script"})
+_ANYTHING = frozenset({"not-understood", "program.unknown", "package.run", "page.unknown", "mcp.call", "page.script"})
 _CODE = re.compile(
     r"(?:\.(?:py|pyx|ipynb|sh|bash|zsh|fish|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|go|rs|c|h|cc|cpp|java|kt|scala|swift|cs|r|jl|mk|cmake"
     r"|gradle|toml|cfg|ini|json|ya?ml|env|ps1|bat)|/[^./]+)$",
@@ -140,7 +140,9 @@ class Taint:
         if facts.sends and not facts.hosts:
             return "It calls the network"
         for path in facts.runs:
-            if armed := next((one for one in sorted(self.armed) if one == path or _is_below(one, path)), ""):
+            if armed := next(
+                (one for one in sorted(self.armed) if one == path or (_is_below(one, path) and _CODE.search(one))), ""
+            ):
                 return f"It runs code that was written since and could send data out ({armed[:100]})"
             if self._came_from_elsewhere(path):
                 return f"It runs code that came from elsewhere ({path[:100]})"
@@ -204,7 +206,7 @@ class Taint:
             text = "\n".join(part for part in (action.file_text, action.new_str, action.content) if part)
         if text is not None and not _REACHES.search(text):
             return frozenset()
-        return frozenset(path for path in facts.writes if _CODE.search(path))
+        return frozenset(facts.writes)
 
     def _observed(self, event: Observation, envelope: Envelope) -> Taint:
         facts = next((facts for number, facts in self.waiting if number == envelope.cause), None)

@@ -70,6 +70,7 @@ from core.session.preparation import Preparation
 from core.session.recalling import Recalling, is_recall, with_pins
 from core.session.recollection import Recollection
 from core.session.record import Record
+from core.session.shell_record import ShellRecord
 from core.session.sleep import Sleep
 from core.session.snapshots import EVERY, Snapshots
 from core.session.take_over import Waiting
@@ -160,6 +161,7 @@ class AgentSession:
             mode=confirm,
             only_reads=only_reads,
             notice=lambda text: self.frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
+            shell=ShellRecord(self.stream, lambda: runtime.working_dir).before,
             voices=(Wariness(self.stream, lambda: runtime.working_dir, security, self._is_fine, harmless).heard,),
         )
         self.permitting = Permitting(

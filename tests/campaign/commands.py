@@ -6,7 +6,7 @@ from core.security.facts import prepare
 from tests.campaign.trial import Facts, Result, check, run_trials
 from tests.security.fuzzed import check_one
 
-PROMISE = "no command makes the reader fail or takes it 50 ms, and no disguise softens what is bad in it"
+PROMISE = "no command makes the reader fail or takes it 50 ms, and no disguise lets through what is bad in it"
 FULL = 100_000
 CHUNK = 1_000
 """Commands of one case."""

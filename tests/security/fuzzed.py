@@ -1,7 +1,8 @@
 """Commands made by chance, and what has to hold for the reading of each. The same ones for a seed.
 
-Four kinds: damaged texts of the corpora; commands grown from a grammar; bad commands in disguises that bash sees
-through; and amplifiers, short texts that would be long once they were expanded.
+Kinds: damaged texts of the corpora; commands grown from a grammar; bad commands in disguises that bash sees through,
+none of which may be let through; good commands in other spellings, most of which have to be; and amplifiers, short
+texts that would be long once they were expanded.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ class Made:
 
     command: str
     least: ActionSecurityRisk | None = None
-    """The risk of what is in it; what is opaque may say less where `is_veiled`, for it asks as well."""
-    is_veiled: bool = False
-    is_opaque: bool = False
+    """The risk of what is in it; its disguise may make it one that is not understood, which asks as well."""
+    is_good: bool = False
+    """Whether it is a good command in another spelling."""
 
 
 def check_one(seed: str, counts: Counter[str], cpu_s: float = MAX_CPU_S) -> str:
@@ -63,14 +64,13 @@ def check_one(seed: str, counts: Counter[str], cpu_s: float = MAX_CPU_S) -> str:
     made = KINDS[kind](chance)
     facts, took_s = timed(made.command, cpu_s)
     wrong = ""
-    if "opaque.failed" in facts.rules:
+    if any("reading it failed" in part for part in facts.not_understood):
         wrong = "the reader failed"
     elif len(made.command.encode(errors="replace")) < MAX_BYTES and took_s >= cpu_s:
         wrong = f"{took_s * 1000:.0f} ms"
-    elif made.is_opaque and not facts.opaque:
-        wrong = "it is not opaque"
-    elif made.least and strictness(facts.risk) < strictness(made.least) and not (made.is_veiled and facts.opaque):
+    elif made.least and strictness(facts.risk) < strictness(ActionSecurityRisk.UNKNOWN):
         wrong = f"{facts.risk.name} and bare {made.least.name}"
+    counts["good asked"] += made.is_good and strictness(facts.risk) >= strictness(ActionSecurityRisk.UNKNOWN)
     return f"{kind} {seed}: {wrong}: {made.command[:2000]!r}" if wrong else ""
 
 
@@ -110,11 +110,17 @@ def _wrapped(chance: random.Random) -> Made:
 def _disguised(chance: random.Random) -> Made:
     row = chance.choice(plain())
     command = chance.choice(_DISGUISES)(chance, row.command.split())
-    return Made(_within(chance, command, chance.randint(0, 1)), ActionSecurityRisk[row.risk], is_veiled=True)
+    return Made(_within(chance, command, chance.randint(0, 1)), ActionSecurityRisk[row.risk])
 
 
 def _unknowable(chance: random.Random) -> Made:
-    return Made(_within(chance, chance.choice(_UNKNOWN), chance.randint(0, 2)), is_opaque=True)
+    return Made(_within(chance, chance.choice(_UNKNOWN), chance.randint(0, 2)), ActionSecurityRisk.UNKNOWN)
+
+
+def _respelled_good(chance: random.Random) -> Made:
+    row = chance.choice(plain_good())
+    command = chance.choice(_SPELLINGS)(chance, row.command.split())
+    return Made(command, is_good=True)
 
 
 def _within(chance: random.Random, command: str, count: int) -> str:
@@ -132,6 +138,12 @@ def plain() -> tuple[Row, ...]:
     return tuple(row for row in rows if "=" not in row.command.split()[0] and not row.command.startswith("export "))
 
 
+@cache
+def plain_good() -> tuple[Row, ...]:
+    """The good commands of plain words."""
+    return tuple(row for row in corpus("good") if _PLAIN.fullmatch(row.command) and "=" not in row.command.split()[0])
+
+
 KINDS: dict[str, Callable[[random.Random], Made]] = {
     "damaged": _damaged,
     "grown": _grown,
@@ -139,6 +151,7 @@ KINDS: dict[str, Callable[[random.Random], Made]] = {
     "wrapped": _wrapped,
     "disguised": _disguised,
     "unknowable": _unknowable,
+    "good": _respelled_good,
 }
 
 
@@ -210,6 +223,19 @@ def _assigned(chance: random.Random, words: list[str]) -> str:
 _DISGUISES: tuple[Callable[[random.Random, list[str]], str], ...] = (
     _respelled, _spaced, _braced, _in_variables, _substituted, _by_default, _assigned,
 )  # fmt: skip
+
+_SPELLINGS: tuple[Callable[[random.Random, list[str]], str], ...] = (
+    _respelled,
+    lambda chance, words: (
+        "  ".join(words) + chance.choice((" # as usual", " 2>/dev/null", " 2>&1", " | cat", " || true"))
+    ),
+    lambda chance, words: f"cd src && {' '.join(words)}",
+    lambda chance, words: f"time {' '.join(words)}; echo $?",
+    lambda chance, words: f"if true; then {' '.join(words)}; fi",
+    lambda chance, words: f"( {' '.join(words)} )",
+    lambda chance, words: f"CI=1 timeout 60 {' '.join(words)}",
+)
+"""Ways to write a good command that are as usual as the plain one."""
 
 _UNKNOWN = (
     "$CMD", '"$CMD" x', "${!NAME}", "$(cat plan.txt)", "eval \"$(cat plan.txt)\"", "bash -c \"$1\"", "`head -1 x`",

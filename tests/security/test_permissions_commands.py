@@ -67,3 +67,46 @@ def test_permissions_are_listed_and_taken_back(tmp_path: Path) -> None:
     gone = handloom(tmp_path, "permissions", "revoke", first["id"])
     assert gone.returncode == 2
     assert "handloom permissions list" in gone.stderr
+
+
+def test_commands_are_checked_and_the_exit_status_says_what_becomes_of_them(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "policy.toml").write_text('deny = ["bash(git push *)"]')
+    allowed = handloom(tmp_path, "permissions", "check", "git status", "--mode", "never")
+    asked = handloom(tmp_path, "permissions", "check", "cd src", "eval x")
+    denied = handloom(tmp_path, "permissions", "check", "--json", "git -C . push")
+    assert [one.returncode for one in (allowed, asked, denied)] == [0, 3, 4]
+    assert "not understood: eval x" in asked.stdout
+    answer = json.loads(denied.stdout)
+    assert (answer["verdict"], answer["rule"]) == ("deny", "policy.toml:1 deny bash(git push *)")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("x", "Line 1 is not JSON"),
+        ('{"commands": 3}', "`commands` is a list of texts"),
+        ('{"commands": ["ls"], "mode": "x"}', "There is no mode 'x'"),
+        ('{"commands": ["ls"], "rules": {"deny": ["x"]}}', "is no pattern"),
+        ('{"commands": ["ls"], "what": 1}', "has no 'what'"),
+        ("[" * 100_000, "Line 1 is not JSON"),
+    ],
+)
+def test_a_request_that_is_wrong_gets_one_message(tmp_path: Path, line: str, says: str) -> None:
+    done = checked(tmp_path, line)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_each_line_of_standard_input_gets_an_answer(tmp_path: Path) -> None:
+    rows = [{"commands": ["ls"]}, {"steps": ["git push"], "rules": {"deny": ["bash(git push *)"]}, "class": "PUSH"}]
+    done = checked(tmp_path, "\n".join(map(json.dumps, rows)))
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["allow", "deny"]
+    assert done.returncode == 0
+
+
+def checked(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tui", "permissions", "check", "--json", "-"]
+    environ = {**os.environ, "HANDLOOM_HOME": str(tmp_path / "home")}
+    return subprocess.run(command, env=environ, input=text, capture_output=True, text=True, timeout=100, check=False)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from core.events import (
@@ -63,9 +60,9 @@ ACTIONS: list[tuple[str, str, Action]] = [
     ("MEDIUM", "agent.delegate", AgentDelegateAction(agent="CodeActAgent")),
     ("LOW", "", AgentThinkAction(thought="rm -rf /")),
     ("LOW", "", TaskTrackingAction()),
-    ("UNKNOWN", "opaque.input", CmdRunAction(command="y", is_input=True)),
+    ("UNKNOWN", "not-understood", CmdRunAction(command="y", is_input=True)),
     ("LOW", "", CmdRunAction(command="C-c", is_input=True)),
-    ("HIGH", "destroy.root", CmdRunAction(command="rm -rf /", is_input=True)),
+    ("UNKNOWN", "not-understood", CmdRunAction(command="rm -rf /", is_input=True)),
     ("LOW", "", IPythonRunCellAction(code="1")),
 ]
 
@@ -125,8 +122,3 @@ def test_a_workspace_in_the_home_folder_is_inside() -> None:
     assert places.resolve("~/app/x", "/") == "/home/me/app/x"
     assert places.place("/home/me/app/x") is Region.INSIDE
     assert places.place("/home/me/x") is Region.HOME
-
-
-def test_the_grammar_is_loaded_at_the_first_command_only() -> None:
-    code = "import sys, core.security.facts, core.security.taint; print('tree_sitter' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,4 +1,4 @@
-"""What a command is told to do: the corpora's verdicts, and no wrapping, quoting or encoding that softens them."""
+"""What a command is told to do: the corpora's verdicts, and no wrapping or encoding that lets a bad one through."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.events import ActionSecurityRisk, CmdRunAction
+from core.security.command.parser import MAX_CHARS
 from core.security.facts import Facts, facts_of
-from core.security.rules import RULES, strictness
-from core.security.shell.reader import MAX_BYTES
+from core.security.rules import RULES
 from tests.security.risk_wrapping import WORKSPACE, WRAPPINGS, Row, corpus, mutated
 
 BAD, GOOD = corpus("bad"), corpus("good")
-READABLE = [row for row in BAD if row.rule != "opaque.syntax"]
+ASKS = {ActionSecurityRisk.UNKNOWN, ActionSecurityRisk.HIGH}
 COMMANDS = [row.command for row in (*BAD, *GOOD)]
 
 
 def read(command: str) -> Facts:
     return facts_of(CmdRunAction(command=command), workspace=WORKSPACE)
+
+
+def failed(facts: Facts) -> bool:
+    return any("reading it failed" in part for part in facts.not_understood)
 
 
 def test_the_corpora_are_large_and_have_each_command_once() -> None:
@@ -40,39 +44,39 @@ def test_every_rule_that_is_named_in_a_corpus_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_no_wrapping_softens_what_is_bad(wrapping: str) -> None:
-    for row in READABLE[::5]:
-        assert strictness(read(WRAPPINGS[wrapping](row.command)).risk) >= strictness(ActionSecurityRisk[row.risk]), row
+def test_no_wrapping_lets_through_what_is_bad(wrapping: str) -> None:
+    for row in BAD[::5]:
+        assert read(WRAPPINGS[wrapping](row.command)).risk in ASKS, row
 
 
 @settings(max_examples=150, deadline=None)
-@given(row=st.sampled_from(READABLE), names=st.lists(st.sampled_from(sorted(WRAPPINGS)), min_size=1, max_size=3))
-def test_no_wrappings_within_wrappings_soften_what_is_bad(row: Row, names: list[str]) -> None:
+@given(row=st.sampled_from(BAD), names=st.lists(st.sampled_from(sorted(WRAPPINGS)), min_size=1, max_size=3))
+def test_no_wrappings_within_wrappings_let_through_what_is_bad(row: Row, names: list[str]) -> None:
     command = row.command
     for name in names:
         command = WRAPPINGS[name](command)
     facts = read(command)
-    assert strictness(facts.risk) >= strictness(ActionSecurityRisk[row.risk]), (names, command, facts.rules)
+    assert facts.risk in ASKS, (names, command, facts.rules)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_commands_are_read_without_failing_and_soon(seed: int) -> None:
     started = time.process_time()
     for command in mutated(COMMANDS, 700, seed):
-        assert "opaque.failed" not in read(command).rules, command
+        assert not failed(read(command)), command
     assert time.process_time() - started < 30, "some milliseconds each"
 
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=200))
 def test_any_text_is_read(text: str) -> None:
-    assert "opaque.failed" not in read(text).rules
+    assert not failed(read(text))
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "echo " + "a " * MAX_BYTES,
+        "echo " + "a " * MAX_CHARS,
         "(" * 400 + "ls" + ")" * 400,
         "$(" * 300 + "ls" + ")" * 300,
         'eval "' * 50 + "ls",
@@ -83,22 +87,22 @@ def test_any_text_is_read(text: str) -> None:
     ],
     ids=lambda command: command[:20],
 )
-def test_what_is_too_large_is_opaque_and_never_slow(command: str) -> None:
+def test_what_is_too_large_is_not_understood_and_never_slow(command: str) -> None:
     started = time.process_time()
     facts = read(command)
     assert time.process_time() - started < 5
     assert facts.opaque or command.startswith("for")
-    assert "opaque.failed" not in facts.rules
+    assert not failed(facts)
 
 
 def test_what_lies_behind_the_limit_is_never_taken_for_safe() -> None:
-    facts = read("echo " + "a" * MAX_BYTES + "; rm -rf /")
+    facts = read("echo " + "a" * MAX_CHARS + "; rm -rf /")
     assert facts.risk is ActionSecurityRisk.UNKNOWN
     assert facts.opaque
 
 
 def test_wrappers_stand_among_the_commands_with_what_they_start() -> None:
-    commands = read("sudo env A=1 timeout 5 xargs -n1 rm notes.txt").commands
+    commands = read("sudo env CI=1 timeout 5 xargs -n1 rm notes.txt").commands
     assert [command.split()[0] for command in commands] == ["sudo", "env", "timeout", "xargs", "rm"]
 
 
@@ -114,19 +118,24 @@ def test_a_subshell_does_not_lead_elsewhere() -> None:
 
 def test_where_cd_leads_elsewhere_paths_are_not_told() -> None:
     facts = read('cd "$SOMEWHERE"; echo x > notes.txt')
-    assert facts.writes == ("notes.txt",)
+    assert (facts.writes, facts.not_understood) == ((), ("notes.txt (the current folder is not known)",))
     assert facts.risk is ActionSecurityRisk.UNKNOWN
 
 
+def test_a_folder_that_may_not_be_there_is_one_of_two() -> None:
+    assert read("cd src; cat main.py").reads == ("/workspace/app/src/main.py",)
+    assert read("cd src || true; cat main.py").reads == ("/workspace/app/src/main.py", "/workspace/app/main.py")
+
+
 def test_hosts_are_told_and_this_machine_is_none() -> None:
-    facts = read("curl https://A.Example./x http://localhost:1/ ; ssh me@b.example ls; git clone git@c.example:x/y")
+    facts = read("curl https://A.Example./x http://localhost:1/ ; ssh me@b.example; git clone git@c.example:x/y")
     assert facts.hosts == ("a.example", "b.example", "c.example")
     assert facts.sends
 
 
 def test_reasons_say_the_rule_and_what_it_is_about() -> None:
     facts = read("rm -rf ~/notes")
-    assert facts.reasons == ("It removes files outside the workspace. (destroy.outside: rm -rf ~/notes)",)
+    assert facts.reasons == ("It removes files outside the workspace. (destroy.outside: ~/notes)",)
 
 
 def test_a_typical_command_is_read_in_milliseconds() -> None:

@@ -13,9 +13,10 @@ from tests.security.risk_wrapping import WORKSPACE, Row, corpus
 INTRODUCTION = f"""\
 # What is said of commands
 
-Made by `make documents` from `core/security/rules.py` and `tests/security/corpora`. A command is read as bash reads it,
-by its syntax tree; the strictest rule that it meets is its risk. UNKNOWN stands between MEDIUM and HIGH: what cannot be
-told by reading is never taken for safe. In the mode `risky`, UNKNOWN and HIGH ask. The workspace is `{WORKSPACE}`.
+Made by `make documents` from `core/security/rules.py` and `tests/security/corpora`. A command is read by a closed
+grammar and a table of programs; the strictest rule that it meets is its risk, and what is not understood is UNKNOWN.
+UNKNOWN stands between MEDIUM and HIGH. In the mode `risky`, UNKNOWN and HIGH ask. The workspace is `{WORKSPACE}`.
+See [permissions.md](permissions.md).
 """
 
 

@@ -153,6 +153,17 @@ def _permitted(commands: Commands) -> None:
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     revoke = steps.add_parser("revoke", help="take some back")
     revoke.add_argument("ids", metavar="ID", nargs="+", help="which, by its first word in the list")
+    check = steps.add_parser(
+        "check",
+        help="show what would be said of commands, without running them",
+        description="Commands are judged as one shell would run them, one after the other."
+        " Exit status: 0 all are allowed, 3 one asks, 4 one is denied, 2 the request is wrong."
+        " With --json -, each line of standard input is an object with commands, mode and rules,"
+        " each answer is a line, and the exit status is 0.",
+    )
+    check.add_argument("commands", metavar="CMD", nargs="+", help="a command; - with --json reads standard input")
+    check.add_argument("--mode", default="risky", metavar="M", help="always, risky, auto-edit, plan or never")
+    check.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def _looked_after(commands: Commands) -> None:

@@ -1,0 +1,102 @@
+"""What is known of a shell between its commands: folders, variables, files that commands wrote. Data and merging.
+
+A conditional command may or may not have run, so that there can be several possible folders, and a variable whose
+value differs is not known. `lost` names the command behind which nothing is known any more.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from core.security.rules import names
+
+MAX_FOLDERS = 4
+MAX_VARIABLES = 200
+MAX_WRITTEN = 1_000
+MAX_VALUE_CHARS = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """One shell after some commands; every change makes a new one."""
+
+    folders: tuple[str, ...] = ()
+    """Where it may be, absolute; empty where that is not known."""
+    variables: dict[str, str | None] = field(default_factory=dict)
+    """Those that its commands set; None is a value that is not known."""
+    environment: str = ""
+    """An assignment that other programs may obey, such as `export TAR_OPTIONS=...`; empty where there is none."""
+    written: frozenset[str] = frozenset()
+    """Files that its commands wrote."""
+    links: frozenset[str] = frozenset()
+    """Paths that its commands made links of."""
+    lost: str = ""
+    """The command after which nothing is known of the shell; empty where everything is."""
+
+    def at(self, folders: Iterable[str]) -> Shell:
+        """In one of these folders."""
+        found = tuple(dict.fromkeys(folders))
+        return replace(self, folders=found if len(found) <= MAX_FOLDERS else ())
+
+    def with_variable(self, name: str, value: str | None) -> Shell:
+        """With one variable set."""
+        if value is not None and len(value) > MAX_VALUE_CHARS:
+            value = None
+        if name not in self.variables and len(self.variables) >= MAX_VARIABLES:
+            return replace(self, lost=self.lost or f"{MAX_VARIABLES} variables")
+        return replace(self, variables={**self.variables, name: value})
+
+    def with_written(self, *paths: str) -> Shell:
+        """After these files were written."""
+        if set(paths) <= self.written:
+            return self
+        if len(self.written) >= MAX_WRITTEN:
+            return replace(self, lost=self.lost or f"{MAX_WRITTEN:,} files that were written")
+        return replace(self, written=self.written | set(paths))
+
+    def with_link(self, path: str) -> Shell:
+        """After a link was made."""
+        return replace(self, links=self.links | {path}).with_written(path)
+
+    def merged(self, other: Shell) -> Shell:
+        """Either this or the other."""
+        if self == other:
+            return self
+        variables = {
+            name: value if value == other.variables.get(name, ...) else None for name, value in self.variables.items()
+        }
+        variables |= dict.fromkeys(other.variables.keys() - self.variables.keys())
+        known = bool(self.folders and other.folders)
+        both = Shell(
+            (), variables, self.environment or other.environment, self.written | other.written,
+            self.links | other.links, self.lost or other.lost,
+        )  # fmt: skip
+        return both.at((*self.folders, *other.folders)) if known else both
+
+    def kept_by(self, inner: Shell) -> Shell:
+        """This shell after a subshell of it ended as `inner`: files stay written, nothing else of it holds."""
+        return replace(self, written=self.written | inner.written, links=self.links | inner.links)
+
+    def leads_through_link(self, path: str) -> bool:
+        """Whether a path is, or passes, a link that a command made."""
+        return any(path == link or path.startswith(f"{link}/") for link in self.links)
+
+    def wrote(self, path: str) -> bool:
+        """Whether a command wrote this file, or a folder that it lies in was made of a file."""
+        return path in self.written or self.leads_through_link(path)
+
+    def wrote_code_in(self, folder: str) -> bool:
+        """Whether a command wrote what may be run when a project's code is run."""
+        return any(
+            path.startswith(f"{folder.rstrip('/')}/") and posixpath.splitext(path)[1].lower() not in _DATA
+            for path in self.written
+        )
+
+
+_DATA = names(
+    ".log .txt .md .rst .csv .tsv .out .png .jpg .jpeg .svg .gif .pdf .html .xml .jsonl .parquet .diff "
+    ".patch .gz .zip .tgz .tar .bak .tmp .lock .css .db .sqlite"
+)
+"""What ends the names of files that nobody runs."""

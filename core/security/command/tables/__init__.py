@@ -1,0 +1,1 @@
+"""The table of programs in parts. Data alone."""

@@ -1,1 +1,0 @@
-"""What a shell command would do, told by its syntax tree and never by looking for substrings."""
