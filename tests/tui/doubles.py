@@ -21,6 +21,7 @@ from core.controller.state import Limits, Pending, Queued
 from core.errors import UsageError
 from core.events import (
     CONVERSATION_TITLE,
+    Action,
     AgentState,
     AgentStateChangedObservation,
     BrowseInteractiveAction,
@@ -44,6 +45,7 @@ from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.manager.trusting import Trusting
 from core.mcp.standing import Server
+from core.security.judgement import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission
 from core.settings.book import Setting, SettingsBook
@@ -294,7 +296,10 @@ class SessionDouble:
         self.hands = SimpleNamespace(terminal=TakeOverDouble(), browser=UsersBrowserDouble(self))
         self.consent = SimpleNamespace(is_needed=False, origin="elsewhere")
         self.recollection = RecollectionDouble(info.workspace)
+        self.judgement = Judgement(Verdict.ASK, "mode always")
+        """How the guard judges from now on."""
         self.guard = SimpleNamespace(
+            judge=self._judge,
             folders=WorkFolders("/nowhere/work", "/nowhere/home"),
             conversation=[],
             project_file=Path("/nowhere/policy.toml"),
@@ -307,6 +312,9 @@ class SessionDouble:
     def runtime(self) -> SessionDouble:
         """It is its own sandbox."""
         return self
+
+    async def _judge(self, action: Action) -> Judgement:
+        return self.judgement
 
     def _wish(self, *wish: str) -> None:
         self.wishes.append(wish)

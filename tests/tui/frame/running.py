@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.pilot import Pilot
 
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
@@ -85,9 +86,13 @@ class Running:
 async def running(
     size: tuple[int, int] = (120, 40), manager: ManagerDouble | None = None, **options: Any
 ) -> AsyncIterator[Running]:
-    """Run the app until the first conversation (or the start screen) is there."""
+    """Run the app until the first conversation (or the start screen) is there.
+
+    Questions take keys at once; a test of the guard gives `screen=ScreenSettings()`.
+    """
     manager = manager or ManagerDouble()
-    options = {"workspace": "/work", "model": "demo"} | options
+    unguarded = ScreenSettings(question_guard_ms=0)
+    options = {"workspace": "/work", "model": "demo", "screen": unguarded} | options
     clock = Clock()
 
     async def connect() -> ConversationManager:

@@ -11,6 +11,7 @@ import pytest
 from textual import events
 from textual.app import ComposeResult
 from textual.widgets import Input
+from tui.widgets.approval import ApprovalCard
 
 from core.controller.halts import Halt, HaltKind, Way
 from core.controller.state import Queued
@@ -33,7 +34,6 @@ from tui.screens.dialogs import ChoiceScreen, SureScreen, TextScreen
 from tui.screens.help import HelpScreen
 from tui.screens.palette import PaletteScreen
 from tui.screens.start import StartScreen
-from tui.widgets.approval import ApprovalCard
 from tui.widgets.cards import HaltCard
 from tui.widgets.leader import WhichKey
 from tui.widgets.tabs import TabItem
