@@ -478,6 +478,11 @@ class Workspace(Screen[None]):
             return Scope.BROWSER
         return Scope.LIST if self._name_of(focused) else Scope.GLOBAL
 
+    @property
+    def keys_scope(self) -> Scope:
+        """Whose keys are told: those of a question come before those of the prompt below it."""
+        return Scope.QUESTION if self.question is not None and self.focused is self.prompt else self.scope
+
     def on_descendant_focus(self) -> None:
         """The hints follow the focus; what is hidden has none, in whatever order it was given to it and hidden."""
         if self.focused in (self.prompt, self.transport) and self.focused is not self.helm:
@@ -492,8 +497,7 @@ class Workspace(Screen[None]):
         """Name the keys that answer here, and while the agent works what the prompt's do then."""
         working = self._tab is not None and self._tab.running
         has_terminal = self.terminal.taken and self.terminal.has_focus
-        scope = Scope.QUESTION if self.question is not None and self.focused is self.prompt else self.scope
-        self.hints.show(GIVE_BACK if has_terminal else hints(scope, working=working))
+        self.hints.show(GIVE_BACK if has_terminal else hints(self.keys_scope, working=working))
         self.transport.border_subtitle = KEYS_HINT if self.has_class("-low") else ""
         hint = WORKING_HINT if working and self.has_class("-low") else ""
         if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again

@@ -92,13 +92,13 @@ async def running(
     """
     manager = manager or ManagerDouble()
     unguarded = ScreenSettings(question_guard_ms=0)
-    options = {"workspace": "/work", "model": "demo", "screen": unguarded} | options
+    defaults: dict[str, Any] = {"workspace": "/work", "model": "demo", "screen": unguarded}
     clock = Clock()
 
     async def connect() -> ConversationManager:
         return cast("ConversationManager", manager)
 
-    app = HandloomApp(connect, StartOptions(**options), clock)
+    app = HandloomApp(connect, StartOptions(**(defaults | options)), clock)
     async with app.run_test(size=size) as pilot:
         started = Running(app, pilot, manager, clock)
         await until(pilot, lambda: app.manager is not None)

@@ -160,12 +160,12 @@ async def test_an_imported_conversation_asks_before_the_first_message_and_a_no_s
         await it.pilot.press("enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
         await it.sees("was imported from")
-        await it.pilot.press("n")
+        await it.pilot.press("enter")
         await until(it.pilot, lambda: it.app.workspace.prompt.text == "go on")
         assert len(await it.session.stream.read()) == len(log)
         await it.pilot.press("enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        await it.pilot.press("y")
+        await it.pilot.press("down", "enter")
         async with asyncio.timeout(30):
             while it.session.state.iteration < 2:
                 await it.session.changed()

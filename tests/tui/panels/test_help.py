@@ -19,7 +19,7 @@ def test_every_command_stands_in_it_once_with_its_keys(scope: Scope, count: int)
 
 
 @pytest.mark.parametrize(
-    ("scope", "first"), [(Scope.PROMPT, "Send"), (Scope.CHAT, "Open"), (Scope.APPROVAL, "Allow once")]
+    ("scope", "first"), [(Scope.PROMPT, "Send"), (Scope.CHAT, "Open"), (Scope.QUESTION, "Choose an answer")]
 )
 def test_the_keys_of_the_focus_stand_first(scope: Scope, first: str) -> None:
     lines = help_columns(60, scope)[0].plain.splitlines()
