@@ -295,7 +295,7 @@ def _unusable(reach: Reach, *, denies: bool) -> str:
     if reach.uncovered and not denies:
         what = ", ".join(sanitize_line(part, PART_CELLS) for part in reach.uncovered[:SHOWN_PARTS])
         return _("It does not cover this action: {what}.").format(what=what)
-    return "" if reach.patterns else _("It is no pattern.")
+    return "" if reach.patterns else _("It is not a valid pattern.")
 
 
 def _broad(reach: Reach | None) -> str:

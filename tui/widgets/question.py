@@ -143,6 +143,7 @@ class QuestionView(Vertical):
         """Whether an answer is being carried out; until that fails, no key is taken."""
         self.guard = KeyGuard(guard_s)
         self._clock, self._styles = clock, styles
+        self._rows: list[AnswerRow] = []
 
     def compose(self) -> ComposeResult:
         yield Static(classes="question--title")
@@ -197,7 +198,8 @@ class QuestionView(Vertical):
     def _show_rows(self) -> None:
         rows = self.query_one(".question--rows", VerticalScroll)
         rows.remove_children()
-        rows.mount(*(AnswerRow(at, row) for at, row in enumerate(self.answers.rows)))
+        self._rows = [AnswerRow(at, row) for at, row in enumerate(self.answers.rows)]
+        rows.mount(*self._rows)
         above = self.answers.above is not None
         note = [self.asked.note] if self.asked.is_warning or not above else []
         note += [keyed(_("{app.back} goes back to the first list."))] if above else []
@@ -205,11 +207,10 @@ class QuestionView(Vertical):
         self.query_one(".question--note").set_class(self.asked.is_warning, "-warning")
         self._line("typed", self.answers.typed)
         self.set_class(any(row.denies for row in self.answers.rows) and above, "-denies")
-        self._show_highlight(rows.children)
+        self._show_highlight()
 
-    def _show_highlight(self, rows: Sequence[object] = ()) -> None:
-        shown = rows or self.query_one(".question--rows").children
-        for at, row in enumerate(one for one in shown if isinstance(one, AnswerRow)):
+    def _show_highlight(self) -> None:
+        for at, row in enumerate(self._rows):
             row.show(highlighted=at == self.answers.at)
             if at == self.answers.at:
                 self.call_after_refresh(row.scroll_visible, animate=False)
