@@ -656,14 +656,14 @@ THREATS = (
     Threat(
         "R03",
         "A question is answered by a key that was meant for something else, or shows less than it asks",
-        "Cards are drawn by us alone, whole, with hidden characters and look-alikes named; no key answers that comes "
-        "within 0.4 s or is still held down; an answer names its action, so two screens give one; whoever reads "
+        "Questions are drawn by us alone, whole, with hidden characters and look-alikes named; letters go to the prompt, "
+        "only Enter on an empty prompt answers, with the highlighted row, and no key of the first 0.4 s or that is held down; an answer names its action, so two screens give one; whoever reads "
         "another process's conversation along has nothing that could answer",
         (
-            "tests/tui/frame/test_approval.py::test_a_key_that_is_held_down_answers_nothing",
-            "tests/tui/frame/test_approval.py::test_the_end_of_a_long_command_can_be_read",
-            "tests/tui/frame/test_approval.py::test_letters_that_only_look_latin_are_told",
-            "tests/tui/frame/test_workspace.py::test_keys_pressed_right_after_the_question_appeared_answer_nothing",
+            "tests/tui/frame/test_question_list.py::test_a_key_that_is_held_down_answers_nothing",
+            "tests/tui/frame/test_question_list.py::test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached",
+            "tests/tui/frame/test_question_list.py::test_letters_that_only_look_latin_are_told",
+            "tests/tui/frame/test_question_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
             "tests/security/test_permissions_session.py::test_of_two_screens_only_the_first_answer_counts",
             "tests/tui/replay/test_follow.py::test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here",
         ),
