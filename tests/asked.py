@@ -147,8 +147,8 @@ WISHES = (
     Wish(
         "A10",
         'Say how far "always" reaches, let a no win, and let me take it back',
-        "Once, this conversation, this project, everywhere, in the question, in an editor and for screen readers; a denial "
-        "beats all; a screen and a command list and revoke",
+        "Once, this conversation, this project, everywhere, in the question, in an editor and for screen readers; a "
+        "denial beats all; a screen and a command list and revoke",
         (
             f"{_CARD}::test_an_answer_reaches_as_far_as_its_row_says",
             "tests/acp/test_serving.py::TestQuestions::test_a_yes_reaches_as_far_as_its_option_says",

@@ -656,8 +656,9 @@ THREATS = (
     Threat(
         "R03",
         "A question is answered by a key that was meant for something else, or shows less than it asks",
-        "Questions are drawn by us alone, whole, with hidden characters and look-alikes named; letters go to the prompt, "
-        "only Enter on an empty prompt answers, with the highlighted row, and no key of the first 0.4 s or that is held down; an answer names its action, so two screens give one; whoever reads "
+        "Questions are drawn by us alone, whole, with hidden characters and look-alikes named; letters go to the "
+        "prompt, and only Enter on an empty prompt answers, with the highlighted row; no key of the first 0.4 s "
+        "counts and none that is held down; an answer names its action, so two screens give one; whoever reads "
         "another process's conversation along has nothing that could answer",
         (
             "tests/tui/frame/test_question_list.py::test_a_key_that_is_held_down_answers_nothing",
