@@ -10,6 +10,7 @@ import os
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,20 +25,25 @@ PLAN = {
         call("task_tracker", command="plan", task_list=[{"id": "1", "title": "Look around", "status": "todo"}])
     ]
 }
-EDIT = call("str_replace_editor", command="create", path="notes.txt", file_text="one\ntwo\n", security_risk="LOW")
 REMOVE = call("execute_bash", command="rm -rf build", security_risk="HIGH")
-TURNS = [
-    PLAN,
-    {"text": "That is my plan."},
-    {"tool_calls": [bash("echo seen-$((40+2))")]},
-    {"tool_calls": [REMOVE]},
-    {"expect": "please don't", "tool_calls": [EDIT]},
-    {"text": "A summary.", "fault": "server_error"},
-    {"tool_calls": [bash("git status")]},
-    {"tool_calls": [bash("git status")]},
-    {"tool_calls": [REMOVE]},
-    FINISH,
-]
+
+
+def turns(workspace: Path) -> list[dict[str, Any]]:
+    """What the model says: one question of each kind after another."""
+    path = str(workspace / "notes.txt")
+    edit = call("str_replace_editor", command="create", path=path, file_text="one\ntwo\n", security_risk="LOW")
+    return [
+        PLAN,
+        {"text": "That is my plan."},
+        {"tool_calls": [bash("echo seen-$((40+2))")]},
+        {"tool_calls": [REMOVE]},
+        {"expect": "please don't", "tool_calls": [edit]},
+        {"text": "A summary.", "fault": "server_error"},
+        {"tool_calls": [bash("git status")]},
+        {"tool_calls": [bash("git status")]},
+        {"tool_calls": [REMOVE]},
+        FINISH,
+    ]
 
 
 class Recorder:
@@ -66,7 +72,7 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
     (handloom.workspace / "AGENTS.md").write_text("Be brief.\n")
     with closing(Terminal(handloom, *size)) as terminal:
         seen = Recorder(terminal, *size)
-        terminal.handloom("--agent", "Planner", "--model", write_script(tmp_path, TURNS))
+        terminal.handloom("--agent", "Planner", "--model", write_script(tmp_path, turns(handloom.workspace)))
         _answer_all(terminal, seen)
         seen.save(Path(os.environ.get("HANDLOOM_CASTS") or tmp_path, f"questions-{size[0]}x{size[1]}.cast"))
         assert (handloom.workspace / "build").is_dir()
