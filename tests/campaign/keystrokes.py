@@ -35,6 +35,8 @@ KEYS = (
     *("enter", "enter", "enter", "enter", "up", "down", "down", "escape", "space", "backspace", "ctrl+u", "ctrl+j"),
     *("pageup", "pagedown", "shift+tab", "home", "end", "ctrl+a"),
 )
+ACTING = frozenset({"enter", "ctrl+j", "escape", "shift+tab"})
+"""Keys after which all that they begin is waited for; what another key should begin is found with the next of these."""
 PAUSES_S = (0.0, 0.03, 0.15, 0.5, 1.0, 3.0)
 COMES_TO = {
     "Allow once": [("confirm",)],
@@ -141,7 +143,7 @@ def _drawn(it: Running) -> str:
     return str(rows[0].render()).strip().partition(" ")[2].partition(" ")[2] if len(rows) == 1 else ""
 
 
-def _allowed(key: str, text: str, row: str, seen_s: float) -> list[list[tuple[str, ...]]]:
+def allowed(key: str, text: str, row: str, seen_s: float) -> list[list[tuple[str, ...]]]:
     """All that a key may come to, by what was on the screen before it."""
     if key != "enter" or not row or seen_s < GUARD_S:
         return [[]]
@@ -161,20 +163,22 @@ async def _type(it: Running, kind: str, keys: list[str], chance: random.Random, 
     await _settled(it)
     appeared, shown = it.clock.now, _drawn(it)
     check(bool(shown), f"{kind}: no question")
-    typed = []
-    for key in keys:
+    typed, told = [], len(it.session.wishes)
+    for key in [*keys, "escape"]:  # after which everything that was begun has come to its end
         it.clock.now += chance.choice(PAUSES_S)
-        text, row, told = it.app.workspace.prompt.text, _drawn(it), len(it.session.wishes)
+        text, row = it.app.workspace.prompt.text, _drawn(it)
         in_dialog = not it.shows_the_workspace
         typed.append(key)
         await it.pilot.press(key)
-        await _settled(it)
+        if key in ACTING:
+            await _settled(it)
         came = [wish for wish in it.session.wishes[told:] if wish[0] not in HARMLESS]
+        told = len(it.session.wishes)
         if in_dialog and came and key in ("enter", "ctrl+j") and came[0][:2] == ("take", "switch_model"):
             facts.counts["models chosen in the list"] += 1
             return
-        allowed = _allowed(key, text, row, it.clock.now - appeared)
-        if came not in allowed:
+        may_come = allowed(key, text, row, it.clock.now - appeared)
+        if came not in may_come:
             raise Violation(f"{kind}: {typed} with {text!r} in the prompt and {row!r} highlighted came to {came}")
         facts.counts["answers"] += bool(came)
         if came or it.app.workspace.question is None:
