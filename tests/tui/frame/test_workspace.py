@@ -508,7 +508,9 @@ async def test_another_model_is_chosen_from_the_halt_of_one_that_failed() -> Non
     async with running() as it:
         await it.session.become(halt=Halt(HaltKind.MODEL, "not_found"))
         await it.settle()
-        await it.press("enter", *"other/one", "enter")
+        await it.press("enter")
+        await until(it.pilot, lambda: not it.shows_the_workspace)
+        await it.press(*"other/one", "enter")
         await it.settle()
         assert it.session.wishes == [("take", Way.SWITCH_MODEL, "other/one")]
 
