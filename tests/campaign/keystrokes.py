@@ -38,7 +38,7 @@ KEYS = (
 ACTING = frozenset({"enter", "ctrl+j", "escape", "shift+tab"})
 """Keys after which all that they begin is waited for; what another key should begin is found with the next of these."""
 PAUSES_S = (0.0, 0.03, 0.15, 0.5, 1.0, 3.0)
-COMES_TO = {
+COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Allow once": [("confirm",)],
     "Deny": [("reject", NOT_WANTED)],
     "Deny and stop the agent": [("reject", "")],
