@@ -53,6 +53,10 @@ ANSWERS = {
 }
 
 
+class _Lines(OptionList, can_focus=False):
+    """The answers and the files. It takes no focus, because the screen moves the highlight and guards every key."""
+
+
 class TrustScreen(GuardedScreen[bool | None]):
     """The pieces of one folder."""
 
@@ -92,7 +96,7 @@ class TrustScreen(GuardedScreen[bool | None]):
             yield Static(Content(self._told()), id="trust-told")
             answers = [Option(Content.styled(ANSWERS[answer], "bold"), id=answer) for answer in self._answers]
             files = [Option(_line(piece, self._standing)) for piece in self._pieces]
-            yield OptionList(*answers, *files, markup=False)
+            yield _Lines(*answers, *files, markup=False)
             yield Static(id="trust-path")
             with VerticalScroll(can_focus=False):
                 yield Static(id="trust-text")
@@ -107,7 +111,6 @@ class TrustScreen(GuardedScreen[bool | None]):
     def on_mount(self) -> None:
         """Show the first file, with the highlight on the first answer."""
         lines = self.query_one(OptionList)
-        lines.can_focus = False  # keys come to the screen, which guards them
         lines.highlighted = 0 if self._answers or self._pieces else None
         if self._pieces:
             self._show(self._pieces[0])

@@ -109,7 +109,7 @@ async def test_quitting_asks_while_an_agent_works(key: str) -> None:
         await it.press("enter")
         assert it.shows_the_workspace
         await it.press(key)
-        await it.pilot.press("y")
+        await it.pilot.press("2", "enter")
     assert it.manager.is_closed
 
 
