@@ -633,7 +633,7 @@ WISHES = (
         "A picker with what is near, recent and known of each; a screen of MCP servers with consent and their tools",
         (
             "tests/tui/panels/test_models.py::test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_figures",
-            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_y_says_yes_to_just_that",
+            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
         ),
         ("tests/tui/snapshots/screen-models.txt", "tests/tui/snapshots/screen-mcp.txt"),
     ),

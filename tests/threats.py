@@ -615,7 +615,7 @@ THREATS = (
             "tests/mcp/test_supervisor.py::test_a_script_that_was_changed_is_not_what_comes_back",
             "tests/mcp/test_supervisor.py::test_a_program_without_a_version_is_told",
             "tests/mcp/test_supervisor.py::test_a_server_gets_the_variables_that_are_named_and_no_other_secret",
-            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_y_says_yes_to_just_that",
+            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
             "tests/mcp/test_conversation.py::test_a_conversation_tells_of_a_project_that_wants_consent",
         ),
     ),
