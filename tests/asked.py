@@ -33,7 +33,7 @@ TITLES = {
 
 _DECIDE = "tests/controller/test_decide.py"
 _CLIP = "tests/tui/look/test_clipboard.py"
-_CARD = "tests/tui/frame/test_approval.py"
+_CARD = "tests/tui/frame/test_question_list.py"
 _GUARD = "tests/security/test_permissions_guard.py"
 _WAIT = "tests/runtime/test_waiting.py"
 _LIST = "tests/tui/sessions/test_screen.py"
@@ -147,10 +147,10 @@ WISHES = (
     Wish(
         "A10",
         'Say how far "always" reaches, let a no win, and let me take it back',
-        "Once, this conversation, this project, everywhere, on the card, in an editor and for screen readers; a denial "
-        "beats all; a screen and a command list and revoke",
+        "Once, this conversation, this project, everywhere, in the question, in an editor and for screen readers; a "
+        "denial beats all; a screen and a command list and revoke",
         (
-            f"{_CARD}::test_a_yes_reaches_as_far_as_its_key_says",
+            f"{_CARD}::test_an_answer_reaches_as_far_as_its_row_says",
             "tests/acp/test_serving.py::TestQuestions::test_a_yes_reaches_as_far_as_its_option_says",
             f"{_READER}::test_a_yes_reaches_as_far_as_its_letter_says",
             f"{_GUARD}::TestTheOrder::test_a_permission_allows_and_a_denial_beats_it",
@@ -163,7 +163,7 @@ WISHES = (
         "Do not ask again what I have allowed; say why you ask",
         "One place decides for screen, editor and headless runs; each question names its rule",
         (
-            f"{_CARD}::test_the_rule_that_asks_is_on_the_card_and_what_asks_each_time_is_not_granted",
+            f"{_CARD}::test_the_rule_that_asks_is_shown_and_what_asks_each_time_is_not_granted",
             "tests/acp/test_serving.py::TestQuestions::test_what_asks_each_time_offers_no_lasting_yes_and_takes_none",
             f"{_READER}::test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes",
             "tests/security/test_permissions_commands.py::test_what_would_ask_is_denied_where_nobody_is_there",
@@ -633,7 +633,7 @@ WISHES = (
         "A picker with what is near, recent and known of each; a screen of MCP servers with consent and their tools",
         (
             "tests/tui/panels/test_models.py::test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_figures",
-            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_y_says_yes_to_just_that",
+            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
         ),
         ("tests/tui/snapshots/screen-models.txt", "tests/tui/snapshots/screen-mcp.txt"),
     ),

@@ -615,7 +615,7 @@ THREATS = (
             "tests/mcp/test_supervisor.py::test_a_script_that_was_changed_is_not_what_comes_back",
             "tests/mcp/test_supervisor.py::test_a_program_without_a_version_is_told",
             "tests/mcp/test_supervisor.py::test_a_server_gets_the_variables_that_are_named_and_no_other_secret",
-            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_y_says_yes_to_just_that",
+            "tests/tui/panels/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
             "tests/mcp/test_conversation.py::test_a_conversation_tells_of_a_project_that_wants_consent",
         ),
     ),
@@ -656,14 +656,15 @@ THREATS = (
     Threat(
         "R03",
         "A question is answered by a key that was meant for something else, or shows less than it asks",
-        "Cards are drawn by us alone, whole, with hidden characters and look-alikes named; no key answers that comes "
-        "within 0.4 s or is still held down; an answer names its action, so two screens give one; whoever reads "
+        "Questions are drawn by us alone, whole, with hidden characters and look-alikes named; letters go to the "
+        "prompt, and only Enter on an empty prompt answers, with the highlighted row; no key of the first 0.4 s "
+        "counts and none that is held down; an answer names its action, so two screens give one; whoever reads "
         "another process's conversation along has nothing that could answer",
         (
-            "tests/tui/frame/test_approval.py::test_a_key_that_is_held_down_answers_nothing",
-            "tests/tui/frame/test_approval.py::test_the_end_of_a_long_command_can_be_read",
-            "tests/tui/frame/test_approval.py::test_letters_that_only_look_latin_are_told",
-            "tests/tui/frame/test_workspace.py::test_keys_pressed_right_after_the_question_appeared_answer_nothing",
+            "tests/tui/frame/test_question_list.py::test_a_key_that_is_held_down_answers_nothing",
+            "tests/tui/frame/test_question_list.py::test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached",
+            "tests/tui/frame/test_question_list.py::test_letters_that_only_look_latin_are_told",
+            "tests/tui/frame/test_question_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
             "tests/security/test_permissions_session.py::test_of_two_screens_only_the_first_answer_counts",
             "tests/tui/replay/test_follow.py::test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here",
         ),

@@ -22,6 +22,7 @@ from textual.pilot import Pilot
 
 from runtime.plugins.browser import chromium
 from tests.pictures import PAGE, Stage, on_stage
+from tui.model.held import GUARD_S, HELD_GUARDS
 
 SIZE = (140, 42)
 WIDTH = 1000
@@ -63,14 +64,14 @@ class Film:
             await self.shows(then_s)
 
     async def works(self) -> None:
-        """The agent works: each thing that it did is a frame; what it asks is answered with a yes."""
+        """The agent works: each thing that it did is a frame; what it asks is allowed once."""
         session = self.stage.session
         events = -1
         while not self.stage.rests:
             if session.state.awaiting is not None:
                 await self.shows(GLANCE_S)
-                await asyncio.sleep(0.5)  # a card takes no key that was meant for the prompt
-                await self.pilot.press("a")
+                await asyncio.sleep(GUARD_S * HELD_GUARDS)  # a question takes no key that was meant for the prompt
+                await self.pilot.press("1", "enter")
             if session.stream.latest_id > events + 1:
                 events = session.stream.latest_id
                 await self.shows(GLANCE_S)

@@ -37,16 +37,12 @@ from tui.model.held import LastKey
 from tui.model.plans import waits_for_approval
 from tui.panes.chat.view import ChatView
 from tui.panes.prompt import Prompt
-from tui.panes.tasks.text import plan_text
 from tui.screens.workspace import Workspace
-from tui.widgets.approval import ApprovalCard
-from tui.widgets.cards import HaltCard, PlanCard
-from tui.widgets.footer import ABOUT, Facts
+from tui.widgets.footer import Facts
 from tui.widgets.leader import MORE, STRIP_AFTER_S, TIMEOUT_S, WhichKey
 from tui.widgets.tabs import TabItem, TabStrip
 
 if TYPE_CHECKING:
-    from core.controller.state import State
     from core.errors import HandloomError
     from core.manager.conversation_manager import ConversationManager
     from core.session.agent_session import AgentSession
@@ -108,7 +104,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         self._asked: tuple[str, object] | None = None
         self._typed_early: list[events.Key] | None = []
         """Keys from before there was anything that could take them; None from the first frame on."""
-        self.last_key = self.key_before = LastKey()
+        self.last_key = LastKey()
         self.workspace.last_key = lambda: self.last_key
 
     # -- opening and closing -------------------------------------------------------------------------------------------
@@ -290,7 +286,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def _ask(self, tab: ConversationTab) -> None:
-        """Have the card of the state that the conversation is in, and no other."""
+        """Show the question of the state that the conversation is in, and no other."""
         state = tab.session.state
         asked: tuple[str, object] | None = None
         if state.halt is not None:
@@ -307,24 +303,18 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         match asked:
             case None:
                 self.workspace.ask(None)
-            case ("halt", _halt) if state.halt is not None:
-                detail = sanitize(f"{state.reason}\n{_spent(state)}" if state.halt.kind == "limit" else state.reason)
-                ways = [str(way) for way in state.halt.ways]
-                self.workspace.ask(HaltCard(str(state.halt.kind), detail, ways, self.clock))
+            case ("halt", _halt):
+                self.show_halt(state)
             case ("plan", _version):
-                self.workspace.ask(PlanCard(plan_text(tab.plan.tasks), self.clock))
+                self.show_plan(tab)
             case (_kind, int(action_id)):
                 self.attempt(self._ask_about(tab, action_id))
 
     async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
-        from tui.model.questions import ask_about, placed
-
-        envelope = await tab.event(action_id)
-        if envelope is None:
-            return
-        question = await asyncio.to_thread(ask_about, envelope, tab.session.guard.folders)
-        if self.current is tab and self._asked == ("action", action_id):
-            self.workspace.ask(ApprovalCard(placed(question, tab.session.state.queue), self.clock))
+        """Show the question about an action, unless something else is asked by then."""
+        found = await self.asked_about(tab, action_id)
+        if found is not None and self.current is tab and self._asked == ("action", action_id):
+            self.show_question(*found)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -387,10 +377,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         self.workspace.query_one(WhichKey).hide()
 
     async def on_event(self, event: events.Event) -> None:
-        """The key after the leader goes nowhere else, nor does one for the terminal that the user has.
-
-        A card hears every key, and so knows which are none for it.
-        """
+        """The key after the leader goes nowhere else, nor does one for the terminal that the user has."""
         if isinstance(event, events.Key) and not event.is_forwarded:
             if self._typed_early is not None:
                 self._typed_early.append(event)
@@ -399,9 +386,7 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
                 return
             if not event.is_printable:
                 await self._typed_before()
-            self.key_before, self.last_key = self.last_key, LastKey(event.key, self.clock())
-            if (card := self.workspace.card) is not None:
-                card.listening.hear(event.key, self.last_key.at)
+            self.last_key = LastKey(event.key, self.clock())
         if isinstance(event, events.Key) and self.leader_armed and not event.is_forwarded:
             strip = self.workspace.query_one(WhichKey)
             if event.key in MORE and strip.display:
@@ -434,8 +419,10 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
     # -- what the widgets say ------------------------------------------------------------------------------------------
 
     def on_prompt_scroll_wanted(self, message: Prompt.ScrollWanted) -> None:
-        """Scroll the chat while the prompt keeps the focus."""
-        self.workspace.chat.go(message.where)
+        """Scroll a long question, else the chat, while the prompt keeps the focus."""
+        question = self.workspace.question
+        if question is None or not question.scroll_body(message.where):
+            self.workspace.chat.go(message.where)
 
     async def on_prompt_help_wanted(self) -> None:
         """A question mark in the empty prompt."""
@@ -456,12 +443,3 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         """A click on a pane's name."""
         if message.pane in PANES:
             self.workspace.look_at(message.pane)
-
-
-def _spent(state: State) -> str:
-    """What the agent has used so far, in one line."""
-    cost = state.metrics.accumulated_cost
-    about = ABOUT if state.metrics.accumulated_token_usage.is_estimated else ""
-    spent = _("an unknown amount") if cost is None else f"{about}${cost:.4f}"
-    told = _("Used so far: {answers} answers of the model, {tokens} tokens, {spent}.")
-    return told.format(answers=state.iteration, tokens=f"{about}{state.tokens:,}", spent=spent)

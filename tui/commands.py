@@ -33,9 +33,7 @@ class Scope(StrEnum):
     CHAT = "chat"
     EVENTS = "event log"
     BROWSER = "browser"
-    APPROVAL = "question"
-    HALT = "halt"
-    PLAN = "plan"
+    QUESTION = "question"
     FIND = "find"
     REPLAY = "replay"
 
@@ -48,11 +46,6 @@ class Scope(StrEnum):
     def is_text(self) -> bool:
         """Whether keys that write have to write here."""
         return self in (Scope.GLOBAL, Scope.PROMPT, Scope.EMPTY_PROMPT, Scope.FIND)
-
-    @property
-    def is_card(self) -> bool:
-        """Whether a key is an answer here."""
-        return self in (Scope.APPROVAL, Scope.HALT, Scope.PLAN)
 
     def meets(self, other: Scope) -> bool:
         """Whether keys of both answer at the same time."""
@@ -119,7 +112,7 @@ ROWS: tuple[Command, ...] = (
     Command("app.interrupt", ("ctrl+c",), "Copy, clear, stop or quit",
             "Copy the selection; else clear the prompt; else stop the agent; else press twice to quit.", _APP),
     Command("app.back", ("escape",), "Back, or stop the agent",
-            "Leave the leader; stop the agent; restore a pane; return to the prompt.", _APP),
+            "Leave the leader; step back in a question; stop the agent; restore a pane; return to the prompt.", _APP),
     Command("app.redraw", ("ctrl+l",), "Redraw", "Paint everything anew and go to the end.", _APP, slash="redraw"),
     Command("app.theme", (), "Theme", "Choose the colours.", _APP, leader="t", slash="theme"),
     Command("app.reload_themes", (), "Reload colours", "Read the files of your own themes again.", _APP,
@@ -211,46 +204,17 @@ ROWS: tuple[Command, ...] = (
             "{app.back} ends it.", _PANE, hint="find", slash="find"),
     Command("answer.copy", (), "Copy the last answer", "What the agent said last, as it wrote it.", _PANE, leader="y",
             slash="copy"),
-    Command("ask.focus", (), "Answer the question", "Go to the card that waits for an answer.", _ASK, leader="a"),
-    Command("approval.approve", ("y",), "Allow once", "Carry out this action.", _ASK, Scope.APPROVAL, hint="allow"),
-    Command("approval.always", ("a",), "Allow in this conversation", "Carry it out, and what its pattern covers.",
-            _ASK, Scope.APPROVAL, hint="this conversation"),
-    Command("approval.deny", ("n",), "Deny", "Do not carry it out; the agent goes another way.", _ASK, Scope.APPROVAL,
-            hint="deny"),
-    Command("approval.reason", ("e",), "Deny and say why", "Do not carry it out; tell the agent the reason.", _ASK,
-            Scope.APPROVAL, hint="deny, say why"),
-    Command("approval.project", ("p",), "Allow in this project", "From now on, what its pattern covers.", _ASK,
-            Scope.APPROVAL),
-    Command("approval.everywhere", ("w",), "Allow everywhere", "From now on, what its pattern covers.", _ASK,
-            Scope.APPROVAL),
-    Command("approval.never", ("v",), "Never", "The keys for a scope deny from now on, or allow again.", _ASK,
-            Scope.APPROVAL),
-    Command("approval.pattern", ("r",), "Change the pattern", "What a permission would cover.", _ASK, Scope.APPROVAL),
-    Command("approval.alike", ("l",), "Allow all alike", "Carry it out, and those behind it of its kind.", _ASK,
-            Scope.APPROVAL),
-    Command("approval.stop", ("s",), "Deny and stop", "Do not carry it out; the agent waits for you.", _ASK,
-            Scope.APPROVAL),
+    Command("ask.focus", (), "Answer the question", "Go to the prompt, above which the question is.", _ASK, leader="a"),
+    Command("question.move", ("up", "down", *"123456789"), "Choose an answer", "Arrows and digits move the highlight "
+            "while the prompt is empty; they answer nothing.", _ASK, Scope.QUESTION, hint="choose", native=True),
+    Command("question.take", ("enter",), "Answer", "On an empty prompt: what the highlighted row says. With text: deny "
+            "the action, and tell the agent the text.", _ASK, Scope.QUESTION, hint="answer", native=True),
     Command("ask.next", (), "Next that waits", "Go to the next conversation that waits for your answer.", _ASK,
             leader="N", slash="waiting"),
     Command("app.permissions", (), "Permissions", "What you have allowed or denied for good; take it back.", _APP,
             leader="Y", slash="permissions"),
-    Command("plan.approve", ("y",), "Carry out the plan", "The agent carries out the plan as it stands.", _ASK,
-            Scope.PLAN, hint="carry out"),
-    Command("plan.edit", ("e",), "Edit the plan", "Change its tasks; then the agent carries out what you wrote.", _ASK,
-            Scope.PLAN, hint="edit"),
     Command("plan.again", (), "Plan again", "The agent changes nothing more before you approve another plan.", _ASK,
             leader="L", slash="replan", acts=True),
-    Command("halt.retry", ("r",), "Try again", "Ask the model again.", _ASK, Scope.HALT),
-    Command("halt.extend", ("e",), "Extend the limit", "Go on, as far again.", _ASK, Scope.HALT),
-    Command("halt.condense", ("c",), "Condense", "Shorten what the model sees, then ask it again.", _ASK, Scope.HALT),
-    Command("halt.switch_model", ("m",), "Another model", "Choose the model that goes on.", _ASK, Scope.HALT),
-    Command("halt.restart_sandbox", ("b",), "Restart the sandbox", "Start it anew, then go on.", _ASK, Scope.HALT),
-    Command("halt.skip", ("k",), "Go on without", "The agent reads what went wrong, and goes on.", _ASK, Scope.HALT),
-    Command("halt.tell", ("t",), "Tell the agent", "Say to it that it goes round in a circle.", _ASK, Scope.HALT),
-    Command("halt.cut_loop", ("x",), "Cut the loop out", "The model no longer sees it; you say what comes next.",
-            _ASK, Scope.HALT),
-    Command("halt.resend", ("a",), "Ask again", "Say your last request again.", _ASK, Scope.HALT),
-    Command("halt.stop", ("s",), "Stop here", "Leave the work as it is.", _ASK, Scope.HALT),
     Command("prompt.send", ("enter",), "Send", "Send the message.", _PROMPT, Scope.PROMPT, hint="send", native=True),
     Command("prompt.newline", ("ctrl+j",), "New line", "Begin a new line (shift+enter where the terminal tells).",
             _PROMPT, Scope.PROMPT, hint="new line", native=True),

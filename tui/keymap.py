@@ -32,14 +32,11 @@ MAX_KEYS = 8
 SHOWN = 40
 QUITS = ("app.quit", "app.interrupt", "prompt.quit")
 """One of them keeps a key."""
-NEEDED = frozenset(
-    {"app.back", "prompt.send", "approval.approve", "approval.deny", "approval.stop", "plan.approve", "plan.edit"}
-)
-"""Commands that are never without a key: the answers to a question, and the way out of whatever is open."""
-NEEDED_GROUP = "halt."
+NEEDED = frozenset({"app.back", "prompt.send"})
+"""Commands that are never without a key: what answers a question, and the way out of whatever is open."""
 TYPED = frozenset({"prompt.file", "prompt.reference", "prompt.command", "prompt.shell", "prompt.help"})
 """Characters that begin something where a text begins: they are text, and no key."""
-PART_OF_ITS_PLACE = frozenset({"replay.part", "find.next"})
+PART_OF_ITS_PLACE = frozenset({"replay.part", "find.next", "question.move", "question.take"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ def _given(command: Command, value: object) -> Command:
         else:
             leader = _second(command, second)
     given = replace(command, keys=tuple(dict.fromkeys(found)), leader=leader)
-    if not given.keys and (command.id in NEEDED or command.id.startswith(NEEDED_GROUP)):
+    if not given.keys and command.id in NEEDED:
         raise _WrongError(_("it needs a key, or there would be no way to give this answer; write one."))
     only = given.keys and all(map(keys.needs_protocol, given.keys))
     if only and not (leader or given.slash):
@@ -178,9 +175,6 @@ def _key(command: Command, text: str) -> str:
         raise _WrongError(_('the tabs have the digits: write "leader 1-9", or [] for none.'))
     if key in command.keys:
         return key
-    if command.scope.is_card and (key in keys.MOVING | keys.WRITING or key == "ctrl+j" or key.endswith("+enter")):
-        told = _("{key} can never answer a question: it may have been meant for something else. Write a letter.")
-        raise _WrongError(told.format(key=keys.shown(key)))
     if command.scope.is_text and keys.is_for_writing(key, outside=command.scope == "everywhere"):
         told = _("{key} is needed to write in the prompt; write one with ctrl or alt, or an F key.")
         raise _WrongError(told.format(key=keys.shown(key)))

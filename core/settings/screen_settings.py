@@ -42,6 +42,9 @@ class ScreenSettings:
     """Columns of the chat at most; 0 takes all there are."""
     print_on_exit: bool = False
     """Leave the end of the conversation on the normal screen when the workspace closes."""
+    question_guard_ms: int = 400
+    """Milliseconds after a question appears in which it takes no key, so that typing cannot answer it; letters still
+    reach the prompt."""
     language: Literal["auto", "en", "zh"] = "auto"
     """The language of the workspace; auto follows the locale."""
     screen_reader: bool = False

@@ -59,6 +59,7 @@ CLICK_ON_PROMPT = "\x1b[<0;20;45M\x1b[<0;20;45m"
 """On the first of SIZES."""
 DELETES = "\x7f" * 24
 ESCAPE = "\x1b[27u"
+DOWN = "\x1b[B"
 """As a terminal tells it that leaves no doubt: a bare one and the next key would be one key with alt, under load."""
 NEVER_MORE = ("tasks", "threads", "files", "children")
 
@@ -203,8 +204,8 @@ def _close_tab(workspace: Workspace) -> None:
     """The last one: the first conversation is long, and stays."""
     if workspace.tabs > 1:
         workspace.keys(f"\x18{workspace.tabs}")
-        workspace.keys("\x18w", 0.6)
-        workspace.keys("y", 0.6)  # where an agent works there, that is asked
+        workspace.keys("\x18w", 1.0)  # longer than a question takes no key
+        workspace.keys(f"{DOWN}\r", 0.6)  # where an agent works there, that is asked
         workspace.tabs -= 1
 
 

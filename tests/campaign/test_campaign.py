@@ -38,6 +38,7 @@ from tests.campaign import (
     imports,
     interleavings,
     kernels,
+    keystrokes,
     kills,
     links,
     owners,
@@ -280,6 +281,22 @@ class TestPrefixes:
         live[7] = live[8]
         with pytest.raises(Violation, match="after event 7"):
             prefixes.folds(log, live)
+
+
+class TestKeystrokes:
+    @pytest.mark.timeout(400)
+    def test_nothing_is_approved_or_stored_that_was_not_highlighted_and_confirmed(self, seed: int) -> None:
+        kinds = len(keystrokes.KINDS)
+        result = keystrokes.run(kinds * 2, seed, at_once=kinds)
+        holds(result, kinds * 2)
+
+    def test_an_answer_to_a_letter_is_noticed(self) -> None:
+        assert keystrokes.allowed("y", "", "Allow once", 9.0) == [[]]
+        assert keystrokes.allowed("enter", "", "Allow once", 0.1) == [[]]
+        assert keystrokes.allowed("enter", "", "Deny", 9.0) != [[("confirm",)]]
+        assert keystrokes.allowed("enter", "", "Always allow in this project: bash(ls)", 9.0) == [
+            [("permit", "bash(ls)", "project", "allow"), ("confirm",)]
+        ]
 
 
 class TestReplays:

@@ -69,7 +69,7 @@ async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> N
         assert file.read_text() == "mine"
         await to_file(it, file)
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        await it.press("y")
+        await it.press("down", "enter")
         await until(it.pilot, lambda: file.read_text().startswith("# A task"))
         await it.settle()
 

@@ -9,8 +9,9 @@ import uuid
 from pathlib import Path
 
 from tests.program import HANDLOOM, Handloom
-from tui.model.held import REPEAT_S
+from tui.model.held import HELD_GUARDS
 
+GUARD_MS = "HANDLOOM__SCREEN__QUESTION_GUARD_MS"
 WAIT_S = 30.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""
 
@@ -21,7 +22,8 @@ class Terminal:
     def __init__(self, program: Handloom, columns: int, rows: int) -> None:
         self._socket = f"handloom-{uuid.uuid4().hex[:8]}"
         self._folder = program.workspace.parent
-        variables = {**program.environ, "TERM": "screen-256color"}
+        variables = {GUARD_MS: "50", **program.environ, "TERM": "screen-256color"}
+        self._guard_s = int(variables[GUARD_MS]) / 1000
         pairs = [f"{name}={value}" for name, value in variables.items()]
         shell = ["env", "-i", *pairs, "sh", "-i"]
         size = ["-x", str(columns), "-y", str(rows)]
@@ -39,19 +41,24 @@ class Terminal:
         """Press keys by tmux's names: Enter, Escape, C-q, F4."""
         self._tmux("send-keys", *keys)
 
-    def agree(self) -> None:
-        """Say yes to the card that asks, after as long as it takes to be believed that somebody has read it.
+    def agree(self, question: str = "Run this command?") -> None:
+        """Allow the action that is asked about, once.
 
-        The card shows what the command would carry out, which can be what it prints: it is gone when this returns.
+        The question shows what the command would carry out, which can be what it prints: it is gone when this returns.
         """
-        self.wait_for("Run this command?")
-        self.read_the_card()
-        self.press("y")
-        self.wait_for("Run this command?", gone=True)
+        self.wait_for(question)
+        self.choose(1)
+        self.wait_for(question, gone=True)
 
-    def read_the_card(self) -> None:
-        """Take as long as it takes to be believed that somebody has read it."""
-        time.sleep(REPEAT_S + 0.1)
+    def choose(self, row: int) -> None:
+        """Take a row of the question by its number."""
+        self.read_the_question()
+        self.press(str(row))
+        self.press("Enter")
+
+    def read_the_question(self) -> None:
+        """Take as long as it takes until the question takes keys."""
+        time.sleep(self._guard_s * HELD_GUARDS + 0.1)
 
     def handloom(self, *arguments: str) -> None:
         """Start the program from the shell."""

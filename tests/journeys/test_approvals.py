@@ -33,7 +33,7 @@ def test_of_two_screens_the_second_reads_along_and_is_told_who_has_it(handloom: 
     id = conversation["conversation_id"]
     second.handloom("--resume", id)
     second.wait_for("is open in another Handloom (process ", "here it can only be read", "look around", "asked by")
-    second.press("y")
+    second.press("y", "Enter")
     second.press("C-q")
     second.wait_for("look around", gone=True)
     second.handloom()
@@ -58,23 +58,20 @@ def test_no_key_of_one_who_types_is_an_answer_and_none_is_lost(handloom: Handloo
     begin(terminal, write_script(handloom.workspace.parent, turns))
     terminal.wait_for("running")
     typed, more = "", 0
-    while more < 12:  # until the card has been there for some keys
+    while more < 12:  # until the question has been there for some keys
         terminal.type(key := "ynlapwsev"[len(typed) % 9])
         typed += key
         time.sleep(0.12)  # as fast as people type
         more += "Run this command?" in terminal.screen
-        assert len(typed) < 300, "the card did not come, or did not stay"
+        assert len(typed) < 300, "the question did not come, or did not stay"
     shown = terminal.wait_for("Run this command?", "(risk: low)", typed[-18:])
     assert typed in "".join(line.strip(" │▊▎") for line in shown.split("\n"))
     assert not (handloom.workspace / "made").exists()
-    terminal.press("C-x", "a")
-    terminal.read_the_card()
-    terminal.press("e")
-    terminal.wait_for("Why not?")
+    terminal.press("C-c")
+    terminal.read_the_question()
     terminal.type("not in here")
     terminal.press("Enter")
     terminal.wait_for("finished", "rejected")
-    assert typed[-18:] in terminal.screen, "what was typed stays in the prompt"
     assert not (handloom.workspace / "made").exists()
 
 
@@ -83,16 +80,11 @@ def test_all_of_a_command_that_is_longer_than_the_screen_can_be_read(handloom: H
     terminal = screens()
     terminal.resize(80, 24)
     begin(terminal, write_script(handloom.workspace.parent, [{"tool_calls": [bash(long)]}, FINISH]))
-    terminal.wait_for("Run this command?", "202 lines", "echo begin", "deny and stop")
-    terminal.press("End")
+    terminal.wait_for("Run this command?", "202 lines", "echo begin", "Deny and stop the agent")
+    terminal.press("C-End")
     terminal.wait_for("U+202E", "U+200B", "echo line 199")
-    terminal.press("Home")
+    terminal.press("C-Home")
     terminal.wait_for("echo begin")
-    terminal.read_the_card()
-    terminal.press("r")
-    terminal.wait_for("Such as bash(git push *)")
-    terminal.type("nonsense(x")
-    terminal.wait_for("'nonsense(x' is no pattern. Write TOOL(GLOB)")
 
 
 def begin(terminal: Terminal, model: str) -> None:

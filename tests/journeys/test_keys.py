@@ -38,7 +38,7 @@ def test_the_table_marks_what_was_changed_and_tells_what_is_wrong(tmp_path: Path
     project = program.workspace / ".handloom"
     project.mkdir()
     for folder in (program.workspace, project):
-        (folder / "config.toml").write_text('[keys]\n"approval.approve" = "n"\n')
+        (folder / "config.toml").write_text('[keys]\n"app.palette" = "ctrl+y"\n')
     assert program("keys").out == after.out, "a project moves no key"
 
 

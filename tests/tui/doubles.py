@@ -20,6 +20,7 @@ from core.controller.state import Limits, Pending, Queued
 from core.errors import UsageError
 from core.events import (
     CONVERSATION_TITLE,
+    Action,
     AgentState,
     AgentStateChangedObservation,
     BrowseInteractiveAction,
@@ -43,7 +44,7 @@ from core.llm.catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.manager.trusting import Trusting
 from core.mcp.standing import Server
-from core.security.judgement import Verdict
+from core.security.judgement import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission, Scope
 from core.settings.book import Setting, SettingsBook
@@ -199,11 +200,16 @@ class ConsentDouble:
 
 @dataclass
 class GuardDouble:
-    """What the guard knows of places and permissions; it judges nothing."""
+    """What the guard knows of places and permissions; it judges everything alike."""
 
     folders: WorkFolders = field(default_factory=lambda: WorkFolders("/nowhere/work", "/nowhere/home"))
     conversation: list[Permission] = field(default_factory=list)
     project_file: Path = Path("/nowhere/policy.toml")
+    judgement: Judgement = Judgement(Verdict.ASK, "mode always")
+    """How it judges from now on."""
+
+    async def judge(self, action: Action) -> Judgement:
+        return self.judgement
 
 
 class PermittingDouble:

@@ -56,6 +56,7 @@ OF_TESTS: dict[type, set[str]] = {
     doubles.TakeOverDouble: {"sizes", "typed"},
     doubles.PermittingDouble: {"kept"},
     doubles.UsersBrowserDouble: {"hidden"},
+    doubles.GuardDouble: {"judgement"},
     doubles.SessionDouble: {
         *("become", "fails_with", "hold", "left", "pages", "publish", "run", "running", "say", "used", "watchers"),
         *("wished", "wishes"),

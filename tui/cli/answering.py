@@ -1,6 +1,6 @@
 """Answers to questions where lines are typed: may this action be carried out, and does what a folder brings count.
 
-The letters are those of the workspace, and so is what they mean: an answer names the action that was read out, and a
+Every answer is a line of its own, so letters can be answers here. An answer names the action that was read out, and a
 permission is given only where its pattern covers that action.
 """
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from core.security.confirmation import NOT_WANTED
 from core.security.judgement import Verdict
 from core.security.permissions import Scope
-from tui.commands import keyed
 from tui.display.glyphs import in_ascii
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
@@ -91,12 +90,10 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
 
 async def _permit(session: AgentSession, question: Question, scope: Scope, pattern: str, *, is_never: bool) -> str:
     if question.stays and not is_never:
-        return keyed(_("This rule asks each time; {approval.approve} allows it once."))
+        return _("This rule asks every time. Answer y to allow the action once.")
     reach = await asyncio.to_thread(question.look, pattern) if question.look is not None and pattern else None
     if reach is None:
-        return keyed(
-            _("Too much of it to permit at once, or it cannot be read: {approval.approve} allows it this once.")
-        )
+        return _("This action is too complex to always allow. Answer y to allow it once.")
     if reach.problem:
         return sanitize(reach.problem)
     if reach.uncovered and not is_never:

@@ -21,8 +21,7 @@ from core.exit_status import ExitStatus
 from core.session.compacting import compact_wish
 from core.stream import EventStreamSubscriber
 from tui.cli.answering import TrustTalk, answer, asked_about, question_lines
-from tui.cli.spoken import planned, spoken, status, way_out
-from tui.commands import BY_ID
+from tui.cli.spoken import WAY_LETTERS, planned, spoken, status, way_out
 from tui.display.glyphs import in_ascii
 from tui.display.notices import in_words
 from tui.display.text import sanitize
@@ -260,7 +259,7 @@ class Reader:
 
     async def _take(self, text: str, ways: list[str]) -> None:
         for way in ways:
-            if text.lower() in BY_ID[f"halt.{way}"].keys and way != Way.SWITCH_MODEL:
+            if text.lower() == WAY_LETTERS.get(way):
                 await self._session.ways.take(Way(way))
                 return
         self._say(_("Answer with one of the letters above."))

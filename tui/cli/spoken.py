@@ -37,11 +37,11 @@ from core.events import (
     SystemMessageAction,
     TaskTrackingAction,
 )
-from tui.commands import BY_ID
 from tui.display.text import sanitize, sanitize_line, without_colours
 from tui.i18n import _
 from tui.model.condensed import condensed
 from tui.model.marks import mark_of_stored
+from tui.model.question_list import WAYS
 
 if TYPE_CHECKING:
     from core.controller.halts import Halt
@@ -50,6 +50,18 @@ if TYPE_CHECKING:
 PLANNED_CELLS = 200
 LINES = 40
 """Of one output; more is a matter for the export."""
+WAY_LETTERS = {
+    "retry": "r",
+    "extend": "e",
+    "condense": "c",
+    "restart_sandbox": "b",
+    "skip": "k",
+    "tell": "t",
+    "cut_loop": "x",
+    "resend": "a",
+    "stop": "s",
+}
+"""What is typed for each way out of a halt; another model is chosen on the command line."""
 
 
 def spoken(envelope: Envelope) -> list[str]:
@@ -127,8 +139,7 @@ def _labelled(label: str, text: str) -> list[str]:
 
 def way_out(halt: Halt, reason: str) -> list[str]:
     """What stands in the way, and the keys of the ways out."""
-    commands = [BY_ID[f"halt.{way}"] for way in halt.ways]
-    ways = [f"{command.keys[0]}: {command.title}." for command in commands if command.id != "halt.switch_model"]
+    ways = [f"{WAY_LETTERS[way]}: {WAYS[way]}." for way in halt.ways if way in WAY_LETTERS]
     return [*_labelled(_("Halted"), reason), _("Question: How shall it go on?"), *ways]
 
 

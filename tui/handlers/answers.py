@@ -1,30 +1,45 @@
-"""What the user answers to cards: may this action be carried out, how shall it go on. A mixin of the app's handlers."""
+"""Questions to the user, shown and answered: may this action run, how to go on after a halt. A mixin of the app.
+
+A row that was taken is carried out for the action that the question named, never for the one behind it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tui.commands import keyed
+from tui.display.text import sanitize, sanitize_line
 from tui.handlers.frame import Frame
 from tui.i18n import _
-from tui.widgets.approval import ApprovalCard
-from tui.widgets.cards import Card, HaltCard
+from tui.model.question_list import (
+    HALTED,
+    Asked,
+    Does,
+    QuestionList,
+    Row,
+    action_list,
+    can_permit,
+    halt_list,
+    plan_list,
+    scope_list,
+)
+from tui.panes.tasks.text import plan_text
+from tui.screens.line import LineScreen
+from tui.widgets.footer import ABOUT
+from tui.widgets.question import QuestionView
 
 if TYPE_CHECKING:
+    from core.controller.state import State
+    from core.security.judgement import Judgement
+    from core.security.proposals import Reach
     from core.session.agent_session import AgentSession
     from tui.model.conversation import ConversationTab
+    from tui.model.questions import Question
 
-
-def _takes(way: str) -> Callable[[Answers], None]:
-    """The handler of a way out of a halt; it answers only where the card offers it."""
-
-    def take(self: Answers) -> None:
-        card = self.workspace.card
-        if isinstance(card, HaltCard) and way in card.ways:
-            self._answer(HaltCard, lambda session: _take(session, way))
-
-    return take
+PART_CELLS = 80
+SHOWN_PARTS = 3
 
 
 async def _take(session: AgentSession, way: str, model: str = "") -> None:
@@ -33,105 +48,169 @@ async def _take(session: AgentSession, way: str, model: str = "") -> None:
     await session.ways.take(Way(way), model)
 
 
-async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, never: bool) -> None:
+async def _permit(session: AgentSession, action_id: int, pattern: str, scope: str, *, denies: bool) -> None:
     from core.security.confirmation import NOT_WANTED
     from core.security.judgement import Verdict
     from core.security.permissions import Scope
 
-    await session.permitting.permit(pattern, Scope(scope), Verdict.DENY if never else Verdict.ALLOW)
-    if never:
+    await session.permitting.permit(pattern, Scope(scope), Verdict.DENY if denies else Verdict.ALLOW)
+    if denies:
         await session.permitting.reject_denied(NOT_WANTED, action_id)
     else:
         await session.permitting.confirm_allowed(action_id)
 
 
-async def _deny(session: AgentSession, action_id: int, reason: str = "") -> None:
+async def _deny(session: AgentSession, action_id: int) -> None:
     from core.security.confirmation import NOT_WANTED
 
-    await session.reject(reason.strip() or NOT_WANTED, action_id)
+    await session.reject(NOT_WANTED, action_id)
 
 
 class Answers(Frame):
-    """Answers to cards, by the ids of the command table."""
+    """Questions, by what a row does."""
+
+    # -- shown -----------------------------------------------------------------------------------------------------
+
+    def show_question(self, asked: Asked, answers: QuestionList) -> None:
+        """Show a question in place of the one there is."""
+        view = QuestionView(
+            asked,
+            answers,
+            clock=self.clock,
+            guard_s=self.options.screen.question_guard_ms / 1000,
+            styles=lambda: self.workspace.chat.styles_used,
+        )
+        self.workspace.ask(view)
+
+    def show_halt(self, state: State) -> None:
+        """Show what stopped the agent, and the ways out."""
+        assert state.halt is not None
+        kind = str(state.halt.kind)
+        told = f"{state.reason}\n{_spent(state)}" if kind == "limit" else state.reason
+        asked = Asked(HALTED.get(kind, _("The agent has stopped")), sanitize(told))
+        self.show_question(asked, halt_list(kind, [str(way) for way in state.halt.ways]))
+
+    def show_plan(self, tab: ConversationTab) -> None:
+        """Show the plan that waits for its approval."""
+        asked = Asked(_("Carry out this plan?"), plan_text(tab.plan.tasks))
+        self.show_question(asked, plan_list())
+
+    async def asked_about(
+        self, tab: ConversationTab, action_id: int, judgement: Judgement | None = None
+    ) -> tuple[Asked, QuestionList] | None:
+        """The question about an action, as it was judged when it was held or is judged now. None where it is gone."""
+        from tui.model.questions import ask_about, judged_again, placed
+
+        if (envelope := await tab.event(action_id)) is None:
+            return None
+        if judgement is not None:
+            envelope = judged_again(envelope, judgement)
+        folders = tab.session.guard.folders
+
+        def look() -> tuple[Question, Reach | None]:
+            question = ask_about(envelope, folders)
+            return question, question.look(question.pattern) if question.look and question.pattern else None
+
+        question, reach = await asyncio.to_thread(look)
+        question = placed(question, tab.session.state.queue)
+        return _asked(question, reach, str(judgement.verdict) if judgement is not None else ""), _answers(
+            question, reach, judgement
+        )
+
+    async def judge_again(self, tab: ConversationTab) -> None:
+        """Show how the action that waits is judged in the mode as it is now. It still runs only when it is allowed."""
+        view = self.workspace.question
+        if view is None or view.is_answered or (action_id := view.asked.action_id) is None:
+            return
+        envelope = await tab.event(action_id)
+        if envelope is None:
+            return
+        judgement = await tab.session.guard.judge(envelope.event)  # type: ignore[arg-type]
+        found = await self.asked_about(tab, action_id, judgement)
+        if found is not None and self.workspace.question is view and not view.is_answered:
+            asked, answers = found
+            view.change(answers, asked)
+
+    # -- answered --------------------------------------------------------------------------------------------------
+
+    def on_question_view_taken(self, message: QuestionView.Taken) -> None:
+        """Carry out the row that was taken, unless its question is not shown any more."""
+        view, row, tab = message.view, message.row, self.living
+        if tab is None or view is not self.workspace.question or view.is_answered:
+            return
+        session, action_id = tab.session, view.asked.action_id
+        match row.does:
+            case Does.OPEN:
+                view.change(scope_list(view.answers, view.pattern, denies=row.denies))
+            case Does.PATTERN:
+                self.attempt(self._change_pattern(view, denies=row.denies))
+            case Does.EDIT_PLAN:
+                self.attempt(self.edit_plan(tab))
+            case Does.APPROVE_PLAN:
+                self._answer(view, session.planning.approve(tab.plan.told))
+            case Does.WAY if row.value == "switch_model":
+                self.choose_model(lambda name: self._answer(view, _take(session, "switch_model", name)))
+            case Does.WAY:
+                self._answer(view, _take(session, row.value))
+            case _ if action_id is not None:
+                self._answer(view, _carry_out(session, action_id, row))
+
+    def _answer(self, view: QuestionView, answer: Coroutine[Any, Any, None]) -> None:
+        self.attempt(self.answering(view, answer))
+
+    async def answering(self, view: QuestionView, answer: Coroutine[Any, Any, None]) -> None:
+        """Give an answer. Where that fails, the question can be answered again."""
+        view.is_answered = True
+        try:
+            await answer
+        except BaseException:
+            view.is_answered = False
+            raise
+
+    async def _change_pattern(self, view: QuestionView, *, denies: bool) -> None:
+        """Let the user change what a permission or a denial would cover. Nothing is stored by that."""
+        question = view.asked.question
+        if question is None or (look := question.look) is None:
+            return
+        example = _("Such as bash(git push *)")
+        text = await self.push_screen_wait(LineScreen(_("What it covers"), example, view.pattern))
+        pattern = (text or "").strip()
+        if not pattern or pattern == view.pattern or self.workspace.question is not view:
+            return
+        reach = await asyncio.to_thread(look, pattern)
+        if problem := _unusable(reach, denies=denies):
+            view.say(_("Not changed. {problem}").format(problem=problem))
+            return
+        view.pattern = pattern
+        answers = action_list(question, reach, pattern)
+        view.change(scope_list(answers, pattern, denies=denies), _asked(question, reach))
+        if broad := _broad(reach):
+            view.say(broad)
+
+    async def deny_with(self, tab: ConversationTab, view: QuestionView, text: str) -> bool:
+        """Deny the action that a question is about and tell the agent this. Answers whether it is about one."""
+        if (action_id := view.asked.action_id) is None or view.is_answered:
+            return False
+        await self.answering(view, tab.session.reject(text, action_id))
+        return True
+
+    def say_question_stays(self) -> None:
+        """Esc never drops what waits: say what ends it."""
+        view = self.workspace.question
+        if view is None:
+            return
+        if view.asked.action_id is not None:
+            view.say(_("The action still waits. To end it, choose “Deny” or “Deny and stop the agent”."))
+        else:
+            view.say(_("This still waits for your answer. Choose one, or type a message."))
+
+    # -- found -----------------------------------------------------------------------------------------------------
 
     def do_ask_focus(self) -> None:
-        if self.workspace.card is not None:
-            self.workspace.card.focus()
+        if self.workspace.question is not None:
+            self.workspace.helm.focus()
         else:
             self.flash(_("Nothing is asked."))
-
-    def _answer(self, kind: type[Card], answer: Callable[[AgentSession], Coroutine[Any, Any, None]]) -> None:
-        card = self.workspace.card
-        if self.living is not None and isinstance(card, kind) and card.ready:
-            self.attempt(answer(self.living.session))
-
-    # -- may this action be carried out ----------------------------------------------------------------------------
-
-    def _approval(self) -> ApprovalCard | None:
-        """The card of an action, where the key that was pressed can be an answer to it."""
-        card = self.workspace.card
-        if not isinstance(card, ApprovalCard) or self.living is None:
-            return None
-        if not card.ready:
-            card.say(_("The question has only just come up: read it, then press again."))
-            return None
-        return card
-
-    def _say(self, answer: Callable[[AgentSession, int], Coroutine[Any, Any, None]]) -> None:
-        card, tab = self._approval(), self.living
-        if card is not None and tab is not None:
-            self.attempt(answer(tab.session, card.question.action_id))
-
-    def do_approval_approve(self) -> None:
-        self._say(lambda session, id: session.confirm(id))
-
-    def do_approval_alike(self) -> None:
-        self._say(lambda session, id: session.permitting.confirm(id, alike=True))
-
-    def do_approval_always(self) -> None:
-        self._permit("conversation")
-
-    def do_approval_project(self) -> None:
-        self._permit("project")
-
-    def do_approval_everywhere(self) -> None:
-        self._permit("everywhere")
-
-    def _permit(self, scope: str) -> None:
-        """Answer for as far as the scope reaches."""
-        card, tab = self._approval(), self.living
-        if card is None or tab is None:
-            return
-        id, pattern, reach = card.question.action_id, card.pattern, card.reach
-        if card.question.stays and not card.never:
-            card.say(keyed(_("This rule asks each time; {approval.approve} allows it once.")))
-        elif reach is None or reach.problem or (reach.uncovered and not card.never):
-            card.say(keyed(_("That pattern does not cover this action; {approval.pattern} changes it.")))
-        else:
-            self.attempt(_permit(tab.session, id, pattern, scope, never=card.never))
-
-    def do_approval_never(self) -> None:
-        if (card := self._approval()) is not None:
-            card.toggle_never()
-
-    async def do_approval_pattern(self) -> None:
-        if (card := self._approval()) is not None:
-            await card.edit_pattern()
-
-    def do_approval_deny(self) -> None:
-        self._say(_deny)
-
-    def do_approval_stop(self) -> None:
-        self._say(lambda session, id: session.reject("", id))
-
-    async def do_approval_reason(self) -> None:
-        if (card := self._approval()) is not None:
-            await card.ask_reason()
-
-    def on_approval_card_refused(self, message: ApprovalCard.Refused) -> None:
-        """A no with its reason."""
-        if self.living is not None:
-            self.attempt(_deny(self.living.session, message.action_id, message.reason))
 
     def do_ask_next(self) -> None:
         """Go to the next conversation that waits for an answer; the shown one is the last that is looked at."""
@@ -141,27 +220,95 @@ class Answers(Frame):
             if tab.waits_for is not None:
                 if tab is not current:
                     self.show_tab(tab)
-                self._focus_when_asked(tab)
+                self.workspace.helm.focus()
                 return
         self.flash(_("No conversation waits for you."))
 
-    def _focus_when_asked(self, tab: ConversationTab) -> None:
-        if self.workspace.card is not None:
-            self.workspace.card.focus()
-        elif self.current is tab:  # its card comes with the frame after this one
-            self.workspace.helm.focus()
 
-    do_halt_retry = _takes("retry")
-    do_halt_extend = _takes("extend")
-    do_halt_condense = _takes("condense")
-    do_halt_restart_sandbox = _takes("restart_sandbox")
-    do_halt_skip = _takes("skip")
-    do_halt_tell = _takes("tell")
-    do_halt_cut_loop = _takes("cut_loop")
-    do_halt_resend = _takes("resend")
-    do_halt_stop = _takes("stop")
+async def _carry_out(session: AgentSession, action_id: int, row: Row) -> None:
+    match row.does:
+        case Does.ALLOW:
+            await session.confirm(action_id)
+        case Does.ALIKE:
+            await session.permitting.confirm(action_id, alike=True)
+        case Does.PERMIT | Does.FORBID:
+            await _permit(session, action_id, row.stores, row.value, denies=row.does is Does.FORBID)
+        case Does.DENY:
+            await _deny(session, action_id)
+        case Does.STOP:
+            await session.reject("", action_id)
 
-    def do_halt_switch_model(self) -> None:
-        card, tab = self.workspace.card, self.living
-        if isinstance(card, HaltCard) and card.ready and "switch_model" in card.ways and tab is not None:
-            self.choose_model(lambda name: self.attempt(_take(tab.session, "switch_model", name)))
+
+# -- in words --------------------------------------------------------------------------------------------------------
+
+
+def _asked(question: Question, reach: Reach | None, verdict: str = "") -> Asked:
+    title = question.title
+    if question.of > 1:
+        title += "   " + _("{n} of {count}").format(n=question.number, count=question.of)
+    if question.risk:
+        title += "   " + _("(risk: {risk})").format(risk=question.risk)
+    told = [_JUDGED_NOW[verdict].format(rule=question.rule)] if verdict in _JUDGED_NOW else []
+    if not told and question.rule:
+        told.append(_("Asked by: {rule}").format(rule=question.rule))
+    length = _length(question.body)
+    why = "\n".join(filter(None, (" · ".join((*told, *question.reasons)), length)))
+    if question.stays:
+        note = _("This rule asks every time, so the action cannot be always allowed.")
+    elif not can_permit(question, reach):
+        note = _("This action is too complex to always allow. You can allow it once.")
+    else:
+        note = _broad(reach)
+    return Asked(title, question.body, why, note, bool(_broad(reach)), question)
+
+
+_JUDGED_NOW = {
+    "allow": _("Now allowed by {rule}; this action still waits for your answer"),
+    "deny": _("Now denied by {rule}; this action still waits for your answer"),
+}
+
+
+def _answers(question: Question, reach: Reach | None, judgement: Judgement | None) -> QuestionList:
+    answers = action_list(question, reach)
+    if judgement is not None and str(judgement.verdict) == "deny":
+        answers = answers.highlighting(next(at for at, row in enumerate(answers.rows) if row.does is Does.DENY))
+    return answers
+
+
+def _length(body: str) -> str:
+    from tui.widgets.question import LONG_CHARACTERS, LONG_LINES
+
+    lines = body.count("\n") + 1
+    if lines <= LONG_LINES and len(body) <= LONG_CHARACTERS:
+        return ""
+    told = _(
+        "{lines} lines, {characters} characters: {prompt.page_up} and {prompt.page_down} scroll, {prompt.end} goes to "
+        "the end."
+    )
+    return keyed(told, lines=f"{lines:,}", characters=f"{len(body):,}")
+
+
+def _unusable(reach: Reach, *, denies: bool) -> str:
+    """Why a pattern cannot be stored; empty where it can."""
+    if reach.problem:
+        return sanitize(reach.problem)
+    if reach.uncovered and not denies:
+        what = ", ".join(sanitize_line(part, PART_CELLS) for part in reach.uncovered[:SHOWN_PARTS])
+        return _("It does not cover this action: {what}.").format(what=what)
+    return "" if reach.patterns else _("It is not a valid pattern.")
+
+
+def _broad(reach: Reach | None) -> str:
+    if reach is None or not reach.broad:
+        return ""
+    what = ", ".join(sanitize_line(pattern, PART_CELLS) for pattern in reach.broad[:SHOWN_PARTS])
+    return _("This is broad and allows almost anything: {pattern}.").format(pattern=what)
+
+
+def _spent(state: State) -> str:
+    """What the agent has used so far, in one line."""
+    cost = state.metrics.accumulated_cost
+    about = ABOUT if state.metrics.accumulated_token_usage.is_estimated else ""
+    spent = _("an unknown amount") if cost is None else f"{about}${cost:.4f}"
+    told = _("Used so far: {answers} answers of the model, {tokens} tokens, {spent}.")
+    return told.format(answers=state.iteration, tokens=f"{about}{state.tokens:,}", spent=spent)

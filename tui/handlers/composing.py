@@ -32,6 +32,7 @@ from tui.panes.prompt.view import SHELL
 if TYPE_CHECKING:
     from core.events import Envelope
     from tui.model.conversation import ConversationTab
+    from tui.widgets.question import QuestionView
 
 
 FOUND = 50
@@ -74,7 +75,7 @@ class Composing(Frame):
             if not self.is_starting:
                 self.attempt(self.new_conversation())
             return
-        self.attempt(self.submit(tab, message.text))
+        self.attempt(self.submit(tab, message.text, question=message.question))
 
     def say_early(self, tab: ConversationTab) -> None:
         """Say what was sent before there was this conversation, in order."""
@@ -97,17 +98,23 @@ class Composing(Frame):
         if said:
             self.workspace.prompt.put("\n".join([*said, self.workspace.prompt.text]).strip())
 
-    async def submit(self, tab: ConversationTab | None, written: str, *, queued: bool = False) -> None:
-        """Carry out what was written, now or once the agent rests."""
+    async def submit(
+        self, tab: ConversationTab | None, written: str, *, queued: bool = False, question: QuestionView | None = None
+    ) -> None:
+        """Carry out what was written, now or once the agent rests.
+
+        A message under a question about an action denies the action, and the agent reads the message as the reason.
+        """
         with self._kept(tab, written):
             if (line := slash.parse(written)) is not None:
-                await self._command(tab, line, written, queued=queued)
+                await self._command(tab, line, written, queued=queued, question=question)
             elif tab is None or not await self.consented(tab):
                 self._put_back(tab, written)
             elif written.startswith(SHELL):
                 await self._run_in_shell(tab, written)
             else:
-                await self._send(tab, written[1:] if written.startswith("//") else written, queued=queued)
+                text = written[1:] if written.startswith("//") else written
+                await self._send(tab, text, queued=queued, question=question)
 
     @contextmanager
     def _kept(self, tab: ConversationTab | None, written: str) -> Iterator[None]:
@@ -122,13 +129,19 @@ class Composing(Frame):
         if self.current is tab and not self.workspace.prompt.text:
             self.workspace.prompt.put(written)
 
-    async def _send(self, tab: ConversationTab, written: str, *, queued: bool = False) -> None:
+    async def _send(
+        self, tab: ConversationTab, written: str, *, queued: bool = False, question: QuestionView | None = None
+    ) -> None:
         chips = self.workspace.prompt.chips
         if not queued and self.current is tab:
             self.workspace.chat.go("end")
         text, urls = chips.expanded(written), [picture.url for picture in chips.pictures(written)]
         context = await self._referred(tab, chips.typed(written))
-        await (tab.session.queue if queued else tab.session.send)(text, urls, context)
+        if question is not None and await self.deny_with(tab, question, "" if urls else text + context):
+            if urls:  # a denial carries no pictures, so they follow as a message
+                await tab.session.send(text, urls, context)
+        else:
+            await (tab.session.queue if queued else tab.session.send)(text, urls, context)
         chips.give_up_pictures(written)
 
     async def _referred(self, tab: ConversationTab, typed: str) -> str:
@@ -166,7 +179,15 @@ class Composing(Frame):
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
-    async def _command(self, tab: ConversationTab | None, line: slash.Line, written: str, *, queued: bool) -> None:
+    async def _command(
+        self,
+        tab: ConversationTab | None,
+        line: slash.Line,
+        written: str,
+        *,
+        queued: bool,
+        question: QuestionView | None,
+    ) -> None:
         built_in = slash.BUILT_IN.get(line.name)
         if built_in is not None and (not line.words or built_in.words):
             await self.do(built_in.id, line.words)
@@ -182,11 +203,11 @@ class Composing(Frame):
             return
         own, _problems = await self.own_commands()
         if (command := own.get(line.name)) is not None:
-            await self._send(tab, command.message(line.words), queued=queued)
+            await self._send(tab, command.message(line.words), queued=queued, question=question)
         elif line.name in await self.called():
-            await self._send(tab, written, queued=queued)  # what it stands for is recalled
+            await self._send(tab, written, queued=queued, question=question)  # what it stands for is recalled
         elif await asyncio.to_thread(_is_path, line.name):
-            await self._send(tab, written, queued=queued)  # a path, said first
+            await self._send(tab, written, queued=queued, question=question)  # a path, said first
         else:
             self._put_back(tab, written)
             told = _("There is no command /{name}. / shows those that there are; // sends a text with a slash.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from textual.widgets import Input
-
 from tui.commands import keyed
 from tui.handlers.answers import Answers
 from tui.handlers.appearance import Appearance
@@ -32,7 +30,6 @@ from tui.handlers.trusting import FolderTrust
 from tui.handlers.undoing import Undoing
 from tui.i18n import _
 from tui.screens.dialogs import SureScreen
-from tui.widgets.approval import ApprovalCard
 from tui.widgets.footer import MODES, next_mode
 
 MODE_TOLD = {
@@ -107,16 +104,17 @@ class Handlers(
 
     def do_app_back(self) -> None:
         workspace, tab = self.workspace, self.living
-        card = workspace.card
+        question = workspace.question
         if self.leave_copy_mode() or workspace.prompt.leave_list() or self.leave_find() or self.leave_hints():
             return
-        if isinstance(card, ApprovalCard) and isinstance(self.focused, Input):
-            card.stop_writing()
-        elif workspace.notice.display:
+        if workspace.notice.display:
             workspace.notice.clear()
         elif self.leave_filter():
             pass
-        elif tab is not None and (tab.running or workspace.card is not None or tab.runs_command):
+        elif question is not None and self.focused is workspace.prompt:
+            if not question.step_back():
+                self.say_question_stays()
+        elif tab is not None and (tab.running or tab.runs_command):
             self.attempt(tab.session.interrupt())
         elif not workspace.restore():
             workspace.helm.focus()
@@ -197,4 +195,5 @@ class Handlers(
         tab.session.set_confirm_mode(mode)
         self.attempt(tab.session.permitting.keep_mode(mode, own=mode == own))
         self.flash(MODE_TOLD[mode])
+        self.attempt(self.judge_again(tab))
         self.wake(tab)

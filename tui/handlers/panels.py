@@ -87,7 +87,7 @@ class Panels(Frame):
 
         focused = self.workspace.focused
         about = next((w.HELP for w in (focused.ancestors_with_self if focused else ()) if getattr(w, "HELP", "")), "")
-        self.push_screen(HelpScreen(self.workspace.scope, about or ""), self.left_help)
+        self.push_screen(HelpScreen(self.workspace.keys_scope, about or ""), self.left_help)
 
     do_list_help = do_app_help
     do_replay_help = do_app_help

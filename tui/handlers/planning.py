@@ -6,26 +6,16 @@ from typing import TYPE_CHECKING
 
 from tui.handlers.frame import Frame
 from tui.panes.tasks.text import plan_text, tasks_of
-from tui.widgets.cards import PlanCard
 
 if TYPE_CHECKING:
     from tui.model.conversation import ConversationTab
 
 
 class Planning(Frame):
-    """Answers to a plan, by the ids of the command table."""
+    """Commands for plans, by their ids of the command table."""
 
-    def do_plan_approve(self) -> None:
-        card, tab = self.workspace.card, self.living
-        if isinstance(card, PlanCard) and card.ready and tab is not None:
-            self.attempt(tab.session.planning.approve(tab.plan.told))
-
-    def do_plan_edit(self) -> None:
-        card, tab = self.workspace.card, self.living
-        if isinstance(card, PlanCard) and card.ready and tab is not None:
-            self.attempt(self._edit_plan(tab))
-
-    async def _edit_plan(self, tab: ConversationTab) -> None:
+    async def edit_plan(self, tab: ConversationTab) -> None:
+        """Let the user change the plan; then the agent carries out what they wrote."""
         from tui.screens.plan import PlanScreen
 
         before, told = tab.plan.tasks, list(tab.plan.told)

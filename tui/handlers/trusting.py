@@ -8,7 +8,6 @@ from textual.content import Content
 
 from tui.handlers.frame import Frame
 from tui.i18n import _
-from tui.model.held import is_meant
 
 if TYPE_CHECKING:
     from core.manager.conversation_manager import ConversationManager
@@ -29,12 +28,7 @@ class FolderTrust(Frame):
             return
         from tui.screens.trust import TrustScreen
 
-        appeared_at = self.clock()
-
-        def meant() -> bool:
-            return is_meant(appeared_at, self.key_before, self.last_key.at)
-
-        if await self.push_screen_wait(TrustScreen(standing, asks=True, meant=meant)):
+        if await self.push_screen_wait(TrustScreen(standing, asks=True)):
             await manager.trust.give(folder, standing)
         else:
             await manager.trust.refuse(standing)

@@ -15,6 +15,8 @@ SPLIT_WIDE = 200
 """Columns from which the other panes fit beside the two."""
 LOW = 30
 """Rows below which what is not needed gives way."""
+SMALL = 16
+"""Rows below which a question takes the place of nearly everything else."""
 TINY = 12
 """Rows below which only the prompt, one pane and the footer are left."""
 

@@ -26,6 +26,9 @@ VOICES = {
     "behind": _("you denied an action in front of it"),
 }
 """What else may ask than a rule or a mode, as a judgement names it and as people read it."""
+BROKEN = "a broken file"
+NOT_UNDERSTOOD = frozenset({BROKEN, "a check that failed"})
+"""Who asks where a rule or a check could not be carried out."""
 REASON_CELLS = 300
 
 
@@ -48,15 +51,20 @@ def rule_words(rule: str) -> str:
 
 
 def risk_words(action: Action, read: ActionSecurityRisk | None = None) -> str:
-    """What was judged when it was held, what reading it tells, and the model's own rating: the strictest, in words.
+    """The risk of an action in words; empty where nobody rated it."""
+    return RISKS.get(risk_of(action, read), "")
 
-    A log from elsewhere may say anything, so what it says only raises the risk. Empty where nobody said any.
+
+def risk_of(action: Action, read: ActionSecurityRisk | None = None) -> str:
+    """The strictest of what was judged when it was held, what reading it tells, and the model's own rating.
+
+    A log from elsewhere may say anything, so what it says only raises the risk. Empty where nobody rated it.
     """
     rated = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
     said: set[str] = {action.judgement.risk} if action.judgement is not None else set()
     said |= {rated.name.lower()} if rated is not ActionSecurityRisk.UNKNOWN else set()
     said |= {read.name.lower()} if read is not None else set()
-    return next((words for risk, words in RISKS.items() if risk in said), "")
+    return next((risk for risk in RISKS if risk in said), "")
 
 
 def asked_line(action: Action) -> str:

@@ -1,7 +1,7 @@
-"""Whether a key is an answer, or was meant for something else: typed before its question came, or still held down.
+"""Whether a key is an answer to a question, or was meant for something else: typed before it appeared, or held down.
 
-Pure. A terminal does not say that a key is held; it sends it again, after a first pause and then quickly. So a card
-listens only once nobody has pressed a key for a moment, and for longer where the same key comes again.
+Pure. A terminal does not say that a key is held down: it sends the key again, after a first pause and then quickly.
+So a question takes no key in its first moments, and none that merely repeats a key which it has not taken.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 GUARD_S = 0.4
-"""Longer than the time between two keys of one who types, shorter than it takes to read a question."""
-REPEAT_S = 0.8
-"""Longer than a held key takes until it comes for the second time: 660 ms in X11, less elsewhere."""
+"""Longer than the time between two keys of a person who types, shorter than it takes to read a question. The setting
+`screen.question_guard_ms` changes it."""
+HELD_GUARDS = 2
+"""A repeated key counts as held down for this many guards: 0.8 s, where X11 repeats a key for the first time after
+0.66 s and others sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +24,26 @@ class LastKey:
     at: float = float("-inf")
 
 
-def is_meant(appeared_at: float, before: LastKey, at: float) -> bool:
-    """Whether a key, pressed at a moment behind another one, answers a dialog: it could be seen, and nobody types."""
-    return at - appeared_at >= GUARD_S and at - before.at >= GUARD_S
-
-
 @dataclass(slots=True)
-class Listening:
-    """Whether a card that appeared at a moment listens by now. It hears every key that is pressed, for it or not."""
+class KeyGuard:
+    """Decides which keys a question takes."""
 
-    appeared_at: float
+    guard_s: float = GUARD_S
+    """How long it takes no key; 0 takes every one."""
+    appeared_at: float = float("inf")
+    """When the question was drawn; until then it takes nothing."""
     last: LastKey = LastKey()
-    listens: bool = False
+    was_taken: bool = False
+    """Whether the last key was an answer."""
 
-    def hear(self, key: str, at: float) -> None:
-        """A key was pressed."""
-        pause = REPEAT_S if key == self.last.key else GUARD_S
-        if at - self.appeared_at >= GUARD_S and at - self.last.at >= pause:
-            self.listens = True
+    def restart(self, at: float) -> None:
+        """Start again because the user sees something new: the keys that were pressed so far are no answer to it."""
+        self.appeared_at, self.was_taken = at, False
+
+    def takes(self, key: str, at: float) -> bool:
+        """Whether a key that is pressed at this moment can be an answer. Call it once for each key."""
+        is_early = at - self.appeared_at < self.guard_s
+        is_repeat = key == self.last.key and at - self.last.at < self.guard_s * HELD_GUARDS
+        self.was_taken = self.guard_s == 0 or (not is_early and (self.was_taken or not is_repeat))
         self.last = LastKey(key, at)
+        return self.was_taken

@@ -26,11 +26,11 @@ STATES = {
 """By a server's state, in words and with a colour."""
 CONSENT = _(
     "The workspace wants this server started. It runs in the sandbox; without isolation, on this machine as you. "
-    "Read the whole of it above; y starts it, and remembers that for exactly this."
+    "Read the whole of it above; Enter asks you, and your yes holds for exactly this."
 )
 ASKED_AGAIN = _("You agreed to another command, or a file of the workspace that it names has changed since.")
 FLOATS = _("It names no version: whatever is newest would be fetched and run. Better have the file name one.")
-BLOCKED = _("These tools are not as you approved them, and are blocked. a approves them as they are now.")
+BLOCKED = _("These tools are not as you approved them, and are blocked. Enter lets you approve them as they are now.")
 CELLS = 100
 ABOUT_CHARS = 1_000
 

@@ -20,20 +20,24 @@ from core.events import (
     BrowseURLAction,
     CmdRunAction,
     Envelope,
+    Event,
     FileEditAction,
     FileWriteAction,
     IPythonRunCellAction,
+    Judged,
     MCPAction,
     event_to_dict,
 )
 from core.security.facts import facts_of
+from core.security.judgement import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.proposals import Reach, proposal, reach_of
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
-from tui.model.asked import REASON_CELLS, asker, risk_words, rule_words
+from tui.model.asked import BROKEN, NOT_UNDERSTOOD, REASON_CELLS, asker, risk_of, risk_words, rule_words
 
 MAX_REASONS = 5
+MAX_HEAD_CELLS = 1_000
 MIXED_CHARS = 20_000
 """Of a body that is looked at for mixed alphabets."""
 _ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
@@ -64,11 +68,43 @@ class Question:
     """How many of those behind it are of its kind."""
     behind: int = 0
     """How many actions stand behind it, whether they ask or not."""
+    diff: tuple[str, ...] = ()
+    """The lines of an edit with their signs; then the first line of the body is what the diff is of."""
+    path: str = ""
+    """The file of an edit."""
+    starts_at_deny: bool = False
+    """Whether it is risky or not understood, so that Enter alone must not allow it."""
+    is_broken: bool = False
+    """Whether a file of rules or permissions cannot be read, so nothing can be stored."""
 
 
 def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Question:
     """Put an action into words. With the folders of the work, a permission is proposed; then links are followed."""
     event = envelope.event
+    title, body, diff = _words(event)
+    if diff:
+        body = f"{sanitize_line(body, MAX_HEAD_CELLS)}\n{diff}"
+    question = Question(envelope.id, title, sanitize(body).strip("\n"), "")
+    if diff:
+        lines = tuple(sanitize(diff).split("\n"))
+        question = replace(question, diff=lines, path=sanitize_line(str(getattr(event, "path", "")), MAX_HEAD_CELLS))
+    if not isinstance(event, Action):
+        return question
+    judged = event.judgement
+    read = facts_of(event, workspace=folders.workspace).risk if folders is not None else None
+    question = replace(question, risk=risk_words(event, read))
+    reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
+    question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
+    question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
+    rule = judged.rule if judged is not None else ""
+    is_unread = risk_of(event, read) in ("high", "unknown") or rule in NOT_UNDERSTOOD
+    question = replace(question, starts_at_deny=is_unread, is_broken=rule == BROKEN)
+    return question if folders is None else _with_proposal(question, event, folders)
+
+
+def _words(event: Event) -> tuple[str, str, str]:
+    """What is asked, the action in full, and the diff of an edit."""
+    diff = ""
     match event:
         case CmdRunAction(command=command, is_input=True):
             title, body = _("Send input to the running command?"), command
@@ -77,15 +113,15 @@ def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Questio
         case IPythonRunCellAction(code=code):
             title, body = _("Run this Python?"), code
         case FileWriteAction(path=path, content=content):
-            title, body = _("Write this file?"), f"{path}\n{_diff('', content)}"
+            title, body, diff = _("Write this file?"), path, _diff("", content)
         case FileEditAction(command="create", path=path, file_text=text):
-            title, body = _("Create this file?"), f"{path}\n{_diff('', text or '')}"
+            title, body, diff = _("Create this file?"), path, _diff("", text or "")
         case FileEditAction(command=command, path=path) if command:
             title = _("Edit this file?")
             head = f"{command} {path}"
             if (line := event.insert_line) is not None:
                 head = _("{command} {path} after line {line}").format(command=command, path=path, line=line)
-            body = f"{head}\n{_diff(event.old_str or '', event.new_str or '')}"
+            body, diff = head, _diff(event.old_str or "", event.new_str or "")
         case FileEditAction(path=path, content=content):
             head = _("{path} from line {first} to {last}").format(path=path, first=event.start, last=event.end)
             title, body = _("Edit this file?"), f"{head}\n{content}"
@@ -101,16 +137,7 @@ def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Questio
             title = _("Carry out “{kind}”?").format(kind=sanitize(type(event).kind))
             arguments = event_to_dict(event).get("args", {})
             body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
-    question = Question(envelope.id, title, sanitize(body).strip("\n"), "")
-    if not isinstance(event, Action):
-        return question
-    judged = event.judgement
-    read = facts_of(event, workspace=folders.workspace).risk if folders is not None else None
-    question = replace(question, risk=risk_words(event, read))
-    reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
-    question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
-    question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
-    return question if folders is None else _with_proposal(question, event, folders)
+    return title, body, diff
 
 
 def _with_proposal(question: Question, action: Action, folders: WorkFolders) -> Question:
@@ -145,9 +172,24 @@ def _json(value: object) -> str:
 
 
 def _diff(old: str, new: str) -> str:
-    """Every changed line with its sign; nothing is folded, for a fold could hide something."""
+    """Every line with its sign; nothing is folded, for a fold could hide something."""
     lines = difflib.ndiff(old.splitlines(), new.splitlines())
-    return "\n".join(line for line in lines if not line.startswith("?"))
+    return "\n".join(line[0] + line[2:] for line in lines if not line.startswith("?"))
+
+
+def judged_again(envelope: Envelope, judgement: Judgement) -> Envelope:
+    """The action as it is judged now, for `ask_about`: under another mode it may be allowed, asked or denied."""
+    action = envelope.event
+    if not isinstance(action, Action):
+        return envelope
+    judged = Judged(
+        verdict="deny" if judgement.verdict is Verdict.DENY else "ask",
+        rule=judgement.rule,
+        reasons=list(judgement.reasons),
+        stays=judgement.stays,
+        risk=judgement.risk.name.lower(),
+    )
+    return replace(envelope, event=action.model_copy(update={"judgement": judged}))
 
 
 def placed(question: Question, queue: Sequence[Pending]) -> Question:

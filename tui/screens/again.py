@@ -22,6 +22,7 @@ from tui.display.text import sanitize_line
 from tui.i18n import _
 from tui.panes.again.views import ActionsView, ResultView
 from tui.panes.again.words import summary
+from tui.screens.dialogs import Choice, ChoiceScreen
 
 if TYPE_CHECKING:
     from core.again.pairing import Pairing
@@ -31,6 +32,9 @@ SPLIT_FROM = 100
 """Columns from which two results stand side by side."""
 _STILL = frozenset({"paused", "stopped", "error", "awaiting_user_input", "rejected"})
 """States in which the agent does nothing until somebody says so."""
+
+
+RUN, DO_NOT_RUN = "run", "do_not_run"
 
 
 class AgainScreen(ModalScreen[None]):
@@ -59,8 +63,6 @@ class AgainScreen(ModalScreen[None]):
         Binding("N", "difference(-1)", show=False),
         Binding("space", "pause", show=False),
         Binding("s", "step", show=False),
-        Binding("y", "answer(True)", show=False),
-        Binding("x", "answer(False)", show=False),
         Binding("enter", "open", show=False),
     ]
 
@@ -136,7 +138,7 @@ class AgainScreen(ModalScreen[None]):
             return _("Over")
         state = again.session.state
         if state.awaiting is not None:
-            return _("Asks whether to run the next action: y runs it, x does not")
+            return _("Asks whether to run the next action: Enter answers")
         at = again.stopped_at
         if again.gate.holds and at is not None and all(pair.new is None for pair in self._pairing.pairs[at + 1 :]):
             return _("Stopped at the first difference: space goes on, s takes one step")
@@ -187,16 +189,23 @@ class AgainScreen(ModalScreen[None]):
             self._again.gate.step()
             self.sync()
 
-    def action_answer(self, yes: bool) -> None:
-        """Answer what the run asks."""
-        again = self._again
-        if again is None or again.is_over or again.session.state.awaiting is None:
-            return
-        session = again.session
-        self._attempt(session.confirm() if yes else session.reject(_("The user did not want it run again.")))
+    def _answer(self, asked: int, answer: str | None) -> None:
+        """Answer what the run asked, unless the user went back or it asks something else by now."""
+        assert self._again is not None
+        session = self._again.session
+        if answer == RUN:
+            self._attempt(session.confirm(asked))
+        elif answer == DO_NOT_RUN:
+            self._attempt(session.reject(_("The user did not want it run again."), asked))
 
     def action_open(self) -> None:
-        """Show action and results in full."""
+        """Answer what the run asks; else show action and results in full."""
+        again = self._again
+        if again is not None and not again.is_over and (asked := again.session.state.awaiting) is not None:
+            answers = [Choice(RUN, _("Run it")), Choice(DO_NOT_RUN, _("Do not run it"))]
+            screen = ChoiceScreen(_("Run the next action?"), answers)
+            self.app.push_screen(screen, lambda answer: self._answer(asked, answer))
+            return
         from core.events import envelope_to_dict
         from tui.screens.event import EventScreen
 

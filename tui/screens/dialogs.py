@@ -1,4 +1,4 @@
-"""What comes up over the workspace: a list to choose from, a yes or no, a text to read. All leave with Esc.
+"""What comes up over the workspace: a list to choose from, a question, a text to read. All leave with Esc.
 
 Texts handed in are clean already. Each answers with its result, None where the user left.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
@@ -17,7 +18,10 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.i18n import _
+from tui.model.question_list import Does, QuestionList, Row
+from tui.screens.guarded import SENDS, GuardedScreen
 from tui.widgets.field import Field
+from tui.widgets.question import AnswerRow
 
 _BOX = """
     align: center middle; background: $background 60%;
@@ -114,28 +118,55 @@ class ChoiceScreen(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class SureScreen(ModalScreen[bool]):
-    """A yes or no, where a no is what anything but `y` means."""
+class SureScreen(GuardedScreen[bool]):
+    """A question before something dangerous; the highlight starts at the answer that does nothing."""
 
     DEFAULT_CSS = f"""
     SureScreen {{ {_BOX}
         & > Vertical {{ max-width: 64; border: round $warning; }}
+        #sure-question {{ height: auto; margin-bottom: 1; }}
+        AnswerRow {{ height: auto; }}
+        AnswerRow.-at {{ text-style: bold; background: $warning 25%; }}
     }}
     """
-    BINDINGS = [Binding("y", "answer(True)", "Yes"), Binding("n,escape,enter", "answer(False)", "No")]
 
     def __init__(self, question: str, yes: str) -> None:
         super().__init__()
-        self._question, self._yes = question, yes
+        self._question = question
+        rows = (Row(Does.DENY, _("Cancel")), Row(Does.ALLOW, yes[:1].upper() + yes[1:]))
+        self._answers = QuestionList(rows)
 
     def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(Content(self._question))
-            yield Static(Content.assemble("\n", ("y", "bold"), f" {self._yes}   ", ("n", "bold"), f" {_('stay')}"))
+        with Vertical() as box:
+            box.border_subtitle = _("↑ ↓ choose · Enter answers · Esc cancels")
+            yield Static(Content(self._question), id="sure-question")
+            for at, row in enumerate(self._answers.rows):
+                yield AnswerRow(at, row)
 
-    def action_answer(self, answer: bool) -> None:
-        """Answer."""
-        self.dismiss(answer)
+    def on_mount(self) -> None:
+        """Show the highlight."""
+        self._highlight(self._answers)
+
+    def _highlight(self, answers: QuestionList) -> None:
+        self._answers = answers
+        for at, row in enumerate(self.query(AnswerRow)):
+            row.show(highlighted=at == answers.at)
+
+    def on_key(self, event: events.Key) -> None:
+        """Move the highlight, take the highlighted answer, or leave."""
+        event.stop()
+        if event.key == "escape":
+            self.dismiss(False)
+        elif not self.is_taken(event):
+            pass
+        elif event.key == SENDS:
+            self.dismiss(self._answers.row.does is Does.ALLOW)
+        elif (moved := self._answers.moved(event.key)) is not None:
+            self._highlight(moved)
+
+    def on_answer_row_clicked(self, message: AnswerRow.Clicked) -> None:
+        """Highlight the answer."""
+        self._highlight(self._answers.highlighting(message.at))
 
 
 class TextScreen(ModalScreen[None]):

@@ -144,6 +144,7 @@ def _scopes(scope: Scope) -> set[Scope]:
     """The scopes whose keys answer together with this one."""
     return {
         Scope.PROMPT: {Scope.PROMPT, Scope.EMPTY_PROMPT},
+        Scope.QUESTION: {Scope.QUESTION, Scope.PROMPT, Scope.EMPTY_PROMPT},
         Scope.CHAT: {Scope.CHAT, Scope.LIST},
         Scope.BROWSER: {Scope.BROWSER},
     }.get(scope, {scope})

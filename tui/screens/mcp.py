@@ -22,6 +22,7 @@ from core.errors import HandloomError
 from tui.display.text import sanitize
 from tui.i18n import _
 from tui.model.mcp_lines import about, line_of
+from tui.screens.dialogs import SureScreen
 
 if TYPE_CHECKING:
     from core.mcp.standing import Server
@@ -46,8 +47,6 @@ class MCPScreen(ModalScreen[str | None]):
     """
     BINDINGS = [
         Binding("escape,q", "leave", "Leave"),
-        Binding("y", "allow", show=False),
-        Binding("a", "approve", show=False),
         Binding("r", "restart", show=False),
         Binding("p", "prompts", show=False),
         Binding("pagedown,space", "page(1)", show=False, priority=True),
@@ -113,15 +112,27 @@ class MCPScreen(ModalScreen[str | None]):
 
     # -- what the user says --------------------------------------------------------------------------------------------
 
-    def action_allow(self) -> None:
-        """Let the server start whose whole command is shown."""
-        if (server := self._server) is not None and server.state == "consent":
-            self._do("allow", server.key, server.spec.fingerprint)
+    def on_option_list_option_selected(self) -> None:
+        """Ask about what is shown: a server that needs consent, or tools that have changed."""
+        if (server := self._server) is None:
+            return
+        if server.state == "consent":
+            command = sanitize(server.spec.shown)
+            question = _("Start this MCP server, now and whenever a conversation here needs it?")
+            said = ("allow", server.key, server.spec.fingerprint)
+            self._ask(f"{question}\n\n{command}", _("start it"), *said)
+        elif server.changed:
+            hashes = [str(tool["hash"]) for tool, _before in server.changed]
+            self._ask(
+                _("Approve the changed tools as they are now?"), _("approve them"), "approve", server.key, *hashes
+            )
 
-    def action_approve(self) -> None:
-        """Approve the changed tools that are shown."""
-        if (server := self._server) is not None and server.changed:
-            self._do("approve", server.key, *(str(tool["hash"]) for tool, _before in server.changed))
+    def _ask(self, question: str, yes: str, what: str, key: str, *said: str) -> None:
+        def answered(is_yes: bool | None) -> None:
+            if is_yes:
+                self._do(what, key, *said)
+
+        self.app.push_screen(SureScreen(question, yes), answered)
 
     def action_restart(self) -> None:
         """End the server and start it anew."""
@@ -161,8 +172,8 @@ class MCPScreen(ModalScreen[str | None]):
 def _keys(server: Server | None) -> str:
     """The keys that do something as things stand."""
     keys = [
-        _("y start") if server is not None and server.state == "consent" else "",
-        _("a approve") if server is not None and server.changed else "",
+        _("Enter start") if server is not None and server.state == "consent" else "",
+        _("Enter approve") if server is not None and server.changed else "",
         _("r restart") if server is not None else "",
         _("p prompts") if server is not None and server.has_prompts and server.state == "ready" else "",
         _("PgDn scroll"),

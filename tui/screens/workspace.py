@@ -24,7 +24,7 @@ from textual.widgets import TextArea
 
 from tui.commands import WORKING, Scope, hints, key_of, keyed
 from tui.i18n import _
-from tui.model.arrangement import LOW, NARROW, PANES, TINY, arrange
+from tui.model.arrangement import LOW, NARROW, PANES, SMALL, TINY, arrange
 from tui.model.held import LastKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
@@ -37,11 +37,11 @@ from tui.panes.tasks.view import PlanLine, PlanPanel
 from tui.panes.terminal.hint import WaitsHint
 from tui.panes.terminal.view import TerminalView
 from tui.screens.chats import Chats
-from tui.widgets.approval import ApprovalCard
-from tui.widgets.cards import Card, HaltCard, Notice, PlanCard, Queue
+from tui.widgets.cards import Notice, Queue
 from tui.widgets.find import FindInput
 from tui.widgets.footer import Footer, Hints
 from tui.widgets.leader import WhichKey
+from tui.widgets.question import QuestionView
 from tui.widgets.tabs import TabStrip
 from tui.widgets.transport import Transport
 
@@ -59,8 +59,6 @@ KEYS_HINT = " · ".join(f"{key} {word}" for key, word in hints(Scope.REPLAY)[:4]
 """On the transport bar's border where there is no line for hints."""
 GIVE_BACK = [(key_of("terminal.take"), _("give the terminal back")), ("ctrl+]", _("as well"))]
 """All that the workspace answers to while the user types into the agent's terminal."""
-TYPING_S = 1.0
-"""How long after a change of the prompt the user counts as typing."""
 
 
 class _Look(NamedTuple):
@@ -112,6 +110,21 @@ class Workspace(Screen[None]):
         &.-low Hints.-tells { display: block; }
         &.-low Footer.-gives-way { display: none; }
         &.-low WhichKey { margin-bottom: 1; }
+        &.-low QuestionView > .question--body { max-height: 4; }
+        &.-low QuestionView > .question--rows { max-height: 6; }
+        &.-small #prompt { border: none; min-height: 1; padding: 0; }
+        &.-small #bottom { max-height: 90%; }
+        &.-small QuestionView > .question--title { max-height: 1; }
+        &.-small QuestionView > .question--body, &.-small QuestionView > .question--rows { max-height: 2; }
+        &.-small QuestionView > .question--why, &.-small QuestionView > .question--note { max-height: 1; }
+        &.-small QuestionView > .question--typed { max-height: 1; }
+        &.-small QuestionView > .question--said { max-height: 2; }
+        &.-small QuestionView.-said > .question--why, &.-small QuestionView.-said > .question--typed { display: none; }
+        &.-tiny QuestionView > .question--body, &.-tiny QuestionView > .question--rows { max-height: 1; }
+        &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
+        &.-tiny QuestionView > .question--typed { display: none; }
+        &.-tiny QuestionView > .question--said { max-height: 20vh; }
+        &.-tiny QuestionView.-said > .question--title { display: none; }
         &.-tiny TabStrip { display: none; }
         &.-tiny #filter-bar { height: 1; }
         &.-tiny #queue { max-height: 1; }
@@ -143,7 +156,7 @@ class Workspace(Screen[None]):
         """The conversation whose page is watched while it changes."""
 
     def compose(self) -> ComposeResult:
-        """Everything that there ever is but the cards."""
+        """Everything that there ever is but the question."""
         overlay = ListOverlay(id="list")
         yield TabStrip(id="tabs")
         with Horizontal(id="body"):
@@ -243,9 +256,9 @@ class Workspace(Screen[None]):
         return self.query_one(Notice)
 
     @property
-    def card(self) -> Card | None:
+    def question(self) -> QuestionView | None:
         """The question that waits for an answer."""
-        return next(iter(self.query(Card)), None)
+        return self.prompt.question
 
     def pane(self, name: str) -> Widget:
         """A pane by its name; of two chats, the one of the shown conversation."""
@@ -302,8 +315,8 @@ class Workspace(Screen[None]):
             self._looks[tab] = _Look(self.looked_at, self.side, self.maximised_pane, self._name_of(self.focused))
 
     def _focus(self, pane: str) -> None:
-        """Have the focus in a pane, or in the prompt; a question that waits keeps it."""
-        if self.app.screen is self and (self.card is None or not self.card.has_focus):
+        """Have the focus in a pane, or in the prompt."""
+        if self.app.screen is self:
             (self.pane(pane) if pane else self.helm).focus()
 
     def _see(self, tab: Tab) -> None:
@@ -385,6 +398,7 @@ class Workspace(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Arrange the panes for the new size."""
         self.set_class(event.size.height < LOW, "-low")
+        self.set_class(event.size.height < SMALL, "-small")
         self.set_class(event.size.height < TINY, "-tiny")
         # Textual 8.2 divides by the width of the text when it lays out a placeholder.
         self.prompt.placeholder = PLACEHOLDER if event.size.width > cell_len(PLACEHOLDER) else ""
@@ -436,9 +450,8 @@ class Workspace(Screen[None]):
         return was
 
     def cycle(self, step: int) -> None:
-        """Move the focus on through question, prompt and panes."""
-        stops: list[Widget] = [self.card] if self.card else []
-        stops += [self.helm, *(self.pane(name) for name in PANES)]
+        """Move the focus on through prompt and panes."""
+        stops = [self.helm, *(self.pane(name) for name in PANES)]
         here = next((n for n, stop in enumerate(stops) if stop.has_focus), len(stops) - 1 if step > 0 else 0)
         stop = stops[(here + step) % len(stops)]
         if name := self._name_of(stop):
@@ -452,12 +465,6 @@ class Workspace(Screen[None]):
     def scope(self) -> Scope:
         """Where the keys go now."""
         focused = self.focused
-        if isinstance(focused, ApprovalCard):
-            return Scope.APPROVAL
-        if isinstance(focused, HaltCard):
-            return Scope.HALT
-        if isinstance(focused, PlanCard):
-            return Scope.PLAN
         if focused is self.prompt:
             return Scope.PROMPT
         if focused is self.transport:
@@ -471,6 +478,11 @@ class Workspace(Screen[None]):
         if focused is self.browser:
             return Scope.BROWSER
         return Scope.LIST if self._name_of(focused) else Scope.GLOBAL
+
+    @property
+    def keys_scope(self) -> Scope:
+        """Whose keys are told: those of a question come before those of the prompt below it."""
+        return Scope.QUESTION if self.question is not None and self.focused is self.prompt else self.scope
 
     def on_descendant_focus(self) -> None:
         """The hints follow the focus; what is hidden has none, in whatever order it was given to it and hidden."""
@@ -486,7 +498,7 @@ class Workspace(Screen[None]):
         """Name the keys that answer here, and while the agent works what the prompt's do then."""
         working = self._tab is not None and self._tab.running
         has_terminal = self.terminal.taken and self.terminal.has_focus
-        self.hints.show(GIVE_BACK if has_terminal else hints(self.scope, working=working))
+        self.hints.show(GIVE_BACK if has_terminal else hints(self.keys_scope, working=working))
         self.transport.border_subtitle = KEYS_HINT if self.has_class("-low") else ""
         hint = WORKING_HINT if working and self.has_class("-low") else ""
         if hint != (self.prompt.border_subtitle or ""):  # to say the same again would draw the prompt again
@@ -509,21 +521,21 @@ class Workspace(Screen[None]):
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def ask(self, card: Card | None) -> None:
-        """Put this question above the prompt; None takes the one there is away."""
-        old = self.card
-        had_focus = old is not None and self.focused is not None and old in self.focused.ancestors_with_self
-        if old is not None:
+    def ask(self, question: QuestionView | None) -> None:
+        """Put this question above the prompt; None takes away the one there is."""
+        if (old := self.question) is not None:
             old.remove()
-        if card is None:
-            if had_focus:
-                self.helm.focus()
-            return
-        card.hear(self.last_key())
-        self.query_one("#bottom").mount(card, before="#prompt")
-        typing = self.prompt.text or self._clock() - self.typed_at < TYPING_S
-        if had_focus or (self.focused in (self.prompt, None) and not typing):
-            card.focus()
+        self.prompt.question = question
+        if question is not None:
+            question.hear(self.last_key())
+            question.show_typing(is_typing=bool(self.prompt.text))
+            self.query_one("#bottom").mount(question, before="#prompt")
+        self.show_hints()
+
+    def on_screen_resume(self) -> None:
+        """A question that was behind a dialog is seen only now."""
+        if self.question is not None:
+            self.question.restart_guard()
 
 
 async def _follow_page(tab: ConversationTab) -> None:

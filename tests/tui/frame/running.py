@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.pilot import Pilot
 
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
@@ -85,15 +86,19 @@ class Running:
 async def running(
     size: tuple[int, int] = (120, 40), manager: ManagerDouble | None = None, **options: Any
 ) -> AsyncIterator[Running]:
-    """Run the app until the first conversation (or the start screen) is there."""
+    """Run the app until the first conversation (or the start screen) is there.
+
+    Questions take keys at once; a test of the guard gives `screen=ScreenSettings()`.
+    """
     manager = manager or ManagerDouble()
-    options = {"workspace": "/work", "model": "demo"} | options
+    unguarded = ScreenSettings(question_guard_ms=0)
+    defaults: dict[str, Any] = {"workspace": "/work", "model": "demo", "screen": unguarded}
     clock = Clock()
 
     async def connect() -> ConversationManager:
         return cast("ConversationManager", manager)
 
-    app = HandloomApp(connect, StartOptions(**options), clock)
+    app = HandloomApp(connect, StartOptions(**(defaults | options)), clock)
     async with app.run_test(size=size) as pilot:
         started = Running(app, pilot, manager, clock)
         await until(pilot, lambda: app.manager is not None)

@@ -54,8 +54,8 @@ def test_keys_are_shown_as_people_write_them() -> None:
 def test_hints_are_few_and_begin_with_those_of_the_scope(scope: Scope) -> None:
     shown = hints(scope)
     assert 0 < len(shown) <= 7
-    if scope is Scope.APPROVAL:
-        assert shown[0] == ("y", "allow")
+    if scope is Scope.QUESTION:
+        assert shown[1] == ("Enter", "answer")
 
 
 def test_the_readme_table_has_a_row_for_every_command() -> None:

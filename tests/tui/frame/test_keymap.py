@@ -137,13 +137,8 @@ def test_enter_begins_a_line_where_another_key_sends() -> None:
         ("chat.copy", "leader z", "answers in its place only"),
         ("prompt.file", "&", "a character that is typed"),
         ("replay.part", "a", "belong to the place"),
-        ("approval.approve", [], "it needs a key"),
-        ("halt.stop", [], "it needs a key"),
+        ("question.take", "y", "belong to the place"),
         ("app.back", [], "it needs a key"),
-        ("approval.approve", "enter", "Enter can never answer a question"),
-        ("approval.always", "ctrl+j", "ctrl+j can never answer a question"),
-        ("plan.approve", "shift+enter", "shift+Enter can never answer a question"),
-        ("halt.retry", "space", "space can never answer a question"),
     ],
 )
 def test_a_wrong_row_is_told_once_and_costs_no_other(id: str, value: object, told: str) -> None:
@@ -236,14 +231,13 @@ import asyncio
 from tui import key_rows, keymap
 keymap.use(key_rows.Wanted({
     "app.help": ["f9", "leader h"], "app.leader": "ctrl+b", "app.quit": "alt+q", "conv.goto": [], "find": "f1",
-    "prompt.send": "alt+s", "prompt.newline": ["enter", "ctrl+j"], "approval.approve": "k", "conv.nwe": "f7",
+    "prompt.send": "alt+s", "prompt.newline": ["enter", "ctrl+j"], "conv.nwe": "f7",
 }))
 from tests.tui.frame.running import running
 from tui.commands import Scope, hints, keyed
 from tui.screens.help import HelpScreen, help_columns
 from tui.screens.palette import _row
 from tui.commands import BY_ID
-from tui.widgets.approval import _keys_line
 
 async def main():
     async with running() as it:
@@ -272,7 +266,6 @@ async def main():
 asyncio.run(main())
 assert ("F9", "help") in hints(Scope.PROMPT)
 assert _row(BY_ID["app.help"]).right == "F9  ctrl+b h", _row(BY_ID["app.help"])
-assert _keys_line([("approve", "once")]).plain.strip() == "k once"
 assert keyed("{conv.goto} {app.keys}") == "“Go to tab” /keys"
 """
 

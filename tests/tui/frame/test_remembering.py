@@ -43,7 +43,7 @@ async def test_a_fact_is_pinned_seen_and_forgotten(tmp_path: Path) -> None:
         assert "everywhere" in it.screen_text()
         await it.press("enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        await it.press("y")
+        await it.press("down", "enter")
         await until(it.pilot, lambda: [fact.text for fact in pins.all()] == ["Be short."])
         await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
         await it.press("escape")

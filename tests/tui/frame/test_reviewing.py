@@ -62,7 +62,7 @@ async def test_one_change_of_a_file_is_taken_back_and_all_of_it_only_when_one_is
         assert "b" in read(it.workspace)
         await it.pilot.press("R")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        await it.pilot.press("y")
+        await it.pilot.press("down", "enter")
         await it.sees("Nothing is left to look through.")
         assert read(it.workspace) == {}
 

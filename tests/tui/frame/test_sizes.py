@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from core.events import AgentState, CmdRunAction
+from tests.campaign.keystrokes import KINDS
 from tests.tui.frame.running import running
 from tui.model.arrangement import Arrangement, arrange
+from tui.widgets.question import AnswerRow
 
 ALL = frozenset({"chat", "events", "terminal"})
 
@@ -49,9 +51,29 @@ async def test_a_question_can_be_read_and_answered_at_small_sizes(size: tuple[in
         await it.settle()
         assert "make all" in it.screen_text()
         assert "NO ISOLATION" in it.screen_text()
-        it.clock.now += 1
-        await it.press("y")
+        await it.press("1", "enter")
         assert it.session.wishes == [("confirm",)]
+
+
+@pytest.mark.parametrize("size", [(20, 5), (20, 12), (80, 9), (60, 15)])
+async def test_a_question_leaves_the_prompt_and_the_highlighted_row_in_sight(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        for begin in KINDS.values():
+            await begin(it)
+            await it.settle()
+            it.app.workspace.prompt.put("")
+            question = it.app.workspace.question
+            assert question is not None
+            question.say("The key was not taken. " * 4)
+            for keys in ((), ("2",), (*"no",)):
+                await it.press(*keys)
+                prompt, seen = it.app.workspace.prompt, it.app.screen.region
+                assert prompt.region.height >= 1
+                assert seen.contains_region(prompt.region)
+                rows = [row for row in question.query(AnswerRow) if row.has_class("-at")]
+                assert len(rows) == 1
+                assert rows[0] in it.app.screen._compositor.visible_widgets
+            await it.session.become(awaiting=None, halt=None, planning=False, queue=())
 
 
 async def test_a_storm_of_sizes_leaves_the_layout_whole() -> None:

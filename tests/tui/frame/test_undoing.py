@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from core.events import ConsentAction, MessageAction
 from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
+from core.settings.screen_settings import ScreenSettings
 from core.store.listing import NewConversation
 from tests.core.test_forks import TURNS, manager_of, said
 from tests.core.test_turns import read
@@ -65,7 +66,8 @@ async def shown(tmp_path: Path, resume: str | None = None) -> AsyncIterator[Show
             return manager
 
         model = write_script(tmp_path, TURNS)
-        options = StartOptions(workspace=str(tmp_path / "workspace"), model=model, resume=resume)
+        screen = ScreenSettings(question_guard_ms=0)
+        options = StartOptions(workspace=str(tmp_path / "workspace"), model=model, resume=resume, screen=screen)
         app = HandloomApp(connect, options)
         async with app.run_test(size=(100, 34)) as pilot:
             await until(pilot, lambda: app.current is not None)
@@ -160,15 +162,15 @@ async def test_an_imported_conversation_asks_before_the_first_message_and_a_no_s
         await it.pilot.press("enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
         await it.sees("was imported from")
-        await it.pilot.press("n")
+        await it.pilot.press("enter")
         await until(it.pilot, lambda: it.app.workspace.prompt.text == "go on")
         assert len(await it.session.stream.read()) == len(log)
         await it.pilot.press("enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        await it.pilot.press("y")
+        await it.pilot.press("down", "enter")
         async with asyncio.timeout(30):
-            while it.session.state.iteration < 2:
-                await it.session.changed()
+            while len(await it.session.stream.read()) < len(log) + 2:
+                await it.pilot.pause()
         await it.session.settled()
         kinds = [type(e.event) for e in (await it.session.stream.read())[len(log) :]]
         assert kinds[:2] == [ConsentAction, MessageAction]

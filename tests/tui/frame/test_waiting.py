@@ -13,7 +13,6 @@ from core.events import AgentState, CmdRunAction, Status, TaskTrackingAction, Ta
 from tests.tui.frame.running import Running, running
 from tui.model.waits import Wait
 from tui.panes.terminal.model import WAITING_FOR_INPUT
-from tui.widgets.cards import Card
 
 
 async def approval(it: Running) -> None:
@@ -94,11 +93,12 @@ async def test_each_has_the_same_look_and_notice_and_is_reached_by_one_key(
         assert it.app.title == "◆ mend it"
         notices = [sequence for sequence in sent if "]9;" in sequence]
         assert notices == ([f"\x1b]9;Handloom: mend it: {words}\x1b\\"] if away else [])
-        card = it.app.workspace.card
+        question = it.app.workspace.question
         await it.press("ctrl+n")
         assert it.app.current is not asks
         assert it.app.title.endswith("· ◆ 1")
         await it.press("ctrl+x", "N")
         assert it.app.current is asks
         await it.settle()
-        assert isinstance(it.app.focused, Card) == (card is not None)
+        assert (it.app.workspace.question is None) == (question is None)
+        assert it.prompt_has_focus

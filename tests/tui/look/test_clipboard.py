@@ -163,7 +163,7 @@ async def test_a_question_ends_copy_mode(monkeypatch: pytest.MonkeyPatch) -> Non
         sent = heard(it, monkeypatch)
         await it.press("ctrl+x", "k")
         await it.session.hold(CmdRunAction(command="make all"))
-        await until(it.pilot, lambda: it.app.workspace.card is not None)
+        await until(it.pilot, lambda: it.app.workspace.question is not None)
         await it.settle()
         assert not it.app.copying
         assert escapes.MOUSE_ON in sent

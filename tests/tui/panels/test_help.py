@@ -19,12 +19,12 @@ def test_every_command_stands_in_it_once_with_its_keys(scope: Scope, count: int)
 
 
 @pytest.mark.parametrize(
-    ("scope", "first"), [(Scope.PROMPT, "Send"), (Scope.CHAT, "Open"), (Scope.APPROVAL, "Allow once")]
+    ("scope", "first"), [(Scope.PROMPT, "Send"), (Scope.CHAT, "Open"), (Scope.QUESTION, "Choose an answer")]
 )
 def test_the_keys_of_the_focus_stand_first(scope: Scope, first: str) -> None:
     lines = help_columns(60, scope)[0].plain.splitlines()
     assert lines[0] == f"Here: {scope}"
-    assert f" {first}. " in lines[1]
+    assert any(f" {first}. " in line for line in lines[1:3]), "many keys have a line of their own"
 
 
 def test_what_matches_nothing_is_said() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from core.events import AgentState, PlanAction, SystemMessageAction
 from core.manager.conversation_manager import ConversationManager
+from core.settings.screen_settings import ScreenSettings
 from tests.core.test_agents import PLAN, REVIEWER, TASKS, WORK, managing
 from tests.doubles import write_script
 from tests.tui.frame.running import until
@@ -25,7 +26,6 @@ from tui.screens.agents import ReadFirstScreen
 from tui.screens.dialogs import ChoiceScreen
 from tui.screens.plan import PlanScreen
 from tui.screens.trust import TrustScreen
-from tui.widgets.cards import PlanCard
 
 TURNS = [*PLAN, *WORK]
 
@@ -44,13 +44,14 @@ async def shown(tmp_path: Path, turns: list[dict[str, Any]], agent: str = "CodeA
         async def connect() -> ConversationManager:
             return manager
 
-        options = StartOptions(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, turns))
+        unguarded = ScreenSettings(question_guard_ms=0)
+        options = StartOptions(str(tmp_path / "workspace"), model=write_script(tmp_path, turns), screen=unguarded)
         clock = Clock()
         app = HandloomApp(connect, options, clock)
         async with app.run_test(size=(100, 34)) as pilot:
             await until(pilot, lambda: app.current is not None or isinstance(app.screen, TrustScreen))
             if isinstance(app.screen, TrustScreen):  # of a folder that brings something
-                await pilot.press("n")
+                await pilot.press("escape")
                 await until(pilot, lambda: app.current is not None and not app.is_starting)
             it = Shown(app, pilot, manager, tmp_path / "workspace")
             yield it
@@ -61,10 +62,9 @@ async def asked(it: Shown) -> None:
     await it.session.send("write a file")
     await it.session.settled()
     async with asyncio.timeout(30):
-        await until(it.pilot, lambda: isinstance(it.app.workspace.card, PlanCard))
+        await until(it.pilot, lambda: it.app.workspace.question is not None)
     assert isinstance(it.app.clock, Clock)
     it.app.clock.now += GUARD_S * 2
-    it.app.workspace.card.focus()  # type: ignore[union-attr]
     await it.pilot.pause()
 
 
@@ -80,18 +80,18 @@ async def test_a_plan_is_shown_and_carried_out_after_a_yes(tmp_path: Path) -> No
         await it.sees("Carry out this plan?")
         await it.sees("Check it")
         assert not (it.workspace / "made.txt").exists()
-        await it.pilot.press("y")
+        await it.pilot.press("enter")
         (approval,) = await finished(it)
         assert approval.task_list == TASKS
         assert (it.workspace / "made.txt").exists()
         await it.sees("You approved the plan")
-        assert it.app.workspace.card is None
+        assert it.app.workspace.question is None
 
 
 async def test_a_plan_is_edited_before_it_is_carried_out(tmp_path: Path) -> None:
     async with shown(tmp_path, TURNS, "Planner") as it:
         await asked(it)
-        await it.pilot.press("e")
+        await it.pilot.press("down", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, PlanScreen))
         await it.pilot.press("F", "i", "r", "s", "t", "enter", "ctrl+s")
         (approval,) = await finished(it)
@@ -102,12 +102,12 @@ async def test_a_plan_is_edited_before_it_is_carried_out(tmp_path: Path) -> None
 async def test_leaving_the_editor_approves_nothing(tmp_path: Path) -> None:
     async with shown(tmp_path, TURNS, "Planner") as it:
         await asked(it)
-        await it.pilot.press("e")
+        await it.pilot.press("down", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, PlanScreen))
         await it.pilot.press("escape")
         await until(it.pilot, lambda: not isinstance(it.app.screen, PlanScreen))
         assert it.session.state.planning
-        assert isinstance(it.app.workspace.card, PlanCard)
+        assert it.app.workspace.question is not None
 
 
 async def test_a_projects_agent_is_read_before_it_is_chosen(tmp_path: Path) -> None:
@@ -117,15 +117,15 @@ async def test_a_projects_agent_is_read_before_it_is_chosen(tmp_path: Path) -> N
     (folder / "broken.md").write_text("nothing\n")
     async with shown(tmp_path, [{"text": "Hm."}]) as it:
         begun = it.session.id
-        for answer in ("n", "y"):
+        for answer in ("1", "2"):
             await it.leader("G", ChoiceScreen)
             await it.pilot.press(*"Reviewer", "enter")
             await until(it.pilot, lambda: isinstance(it.app.screen, ReadFirstScreen))
             await it.sees("Obey")
             assert "\x1b[31m" not in it.text()
-            await it.pilot.press(answer)
+            await it.pilot.press(answer, "enter")
             await until(it.pilot, lambda: not isinstance(it.app.screen, ReadFirstScreen))
-            if answer == "n":
+            if answer == "1":
                 await it.sees("it begins with a line ---")  # behind the path, which may be wrapped
                 assert it.session.id == begun
         async with asyncio.timeout(30):

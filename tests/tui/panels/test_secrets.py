@@ -44,7 +44,7 @@ async def test_a_secret_is_typed_unseen_listed_by_name_and_forgotten(tmp_path: P
         assert manager.vault.values() == ["canary-value"], "only y forgets it"
         await it.press("d")
         await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        await it.press("y")
+        await it.press("down", "enter")
         await until(it.pilot, lambda: manager.vault.all() == [])
         await until(it.pilot, lambda: isinstance(it.app.screen, SecretsScreen))
         await it.press("escape")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList, Static
 
+from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble
 from tests.tui.frame.running import Running, running, until
-from tui.model.held import GUARD_S
+from tui.model.held import GUARD_S, HELD_GUARDS
 from tui.screens.dialogs import TextScreen
 from tui.screens.trust import TrustScreen
 
@@ -27,10 +28,13 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
+UNGUARDED = ScreenSettings(question_guard_ms=0)
+
+
 @asynccontextmanager
-async def opened(folder: Path, tmp_path: Path) -> AsyncIterator[Running]:
+async def opened(folder: Path, tmp_path: Path, screen: ScreenSettings = UNGUARDED) -> AsyncIterator[Running]:
     manager = ManagerDouble(home=tmp_path / "home")
-    async with running(manager=manager, workspace=str(folder), model="scripted:one") as run:
+    async with running(manager=manager, workspace=str(folder), model="scripted:one", screen=screen) as run:
         yield run
 
 
@@ -49,39 +53,34 @@ async def asked(run: Running) -> TrustScreen:
 async def test_it_is_asked_once_and_shown_whole_and_clean(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path) as run:
         screen = await asked(run)
-        assert screen.query_one(OptionList).option_count == 3
+        assert screen.query_one(OptionList).option_count == 5
         text = text_of(screen)
         assert "kind" in text
         assert "\x1b" not in text
-        await run.pilot.press("down")
+        await run.pilot.press("down", "down", "down")
         await until(run.pilot, lambda: "Ship $ARGUMENTS" in text_of(screen) or "Wave" in text_of(screen))
-        run.clock.now += GUARD_S * 2
-        await run.pilot.press("y")
+        await run.pilot.press("2", "enter")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         assert (await run.manager.trust.look(str(folder))).waiting == ()
 
 
-@pytest.mark.parametrize("key", ["n", "escape", "q"])
-async def test_a_no_is_the_default_and_remembered(folder: Path, tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize("keys", [["enter"], ["1", "enter"], ["escape"], ["2", "escape"], [*"yx", "enter"]])
+async def test_a_no_is_the_default_and_remembered(folder: Path, tmp_path: Path, keys: list[str]) -> None:
     async with opened(folder, tmp_path) as run:
         await asked(run)
-        await run.pilot.press("enter", key)
+        await run.pilot.press(*keys)
         await until(run.pilot, lambda: bool(run.manager.sessions))
         standing = await run.manager.trust.look(str(folder))
         assert (standing.trusted, standing.is_open) == ((), False)
 
 
-async def test_who_types_while_it_comes_up_has_not_said_yes(folder: Path, tmp_path: Path) -> None:
-    async with opened(folder, tmp_path) as run:
+async def test_who_types_while_it_appears_has_not_said_yes(folder: Path, tmp_path: Path) -> None:
+    async with opened(folder, tmp_path, screen=ScreenSettings()) as run:
         await asked(run)
-        await run.pilot.press("y")  # it could not be seen yet
-        run.clock.now += GUARD_S * 3
-        for key in (*"my", "space", *"day"):
-            run.clock.now += GUARD_S / 3
-            await run.pilot.press(key)
+        await run.pilot.press("2", "enter")  # it could not be seen yet
         assert isinstance(run.app.screen, TrustScreen)
-        run.clock.now += GUARD_S * 2
-        await run.pilot.press("y")
+        run.clock.now += GUARD_S * HELD_GUARDS + 0.1
+        await run.pilot.press("2", "enter")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         assert (await run.manager.trust.look(str(folder))).waiting == ()
 
@@ -89,14 +88,13 @@ async def test_who_types_while_it_comes_up_has_not_said_yes(folder: Path, tmp_pa
 async def test_a_yes_is_taken_back_on_the_screen(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path) as run:
         await asked(run)
-        run.clock.now += GUARD_S * 2
-        await run.pilot.press("y")
+        await run.pilot.press("2", "enter")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         run.app.do_conv_trust()
         await asked(run)
-        await run.pilot.press("y")  # there is nothing to answer
+        await run.pilot.press("y", "x")
         assert isinstance(run.app.screen, TrustScreen)
-        await run.pilot.press("x")
+        await run.pilot.press("down", "enter")
         await until(run.pilot, lambda: not isinstance(run.app.screen, TrustScreen))
         await until(run.pilot, lambda: run.manager.trust.folders() == {})
 
@@ -104,7 +102,7 @@ async def test_a_yes_is_taken_back_on_the_screen(folder: Path, tmp_path: Path) -
 async def test_commands_and_skills_of_a_trusted_project_are_offered(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path) as run:
         await asked(run)
-        await run.pilot.press("n")
+        await run.pilot.press("escape")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         assert "/ship" not in [row.label for row in await run.app.find_commands("")]
         await run.manager.trust.give(str(folder), await run.manager.trust.look(str(folder)))
@@ -116,7 +114,7 @@ async def test_the_list_of_knowledge_says_what_counts_and_what_is_wrong(folder: 
     (folder / ".cursorrules").symlink_to("/etc/passwd")
     async with opened(folder, tmp_path) as run:
         await asked(run)
-        await run.pilot.press("n")
+        await run.pilot.press("escape")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         run.app.do_conv_knowledge()
         await until(run.pilot, lambda: isinstance(run.app.screen, TextScreen))

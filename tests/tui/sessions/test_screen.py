@@ -311,12 +311,12 @@ class TestChanges:
             await it.press("down", "d")
             await it.until(lambda: isinstance(it.app.screen, SureScreen))
             await it.until_said("“Fix the parser”", "3 events", "checkpoints", "no way back")
-            await it.press("n")
+            await it.press("enter")
             await it.until(lambda: it.app.screen is it.screen)
             assert await home.ids() == {"aa1", "bb2", "cc3"}
             await it.press("d")
             await it.until(lambda: isinstance(it.app.screen, SureScreen))
-            await it.press("y")
+            await it.press("down", "enter")
             await it.until_said("1 conversation was deleted", "2 of 2")
         assert await home.ids() == {"bb2", "cc3"}
 
@@ -327,23 +327,23 @@ class TestChanges:
             await it.until_said("2 chosen")
             await it.press("D")
             await it.until(lambda: isinstance(it.app.screen, SureScreen))
-            await it.press("y")
+            await it.press("down", "enter")
             await it.until_said("1 conversation was deleted", "open in another Handloom")
         assert await home.ids() == {"bb2", "cc3"}
 
-    @pytest.mark.parametrize("answer", ["y", "n"])
+    @pytest.mark.parametrize("answer", ["2", "1"])
     async def test_what_is_out_of_reach_is_deleted_all_the_same_after_a_question(self, home: Home, answer: str) -> None:
         home.out_of_reach = {"aa1", "bb2"}
         async with shown(home) as it:
             await it.press("down", "space", "space", "space", "D")
             await it.until(lambda: isinstance(it.app.screen, SureScreen))
             first = it.app.screen
-            await it.press("y")
+            await it.press("down", "enter")
             await it.until(lambda: isinstance(it.app.screen, SureScreen) and it.app.screen is not first)
             await it.until_said("The container engine does not answer", "2 conversations")
-            await it.press(answer)
-            await it.until_said("3 conversations were deleted" if answer == "y" else "1 conversation was deleted")
-        assert await home.ids() == (set() if answer == "y" else {"aa1", "bb2"})
+            await it.press(answer, "enter")
+            await it.until_said("3 conversations were deleted" if answer == "2" else "1 conversation was deleted")
+        assert await home.ids() == (set() if answer == "2" else {"aa1", "bb2"})
 
     async def test_nothing_chosen_is_said(self, home: Home) -> None:
         async with shown(home) as it:

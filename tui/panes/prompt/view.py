@@ -34,6 +34,7 @@ from tui.panes.prompt.searching import Search
 
 if TYPE_CHECKING:
     from tui.panes.chat.view import Where
+    from tui.widgets.question import QuestionView
 
 SEND_KEYS = frozenset(BY_ID["prompt.send"].keys)
 _OFTEN_TOLD = frozenset({"shift+enter", "ctrl+enter", "shift+\r", "ctrl+\r"})
@@ -81,9 +82,11 @@ class Prompt(ChipText):
     class Submitted(Message):
         """The user sends a message, chips and all; the prompt is empty again."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str, question: QuestionView | None = None) -> None:
+            """`question` is the one that was above the prompt when Enter was pressed."""
             super().__init__()
             self.text = text
+            self.question = question
 
     class ScrollWanted(Message):
         """The transcript should move as `ChatView.go` does."""
@@ -121,6 +124,8 @@ class Prompt(ChipText):
         """The widget on top of which lists stand: the prompt, or what it shares the lower edge with."""
         self.completer = Completer(self)
         self.search = Search(self)
+        self.question: QuestionView | None = None
+        """The question above the prompt, which takes arrows, digits and Enter while the prompt is empty."""
         super().__init__(
             placeholder=placeholder,
             id=id,
@@ -166,6 +171,8 @@ class Prompt(ChipText):
             self.set_class(is_shell, "-shell")
             self.border_title = keyed(_("shell: {prompt.send} runs it where the agent works")) if is_shell else ""
         self.completer.look()
+        if self.question is not None:
+            self.question.show_typing(is_typing=bool(self.text))
 
     # -- the list over the transcript --------------------------------------------------------------------------------
 
@@ -220,6 +227,8 @@ class Prompt(ChipText):
             self.list.move(1 if event.key == "down" else -1)
         elif self.completer.is_open and event.key in ("pageup", "pagedown"):
             self.list.move_page(1 if event.key == "pagedown" else -1)
+        elif self._belongs_to_question(event):
+            pass
         elif event.key in SEND_KEYS:
             await self._enter()
         elif self.completer.is_open and event.key in _TAKES and await self.completer.take(_TAKES[event.key]):
@@ -233,6 +242,13 @@ class Prompt(ChipText):
             return
         event.stop()
         event.prevent_default()
+
+    def _belongs_to_question(self, event: events.Key) -> bool:
+        """Whether the question above the prompt has the key; a list over the transcript comes first."""
+        if self.question is None or self.completer.is_open:
+            return False
+        sends = event.key in SEND_KEYS or (event.key == "enter" and not self.text)
+        return self.question.takes_key(event, self.text, sends=sends)
 
     async def _enter(self) -> None:
         """Take what the list offers; behind a backslash, start a new line in its place; else send."""
@@ -252,7 +268,8 @@ class Prompt(ChipText):
         if not self.sent or self.sent[-1] != text:
             self.sent.append(text)
         self.put("")
-        self.post_message(self.Submitted(text))
+        question = self.question if self.question is not None and not self.question.is_answered else None
+        self.post_message(self.Submitted(text, question))
 
     # -- pasting -----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,142 @@
+"""Every kind of question in a real terminal, answered by keyboard alone, at three sizes.
+
+What was on the screen is kept as an asciicast: in HANDLOOM_CASTS, where that names a folder, else for the test alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles import FINISH, bash, call, write_script
+from tests.journeys.terminal import GUARD_MS, Terminal
+from tests.program import Handloom
+
+pytestmark = pytest.mark.tmux
+
+PLAN = {
+    "tool_calls": [
+        call("task_tracker", command="plan", task_list=[{"id": "1", "title": "Look around", "status": "todo"}])
+    ]
+}
+REMOVE = call("execute_bash", command="rm -rf build", security_risk="HIGH")
+
+
+def turns(workspace: Path) -> list[dict[str, Any]]:
+    """What the model says: one question of each kind after another."""
+    path = str(workspace / "notes.txt")
+    edit = call("str_replace_editor", command="create", path=path, file_text="one\ntwo\n", security_risk="LOW")
+    return [
+        PLAN,
+        {"text": "That is my plan."},
+        {"tool_calls": [bash("echo seen-$((40+2))")]},
+        {"tool_calls": [REMOVE]},
+        {"expect": "please don't", "tool_calls": [edit]},
+        {"text": "A summary.", "fault": "server_error"},
+        {"tool_calls": [bash("git status")]},
+        {"tool_calls": [bash("git status")]},
+        {"tool_calls": [REMOVE]},
+        FINISH,
+    ]
+
+
+class Recorder:
+    """The screens of a terminal as an asciicast, a frame for each that is waited for."""
+
+    def __init__(self, terminal: Terminal, columns: int, rows: int) -> None:
+        self.terminal = terminal
+        self._begun = time.monotonic()
+        self._lines = [json.dumps({"version": 2, "width": columns, "height": rows})]
+
+    def sees(self, *texts: str, gone: bool = False) -> str:
+        """Wait for texts, and keep the screen."""
+        screen = self.terminal.wait_for(*texts, gone=gone)
+        drawn = "\x1b[H\x1b[2J" + screen.rstrip("\n").replace("\n", "\r\n")
+        self._lines.append(json.dumps([round(time.monotonic() - self._begun, 2), "o", drawn]))
+        return screen
+
+    def save(self, path: Path) -> None:
+        path.write_text("\n".join(self._lines) + "\n", "utf-8")
+
+
+@pytest.mark.parametrize("size", [(160, 48), (80, 24), (40, 12)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tuple[int, int]) -> None:
+    handloom = Handloom(tmp_path, HANDLOOM__LLM__NUM_RETRIES="1")
+    (handloom.workspace / "build").mkdir()
+    (handloom.workspace / "AGENTS.md").write_text("Be brief.\n")
+    with closing(Terminal(handloom, *size)) as terminal:
+        seen = Recorder(terminal, *size)
+        terminal.handloom("--agent", "Planner", "--model", write_script(tmp_path, turns(handloom.workspace)))
+        _answer_all(terminal, seen)
+        seen.save(Path(os.environ.get("HANDLOOM_CASTS") or tmp_path, f"questions-{size[0]}x{size[1]}.cast"))
+        assert (handloom.workspace / "build").is_dir()
+        assert (handloom.workspace / "notes.txt").read_text() == "one\ntwo\n"
+        terminal.press("C-q")
+        terminal.wait_for("NO ISOLATION", gone=True)
+    (conversation,) = handloom.conversations()
+    events = handloom.export(conversation["conversation_id"])
+    messages = [event for event in events if event.get("action") == "message" and event["source"] == "user"]
+    said = [message["args"]["content"] for message in messages]
+    assert said == ["look around", "summary please", "go on"]
+    assert len([event for event in events if event.get("action") == "run"]) == 5
+
+
+def _answer_all(terminal: Terminal, seen: Recorder) -> None:
+    seen.sees("Trust ", "Do not trust them")
+    terminal.choose(2)
+    seen.sees("Do not trust them", gone=True)
+    terminal.type("look around")
+    terminal.press("Enter")
+    seen.sees("Carry out this plan?", "Carry out the plan")
+    terminal.choose(1)
+    seen.sees("Run this command?", "echo seen")
+    terminal.choose(1)
+    seen.sees("rm -rf build", "❯ 3 Deny")
+    terminal.read_the_question()
+    terminal.type("please don't")
+    terminal.press("Enter")
+    seen.sees("Create this file?", "Allow once")
+    terminal.choose(1)
+    seen.sees("The model did not answer", "Try again")
+    terminal.read_the_question()
+    terminal.type("summary please")
+    terminal.press("Enter")
+    seen.sees("The model did not answer", gone=True)
+    seen.sees("A summary.")
+    terminal.type("go on")
+    terminal.press("Enter")
+    seen.sees("git status", "❯ 1 Allow once")
+    terminal.choose(2)
+    seen.sees("Always allow in this", "bash(git status")
+    terminal.read_the_question()
+    terminal.press("Enter")
+    seen.sees("rm -rf build", "❯ 3 Deny")
+    terminal.read_the_question()
+    terminal.press("Escape")
+    seen.sees("The action still waits")
+    terminal.press("BTab", "BTab")
+    seen.sees("Now denied by")
+    terminal.choose(4)
+    seen.sees("Now denied by", gone=True)
+
+
+def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path, **{GUARD_MS: "60000"})
+    with closing(Terminal(handloom, 100, 30)) as terminal:
+        terminal.handloom("--model", write_script(tmp_path, [{"tool_calls": [bash("touch made")]}, FINISH]))
+        terminal.wait_for("Say what you want done")
+        terminal.type("go")
+        terminal.press("Enter")
+        terminal.wait_for("Run this command?")
+        terminal.press("Enter")
+        terminal.wait_for("this key was not taken")
+        terminal.type("yes")
+        terminal.press("Enter")
+        assert "Run this command?" in terminal.wait_for("yes", "❯ 1 Allow once")
+        assert not (handloom.workspace / "made").exists()
