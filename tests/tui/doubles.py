@@ -205,7 +205,7 @@ class GuardDouble:
     folders: WorkFolders = field(default_factory=lambda: WorkFolders("/nowhere/work", "/nowhere/home"))
     conversation: list[Permission] = field(default_factory=list)
     project_file: Path = Path("/nowhere/policy.toml")
-    judgement: Judgement = Judgement(Verdict.ASK, "mode always")
+    judgement: Judgement = field(default_factory=lambda: Judgement(Verdict.ASK, "mode always"))
     """How it judges from now on."""
 
     async def judge(self, action: Action) -> Judgement:

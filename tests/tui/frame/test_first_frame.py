@@ -34,7 +34,7 @@ def test_what_the_first_frame_loads() -> None:
     modules = json.loads(done.stderr)
     assert [name for name in HEAVY if name in modules] == []
     ours = [name for name in modules if name.startswith("core.")]
-    assert ours == ["core.home", "core.settings", "core.settings.screen_settings"]
+    assert ours == ["core.home", "core.regular_files", "core.settings", "core.settings.screen_settings"]
     assert "tui.screens.workspace" in modules
 
 
