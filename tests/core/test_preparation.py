@@ -63,7 +63,10 @@ def _git_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def git(folder: Path, *arguments: str) -> str:
     """A git command's output. Raises CalledProcessError."""
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    return subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def make_repository(path: Path, files: dict[str, str], *, branch: str = "") -> str:

@@ -49,6 +49,7 @@ def test_the_kernels_table_is_read_as_it_is() -> None:
             assert (address, listener.getsockname()[1]) in of_the_machine()
 
 
+@pytest.mark.alone  # compares the listeners of the whole machine
 async def test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone(tmp_path: Path) -> None:
     before = of_the_machine()
     runtime = LocalRuntime(tmp_path)
@@ -63,6 +64,7 @@ async def test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone(tmp_path: 
     assert new == set()
 
 
+@pytest.mark.alone
 @pytest.mark.bubblewrap
 async def test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_loopback(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
@@ -76,6 +78,7 @@ async def test_a_sandbox_with_walls_has_no_listener_but_the_way_out_on_its_own_l
         assert of_the_machine() - before == set()
 
 
+@pytest.mark.alone  # compares the listeners of the whole machine
 def test_on_a_port_it_is_reached_by_loopback_and_by_no_other_address(process: Process) -> None:
     before = of_the_machine()
     process.start(where=("--port", "0"))

@@ -410,6 +410,10 @@ class SessionDouble:
     async def compact(self, keep: str = "") -> None:
         self._wish("compact", keep)
 
+    async def put_back(self, name: str) -> str:
+        self._wish("put_back", name)
+        return name or "AGENTS.md"
+
     async def confirm(self, action_id: int | None = None) -> None:
         self._wish("confirm")
         await self.become(agent_state=AgentState.RUNNING, awaiting=None)

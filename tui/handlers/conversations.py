@@ -171,10 +171,13 @@ class Conversations(Delegates):
         text = sandbox_text(session.runtime.isolation, session.runtime.why_open, settings, used, left)
         await self.push_screen(TextScreen(_("Sandbox"), Content(text)))
 
-    async def do_conv_restore(self, name: str = "") -> None:
+    def do_conv_restore(self, name: str = "") -> None:
         if self.living is not None:
-            restored = await self.living.session.put_back(name)
-            self.flash(_("{name} is back. The sandbox restarts with the next action.").format(name=restored))
+            self.attempt(self._put_back(self.living, name))
+
+    async def _put_back(self, tab: ConversationTab, name: str) -> None:
+        restored = await tab.session.put_back(name)
+        self.flash(_("{name} is back. The sandbox restarts with the next action.").format(name=restored))
 
     def do_conv_jobs(self) -> None:
         if self.living is not None:

@@ -97,7 +97,7 @@ def test_a_trajectory_of_openhands_folds_into_a_conversation() -> None:
         (Kind.USER, "", "Create a 2048 game.", Mark.NONE, ""),
         (Kind.AGENT, "", "I'll create it.", Mark.NONE, ""),
         (Kind.TOOL, "create /w/g.py", "@@ -0,0 +1 @@\n+x", Mark.OK, "+1 −0"),
-        (Kind.DETAIL, "dance new in V2", "", Mark.NONE, ""),
+        (Kind.DETAIL, "unknown event dance new in V2", "", Mark.NONE, ""),
         (Kind.AGENT, "", "It is done.", Mark.NONE, ""),
         (Kind.FINISH, "Finished", "", Mark.OK, ""),
     ]

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from core.settings.screen_settings import ScreenSettings
 from tests.doubles import FINISH, write_script
 from tests.journeys.terminal import Terminal
-from tests.program import HANDLOOM, ROOT, Handloom
+from tests.program import HANDLOOM, NO_ISOLATION, ROOT, Handloom
 from tests.tui.look.pseudo import pseudo
 from tests.tui.look.texts import LOOKED_UP, all_texts, asked
 from tui import i18n
@@ -133,7 +133,7 @@ def test_what_is_counted_has_a_text_for_one(in_english: None) -> None:
 @pytest.mark.tmux
 @pytest.mark.parametrize(("columns", "rows"), [(160, 48), (80, 24)])
 def test_the_workspace_speaks_the_language_of_the_locale(tmp_path: Path, columns: int, rows: int) -> None:
-    program = Handloom(tmp_path, LANG="zh_CN.UTF-8")
+    program = Handloom(tmp_path, LANG="zh_CN.UTF-8", **NO_ISOLATION)
     script = write_script(tmp_path, [FINISH])
     terminal = Terminal(program, columns, rows)
     try:
