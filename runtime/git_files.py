@@ -13,6 +13,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+from runtime.git_pipes import released
+
 TIMEOUT_S = 4.0
 """A folder for which git takes longer is looked through in another way."""
 MAX_BYTES = 32 * 1024 * 1024
@@ -66,7 +68,8 @@ def _git(repository: str, folder: Path, *arguments: str) -> bytes | None:
             ending.start()
             try:
                 assert process.stdout is not None
-                told = process.stdout.read(MAX_BYTES)
+                with released(str(folder)):
+                    told = process.stdout.read(MAX_BYTES)
                 process.stdout.close()
                 return told if process.wait() == 0 or len(told) == MAX_BYTES else None
             finally:

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from core.regular_files import read_text
 from runtime.git_targets import Targets, targets
 
-MAX_PATH_CHARS = 4096
+MAX_PATH_BYTES = 4096
 _GIT_FILES = ("config", "config.worktree")
 _GIT_FOLDERS = ("hooks", "modules")
 COMMON_DIR = "commondir"
@@ -165,8 +166,8 @@ def _worktree_of(file: Path) -> Path | None:
     None where that folder does not name the file in its turn: whoever wrote the file may have wanted any folder open.
     """
     try:
-        worktree = Path(file.read_text("utf-8")[:MAX_PATH_CHARS].removeprefix("gitdir:").strip())
-        named = Path((worktree / "gitdir").read_text("utf-8")[:MAX_PATH_CHARS].strip())
+        worktree = Path(read_text(file, MAX_PATH_BYTES).removeprefix("gitdir:").strip())
+        named = Path(read_text(worktree / "gitdir", MAX_PATH_BYTES).strip())
         is_its_own = worktree.is_absolute() and named.resolve() == file.resolve() and worktree == worktree.resolve()
     except (OSError, UnicodeDecodeError, ValueError):
         return None

@@ -17,16 +17,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from core.checkpoints import ChangeKind, FileChange
 from core.errors import CheckpointError
+from runtime.git_pipes import released
 
 QUERY_TIMEOUT_S = 30.0
-"""A listing of 100,000 files takes one second; an ignore file that is a pipe, for ever."""
+"""A listing of 100,000 files takes one second."""
 WRITE_TIMEOUT_S = 300.0
 """Some gigabytes on a slow disk."""
 NO_OBJECT = "0" * 40
@@ -315,7 +316,7 @@ class ShadowGit:
         try:
             if self._is_cancelled:
                 child.kill()
-            with child:
+            with child, released(work_tree) if work_tree else nullcontext():
                 try:
                     yield child
                 except BaseException:

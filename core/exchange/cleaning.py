@@ -21,7 +21,8 @@ from core.store.recordings import RecordedFrame
 
 HELD_BYTES = 4096
 """The longest word that is waited for to its end: longer than any key, shorter than what anybody waits for."""
-_WORD = re.compile(rb"[^\s\x00-\x1f]*\Z")
+_BETWEEN = re.compile(rb"[\s\x00-\x06\x08\x10-\x1a\x1c-\x1f]")
+"""What ends a word: blanks and control characters, but for those of escape codes, which may stand within one."""
 
 
 async def look_through(reader: EventReader, conversation_id: str, patterns: Patterns, wanted: Format) -> Findings:
@@ -68,8 +69,7 @@ class Joined:
                 else:
                     whole.append(self._held)
                 self._held = None
-            word = _WORD.search(data[-HELD_BYTES:])
-            cut = len(data) - (len(word[0]) if word else 0)
+            cut = len(data) - len(_BETWEEN.split(data[-HELD_BYTES:])[-1])
             if len(data) - cut < HELD_BYTES and cut < len(data):
                 self._held = _with(recorded, data[cut:])
                 data = data[:cut]

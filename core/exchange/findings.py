@@ -14,7 +14,7 @@ from typing import Any
 from core.events import Envelope, envelope_to_dict
 from core.exchange.formats import Format
 from core.secrets import MIN_LENGTH, PLACEHOLDER, is_secret_name
-from core.secrets.shapes import PICTURE, Span, apart, looks_random, possible
+from core.secrets.shapes import PICTURE, Span, apart, in_text, looks_random, possible, without_codes
 from core.store.blobs import BlobRef, blob_of
 
 MOST = 1000
@@ -67,12 +67,19 @@ class Patterns:
         """The secrets in a text, which is the value of a field `name`; in order, none over another."""
         spans = []
         if self._known is not None:
-            for known in self._known.finditer(text):
-                spans.append(Span(f"the value of {self._names[known[0]]}", *known.span()))
+            spans += self._values(text)
+            if "\x1b" in text:
+                bare, places = without_codes(text)
+                spans += [in_text(span, places) for span in self._values(bare)]
         spans += possible(text)
         if name and is_secret_name(name) and looks_random(name, text):
             spans.append(Span(f"a value called {name[:40]}", 0, len(text)))
         return list(apart(spans))
+
+    def _values(self, text: str) -> list[Span]:
+        """The values of the environment in a text."""
+        assert self._known is not None
+        return [Span(f"the value of {self._names[known[0]]}", *known.span()) for known in self._known.finditer(text)]
 
     def places(self, text: str) -> list[Span]:
         """The paths in a text that tell who worked on which machine."""

@@ -21,6 +21,7 @@ from typing import Any
 from core.inherited import inherited
 from core.llm.wire import Line
 from core.mcp.tidy import clean_line, digest
+from core.regular_files import open_bytes
 from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
 from core.trust.reader import FolderReader, UnreadableError
 
@@ -244,8 +245,9 @@ def _hashes(command: list[str], folder: Path) -> Iterator[str]:
     for part in command:
         path = folder / part
         try:
-            if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-                with path.open("rb") as file:
+            real = path.resolve()
+            if real.is_relative_to(folder.resolve()):
+                with open_bytes(real, follow=False) as file:
                     yield f"{part} {hashlib.sha256(file.read(MAX_HASHED_BYTES)).hexdigest()}"
         except (OSError, ValueError):
             continue

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from core.secrets.layouts import CODES
+
 LONGEST = 400
 """A random value beside a word is no longer than this; what is longer is a document."""
 
@@ -79,6 +81,9 @@ _LOGIN = re.compile(r"\bmachine\s{1,20}\S{1,255}\s{1,20}(?:login\s{1,20}\S{1,128
 _BEFORE = re.compile(r"[\w.-]*\Z")
 PICTURE = re.compile(r"data:[a-z0-9.+/-]{1,80}(?:;[a-z0-9=.-]{1,40}){0,4};base64,[A-Za-z0-9+/=_-]+", re.IGNORECASE)
 _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+"""Only this joins what stands around it; other codes move the cursor to another word."""
+_CODE_OF_TERMINALS = re.compile(CODES.pattern.decode("ascii"))
 _BEGINNINGS = (
     *("sk-", "AIza", "gsk_", "xai-", "hf_", "r8_", "AKIA", "ASIA", "ABIA", "ACCA", "ghp_", "gho_", "ghu_", "ghs_"),
     *("ghr_", "github_pat_", "glpat-", "gldt-", "glrt-", "glcbt-", "xox", "xapp-", "hooks.slack.com", "k_live_"),
@@ -102,7 +107,8 @@ _NUMBERED = re.compile(r"(?i)(?:call|toolu|chatcmpl|msg|req|resp|run|gen)[_-][A-
 
 def possible(text: str) -> Iterator[Span]:
     """What may be a secret, in no order; places may lie in one another."""
-    return _by_shape(_bare(text))
+    for span, _ in _found(text):
+        yield span
 
 
 def certain(text: str) -> list[Span]:
@@ -110,8 +116,34 @@ def certain(text: str) -> list[Span]:
 
     Left out are passwords that somebody chose, and whatever looks like words, digests, ids or a program's text.
     """
+    return list(apart([span for span, value in _found(text) if _is_certain(span.kind, value)]))
+
+
+def without_codes(text: str, codes: re.Pattern[str] | None = None) -> tuple[str, list[int]]:
+    """The text without escape codes, and where in the text each of its characters stands."""
+    parts, places, place = list[str](), list[int](), 0
+    for code in (codes or _CODE_OF_TERMINALS).finditer(text):
+        parts.append(text[place : code.start()])
+        places += range(place, code.start())
+        place = code.end()
+    return "".join([*parts, text[place:]]), [*places, *range(place, len(text))]
+
+
+def _found(text: str) -> Iterator[tuple[Span, str]]:
+    """Places with what stands there: between codes, and in what colours only split."""
     bare = _bare(text)
-    return list(apart([span for span in _by_shape(bare) if _is_certain(span.kind, bare[span.start : span.end])]))
+    for span in _by_shape(bare):
+        yield span, bare[span.start : span.end]
+    if _COLOUR.search(text):
+        text = PICTURE.sub(_blank, text) if "base64," in text else text
+        joined, places = without_codes(text, _COLOUR)
+        for span in _by_shape(_ESCAPE.sub(_blank, joined)):
+            yield in_text(span, places), joined[span.start : span.end]
+
+
+def in_text(span: Span, places: list[int]) -> Span:
+    """A place of the text that `without_codes` read, in the text itself."""
+    return replace(span, start=places[span.start], end=places[span.end - 1] + 1)
 
 
 def _is_certain(kind: str, value: str) -> bool:

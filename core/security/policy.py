@@ -10,14 +10,15 @@ understood never allows: it is `broken`, and everything is asked until it is men
 
 from __future__ import annotations
 
+import errno
 import re
-import stat
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.regular_files import read_text
 from core.security.judgement import Verdict
 from core.security.patterns import Pattern, PatternError, parse
 
@@ -86,15 +87,12 @@ def read_policy(file: Path, *, name: str, tightens: bool = False) -> Policy:
 def _text_of(file: Path) -> str:
     """The text of a file; empty where there is none. Raises _WrongError."""
     try:
-        found = file.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise _WrongError("it is no file.")
-        if found.st_size > MAX_BYTES:
-            raise _WrongError(f"it is longer than {MAX_BYTES // 1024} kB.")
-        return file.read_text("utf-8")
+        return read_text(file, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _WrongError(f"it is longer than {MAX_BYTES // 1024} kB.") from None
         raise _WrongError(f"it cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise _WrongError("it is no UTF-8 text.") from None

@@ -22,6 +22,7 @@ from core.controller.state import Limits, State
 from core.controller.stuck import Step
 from core.errors import StoreError
 from core.events import Action, Observation, event_from_dict, event_to_dict
+from core.regular_files import read_bytes
 from core.store.event_store import EventStore
 from core.store.writer import Lease
 
@@ -118,5 +119,5 @@ def _code() -> str:
     digest = hashlib.sha256()
     for package in (controller, events):
         for file in sorted(Path(package.__path__[0]).glob("*.py")):
-            digest.update(file.read_bytes())
+            digest.update(read_bytes(file))
     return digest.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,7 +196,7 @@ class TestPolicyFiles:
         assert (judgement.verdict, judgement.rule, judgement.stays) == (Verdict.ASK, "a broken file", True)
         assert judgement.reasons[0].startswith(f"{file}, line 1: ")
 
-    @pytest.mark.parametrize("make", [lambda file: file.mkdir(), lambda file: file.write_bytes(b"\xff"),
+    @pytest.mark.parametrize("make", [lambda file: file.mkdir(), os.mkfifo, lambda file: file.write_bytes(b"\xff"),
                                       lambda file: file.write_bytes(b"#" * 300_000)])  # fmt: skip
     def test_what_is_no_policy_is_broken_and_not_raised(self, tmp_path: Path, make: Callable[[Path], None]) -> None:
         make(tmp_path / "policy.toml")
