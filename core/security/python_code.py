@@ -23,12 +23,20 @@ _BUILTINS = names(
     "format hash iter next slice id"
 )
 _FUNCTIONS = names(
-    "math.* statistics.* json.dumps json.load json.loads re.match re.search re.findall re.sub re.split "
-    "re.fullmatch re.compile textwrap.* datetime.* time.time time.strftime time.perf_counter "
-    "decimal.Decimal fractions.Fraction random.* itertools.* collections.Counter collections.defaultdict "
-    "collections.OrderedDict collections.deque functools.reduce operator.add operator.mul platform.* "
-    "sysconfig.get_config_var sysconfig.get_path sysconfig.get_paths hashlib.sha256 hashlib.md5 "
-    "hashlib.sha1 base64.b64encode base64.b64decode pprint.pprint"
+    "math.* json.load json.loads json.dumps re.match re.search re.findall re.sub re.split re.fullmatch re.compile"
+    " statistics.mean statistics.median statistics.mode statistics.stdev statistics.pstdev statistics.variance"
+    " textwrap.dedent textwrap.indent textwrap.fill textwrap.wrap textwrap.shorten"
+    " datetime.datetime datetime.date datetime.time datetime.timedelta datetime.timezone datetime.timezone.utc"
+    " datetime.datetime.now datetime.datetime.today datetime.datetime.fromisoformat datetime.datetime.strptime"
+    " datetime.date.today datetime.date.fromisoformat datetime.datetime.fromtimestamp datetime.datetime.utcnow"
+    " time.time time.strftime time.perf_counter decimal.Decimal fractions.Fraction"
+    " random.random random.randint random.choice random.choices random.sample random.shuffle random.uniform random.seed"
+    " itertools.chain itertools.product itertools.permutations itertools.combinations itertools.count itertools.groupby"
+    " itertools.accumulate itertools.islice itertools.repeat itertools.zip_longest collections.Counter"
+    " collections.defaultdict collections.OrderedDict collections.deque functools.reduce operator.add operator.mul"
+    " platform.system platform.machine platform.platform platform.python_version platform.release"
+    " sysconfig.get_config_var sysconfig.get_path sysconfig.get_paths hashlib.sha256 hashlib.md5 hashlib.sha1"
+    " base64.b64encode base64.b64decode pprint.pprint"
 )
 _METHODS = names(
     "append extend insert pop remove clear sort reverse index count copy items keys values get update "

@@ -52,6 +52,8 @@ NOT_UNDERSTOOD = [
     "class A: pass",
     "import sys; sys.path.append('x')",
     "x.__dict__",
+    "import platform; platform.os.remove('x')",
+    "import statistics; statistics.sys.modules",
     "while True:\n    exec(x)",
 ]
 

@@ -145,6 +145,12 @@ class Call:
                 self.findings.writing(path)
                 self.shell = self.shell.with_written(path)
 
+    def empties(self, value: Value) -> None:
+        """What a file held is lost; said of files outside the workspace."""
+        for path in self.paths(value) if value.text is not None else ():
+            if path not in _STREAMS and self.findings.places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
+                self.rule("destroy.emptied", path)
+
     def removes(self, value: Value, *, recursive: bool) -> None:
         """A file or folder is removed."""
         if value.text is None:
@@ -208,14 +214,17 @@ class Call:
     def mentions(self, values: Sequence[Value]) -> None:
         """What is handed to a project's code: a path outside the workspace is taken to be read."""
         for value in values:
-            if value.text is not None and value.text.startswith(("/", "~/", "../")) and not _ABOVE.search(value.text):
-                self.reads(value)
+            path = re.sub(r"^(?:-[\w-]*=)?@?", "", value.text) if value.text is not None else ""
+            if path.startswith(("/", "~/", "../")) and not _ABOVE.search(path):
+                self.reads(Value(path, value.shown))
 
     # -- the network -----------------------------------------------------------------------------------------------
 
     def fetches(self, value: Value, rule: str = "net.fetch") -> bool:
         """An address is called; whether it is on this machine."""
         start = value.start
+        if start.startswith("@"):
+            raise self.fail(value, "a file of addresses")
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", start)
         if scheme and scheme[1].lower() == "file":
             if value.text is None or re.search(r"[%\[{*?#]", value.text):

@@ -111,6 +111,8 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
 def lookup(piece: Variable, shell: Shell, home: str) -> tuple[str | None, bool]:
     """A variable's value, None where it is not known, and whether somebody may have chosen it."""
     name = piece.name
+    if piece.is_changed:
+        return None, True
     if name in NUMBERS:
         return None, False
     if name in _CHANGING or not re.match(r"[A-Za-z_]", name):

@@ -348,6 +348,8 @@ class Reader:
                 stdin = Input(None, is_given=True)
             else:
                 call.writes(values[0])
+                if one.operator in {">", ">|", "&>", ">&"}:
+                    call.empties(values[0])
                 shell = call.shell
         return shell, stdin
 

@@ -25,6 +25,11 @@ _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _DIGITS = re.compile(r"\$\(\(([0-9 \t+*/%-]*)\)\)")
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?-)")
 _BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|[0-9?#$!])\}")
+_CHANGED = re.compile(
+    r"\$\{#?([A-Za-z_][A-Za-z0-9_]*)(?:\[[@*0-9]+\])?"
+    r"(?:(?:##?|%%?|//?|\^\^?|,,?)[^{}$`'\"\\\n()<>]*|:[0-9]+(?::[0-9]+)?)?\}"
+)
+"""Forms that compute a text and change nothing."""
 _SPECIAL = frozenset("?#$!@*-0123456789")
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b", "a": "\a", "b": "\b"}
 _ANSI_CODE = re.compile(r"x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})")
@@ -173,9 +178,12 @@ class Scanner:
         if found := _BRACED.match(self.text, self.at):
             self.at = found.end()
             return Variable(found[1], quoted)
+        if found := _CHANGED.match(self.text, self.at):
+            self.at = found.end()
+            return Variable(found[1], quoted, is_changed=True)
         found = _DEFAULT.match(self.text, self.at)
         if found is None:
-            raise self.fail(start, "an expansion that changes a variable's value")
+            raise self.fail(start, "an expansion")
         self.at = found.end()
         begin, end = self.at, self.text.find("}", self.at)
         inside = self.text[begin:end]

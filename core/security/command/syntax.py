@@ -29,6 +29,8 @@ class Variable:
     name: str
     quoted: bool
     default: Word | None = None
+    is_changed: bool = False
+    """Whether it is a form such as `${NAME%.txt}`, whose value is not computed here."""
 
 
 @dataclass(frozen=True, slots=True)

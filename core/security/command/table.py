@@ -27,7 +27,7 @@ from functools import lru_cache
 
 from core.security.command.call import Call
 from core.security.command.expansion import Value
-from core.security.command.syntax import NotUnderstoodError
+from core.security.rules import RULES
 
 _OPTION = re.compile(r"(--[\w.-]+|-:[\w.-]+|-[\w])([=?])(\w?)|(--[\w.-]+|-:[\w.-]+)|-([\w@.#]+)")
 ENDS = ("x", "$", "@", "a")
@@ -96,6 +96,7 @@ def _row(options: str, operands: str, rules: str, *, is_plain: bool) -> Row:
         else:
             found |= {f"-{letter}": Option() for letter in match[5]}
     special = next((name[1:] for name in named if name.startswith("!")), "")
+    assert all(name in RULES for name in named if not name.startswith("!")), (operands, rules)
     plain_rules = tuple(name for name in named if not name.startswith("!"))
     return Row(found, tuple(operands.split()), plain_rules, special, is_plain, "-#" in options.split())
 
@@ -230,8 +231,7 @@ def apply(call: Call, row: Row, given: Given) -> None:
     for rule in row.rules:
         if rule == "run.project":
             call.project()
-        elif rule == "stop":
-            raise NotUnderstoodError(call.source, call.name)
+            call.mentions(given.of("t"))
         else:
             call.rule(rule)
             if rule in ("net.fetch", "package.install", "git.fetch", "git.push"):

@@ -49,8 +49,27 @@ def _python(call: Call, given: Given) -> None:
     return None
 
 
+_GCC = {
+    "-f": re.compile(
+        r"(?!plugin|dump|profile|opt-info|diagnostics|save|debug-prefix|callgraph)[a-zA-Z0-9-]+(?:=[\w,-]+)?"
+    ),
+    "-W": re.compile(r"[\w+-]+(?:=[\w+-]+)?"),
+    "-m": re.compile(r"[\w.+-]+(?:=[\w.+-]+)?"),
+    "-M": re.compile(r"[MDPG]"),
+}
+"""What may stand behind these options of compilers."""
+_CMAKE_RUNS = re.compile(r"LAUNCHER|COMPILER|COMMAND|PROGRAM|EXECUTABLE|RULE|TOOLCHAIN|INCLUDE|MODULE|LINKER|TOOL|WRAP")
+_TOOL_RUNS = names(
+    "exec shell dbshell eval console repl dlx run-script python x qtconsole -- try-repo runscript shell_plus"
+)
 _LOOKS = names("list search show info policy madison deps outdated config doctor home leaves depends rdepends pkgnames")
 """Subcommands of system package managers that change nothing."""
+_INSTALLS = names(
+    "install add update upgrade full-upgrade dist-upgrade reinstall tap link fetch download refresh sync create"
+)
+_CHOOSES = names(
+    "use local global default versions current ls list-remote ls-remote toolchain component target env remove pin init"
+)
 
 
 def _piped(call: Call) -> None:
@@ -218,13 +237,20 @@ def _cargo(call: Call, given: Given) -> None:
 
 def _system_packages(call: Call, given: Given) -> None:
     words = [value.text or "?" for value in given.of("t")]
-    if any(word.startswith("-") or ("=" in word and "::" in word) for word in words):
-        raise call.fail()
     verb = words[0] if words else ""
     if verb in ("remove", "purge", "autoremove", "uninstall", "erase", "del"):
         call.rule("persist.system")
-    elif verb not in _LOOKS:
+    elif call.name in ("dpkg", "rpm") or verb in _INSTALLS or given.has("-S", "-u", "-y"):
         call.rule("package.install")
+    elif verb and verb not in _LOOKS:
+        raise call.fail(None, f"a subcommand of {call.name}")
+
+
+def _installer(call: Call, given: Given) -> None:
+    words = [value.text or "?" for value in given.of("t")]
+    if words and words[0] not in _INSTALLS | _LOOKS | _CHOOSES:
+        raise call.fail(None, f"a subcommand of {call.name}")
+    call.rule("package.install")
 
 
 # -- runners -----------------------------------------------------------------------------------------------------------
@@ -243,6 +269,29 @@ def _make(call: Call, given: Given) -> None:
             raise call.fail(value, "a variable of make")
     for value in given.values("-f", "--file", "--makefile", "--justfile"):
         call.runs(value)
+
+
+def _gcc(call: Call, given: Given) -> None:
+    for name, value in given.options:
+        if value is None or name not in _GCC:
+            continue
+        if value.text is None or not _GCC[name].fullmatch(value.text):
+            raise call.fail(value, "an option of the compiler")
+    for value in given.of("r"):
+        if value.start.startswith("@"):
+            raise call.fail(value, "a file of options")
+
+
+def _cmake(call: Call, given: Given) -> None:
+    for value in given.values("-D"):
+        if value.text is None or not re.fullmatch(r"[\w:]+=[\w.+-]*", value.text) or _CMAKE_RUNS.search(value.text):
+            raise call.fail(value, "a variable of cmake")
+
+
+def _tool(call: Call, given: Given) -> None:
+    for value in given.of("t"):
+        if (value.text is None and value.is_foreign) or value.start in _TOOL_RUNS or "://" in value.start:
+            raise call.fail(value, f"an operand of {call.name}")
 
 
 def _pytest(call: Call, given: Given) -> None:
@@ -271,6 +320,15 @@ def _go_flags(call: Call, given: Given) -> None:
             r"extld|-exec|toolexec|linkmode=external", value.shown
         ):
             raise call.fail(value, "flags of the compiler")
+    for value in given.of("a")[:1]:
+        if value.text is None or value.is_glob:
+            raise call.fail(value, "a program")
+        is_remote = "@" in value.text or "." in value.text.partition("/")[0].strip(".")
+        if is_remote and not value.text.endswith(".go"):
+            call.rule("package.run", value.shown)
+        if value.text.startswith(("/", "~", "../")):
+            call.runs(value)
+    call.mentions(given.of("a")[1:])
 
 
 def _go_env(call: Call, given: Given) -> None:
@@ -292,6 +350,10 @@ HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "cargo": _cargo,
     "system_packages": _system_packages,
     "make": _make,
+    "installer": _installer,
+    "gcc": _gcc,
+    "cmake": _cmake,
+    "tool": _tool,
     "pytest": _pytest,
     "coverage": _coverage,
     "gradle": _gradle,

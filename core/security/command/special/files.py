@@ -56,6 +56,8 @@ def _copy(call: Call, given: Given) -> None:
     is_linked = _may_copy_links(call, given) or any(_is_program(call, source) for source in sources)
     for value in targets:
         call.writes(value)
+        if any(source.text == "/dev/null" for source in sources):
+            call.empties(value)
         for path in call.paths(value):
             if call.name == "mv" and path == "/dev/null":
                 call.rule("destroy.root")
@@ -88,6 +90,8 @@ def _moved(call: Call, value: Value) -> None:
         elif places.place(path) not in _INSIDE:
             call.removes(value, recursive=True)
         else:
+            if path.endswith("/.git") or "/.git/" in path:
+                call.rule("destroy.history", path)
             call.findings.writing(path)
         call.shell = call.shell.with_written(path)
 
@@ -115,6 +119,8 @@ def _link(call: Call, given: Given) -> None:
             call.findings.add(call.findings.writes, path)
     for value in targets or [Value(posixpath.basename(one.text or ""), one.shown) for one in sources]:
         call.writes(value)
+        if given.has("-f", "--force"):
+            call.empties(value)
         for path in call.paths(value):
             call.shell = call.shell.with_link(path)
             for source in sources:
@@ -146,11 +152,9 @@ def _chmod(call: Call, given: Given) -> None:
 
 def _truncate(call: Call, given: Given) -> None:
     for value in given.of("w"):
-        for path in call.paths(value):
-            if call.findings.places.place(path) not in _INSIDE:
-                call.rule("destroy.emptied", path)
-            if path.endswith("_history"):
-                call.rule("destroy.traces", path)
+        call.empties(value)
+        if value.start.endswith("_history"):
+            call.rule("destroy.traces", value.shown)
 
 
 def _dd(call: Call, given: Given) -> None:
@@ -176,6 +180,7 @@ def _dd(call: Call, given: Given) -> None:
             call.reads(part)
         elif name == "of":
             call.writes(part)
+            call.empties(part)
 
 
 def _tar(call: Call, given: Given) -> None:
@@ -278,6 +283,7 @@ def _copy_over(call: Call, given: Given) -> None:
     call.writes(words[-1])
     if any(name.startswith("--delete") for name, _ in given.options):
         call.rule("destroy.folder")
+        call.empties(words[-1])
         if any(call.findings.places.is_above(path) for path in call.paths(words[-1])):
             call.rule("destroy.root")
 

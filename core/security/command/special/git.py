@@ -24,13 +24,19 @@ def _options(call: Call, given: Given) -> None:
         name, _, setting = value.start.partition("=")
         if value.text is None or not _SAFE_SETTINGS.fullmatch(name) or setting.startswith("!"):
             raise call.fail(value, "a setting of git")
+    for _, value in given.operands[1:]:
+        if value.text and value.text.startswith(("/", "~/", "../")):
+            call.reads(value)
+
+
+def _reflog(call: Call, given: Given) -> None:
+    if any(value.text in ("expire", "delete") for value in given.of("t")):
+        call.rule("destroy.history")
 
 
 def _paths(call: Call, given: Given) -> None:
-    """A path outside the workspace among the operands is read."""
+    """Files outside the repository are read."""
     for value in given.of("t"):
-        if value.text and value.text.startswith(("/", "~", "../")):
-            call.reads(value)
         if given.has("--no-index") and value.text is not None:
             call.reads(value)
 
@@ -197,7 +203,8 @@ def _worktree(call: Call, given: Given) -> None:
     words = given.of("t")
     verb = words[0].text if words else ""
     if verb == "remove":
-        call.rule("destroy.folder")
+        for value in words[1:]:
+            call.removes(value, recursive=True)
     elif verb in ("add", "move"):
         for value in words[1:2] if verb == "add" else words[1:]:
             call.writes(value)
@@ -212,6 +219,7 @@ def _upkeep(call: Call, given: Given) -> None:
 
 HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "git": _options,
+    "git_reflog": _reflog,
     "git_paths": _paths,
     "git_clone": _clone,
     "git_fetch": _fetch,

@@ -14,6 +14,9 @@ from core.security.rules import names
 
 _DATA = ("-d", "-F", "-T", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "--json",
          "--form", "--form-string", "--upload-file", "--url-query")  # fmt: skip
+_REDIS = names(
+    "get mget keys scan ping info dbsize ttl type exists llen lrange smembers hget hgetall zrange strlen set"
+)
 _CHANGES = names("add del delete set flush replace change exec -b netns up down")
 _LOOKS_AT_CLUSTERS = frozenset(["", *names(
     "get describe logs top version explain api-resources cluster-info diff list status show template lint search"
@@ -29,7 +32,7 @@ _DROPS = re.compile(
 _QUERY = re.compile(
     r"(?is)\s*(?:(?:select|with|explain|show|describe|pragma)\b|\.tables|\.schema|\\d\w*|\\l)"
     r"(?!.*(?:\binto\b|writefile|readfile|edit\s*\(|load_extension|\battach\b|\bvacuum\b|;\s*\S|\bprogram\b"
-    r"|pg_read|lo_(?:im|ex)port|fts3_tokenizer|\b(?:insert|update|delete|drop|alter|create|copy)\b|\n|\\!|pg_ls|dblink))"
+    r"|pg_read|load_file|\bsys_|lo_(?:im|ex)port|fts3_tokenizer|\b(?:insert|update|delete|drop|alter|create|copy)\b|\n|\\!|pg_ls|dblink))"
 )
 _SECRET_CALL = re.compile(
     r"secretsmanager|ssm get-parameter|sts get-session|iam create-access|print-access-token|get-credentials"
@@ -220,10 +223,6 @@ def _mounted(call: Call, name: str, value: Value) -> None:
     (call.reads if re.search(r"(?:^|:|,)ro(?:,|$)", rest) else call.writes)(path)
 
 
-def _docker_create(call: Call, given: Given) -> None:
-    _docker_run(call, given)
-
-
 def _docker_cp(call: Call, given: Given) -> None:
     source, target = given.of("t")
     if source.text is None or target.text is None:
@@ -312,7 +311,11 @@ def _database(call: Call, given: Given) -> None:
         call.rule("destroy.data")
     if given.has("--version"):
         return
-    if not statements and call.name != "redis-cli":
+    if call.name == "redis-cli":
+        words = [(value.text or "?").lower() for value in given.of("t")]
+        if words[:1] and words[0] not in _REDIS:
+            raise call.fail(None, "what a database is told")
+    elif not statements:
         raise call.fail(None, "what a database is told")
     for value in statements:
         if value.text is None or not _QUERY.match(value.text):
@@ -340,7 +343,6 @@ HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "lookup": _lookup,
     "look_only": _look_only,
     "docker_run": _docker_run,
-    "docker_create": _docker_create,
     "docker_cp": _docker_cp,
     "compose_down": _compose_down,
     "cluster": _cluster,

@@ -190,6 +190,7 @@ def _sed(call: Call, given: Given) -> None:
             raise call.fail(None, "where sed keeps the old file")
         for value in given.of("r"):
             call.writes(value)
+            call.empties(value)
 
 
 def _awk(call: Call, given: Given) -> None:

@@ -35,7 +35,7 @@ _CLUSTER = (
 )
 
 TABLE = f"""
-  curl | -sSfLIiOkvgGNJRqjnaZ#0123456 -o=w -d= -F= -T= -H= -X= -u= -A= -e= -b= -c=w -w= -m= -x=u -r= -y= -Y=
+  curl | -sSfLIiOkvgGNJRqjaZ#0123456 -o=w -d= -F= -T= -H= -X= -u= -A= -e= -b= -c=w -w= -m= -x=u -r= -y= -Y=
         -z= -C= -D=w -E=r --output=w --data= --data-raw= --data-binary= --data-ascii= --data-urlencode= --json=
         --form= --form-string= --upload-file= --header= --request= --user= --user-agent= --referer= --cookie=
         --cookie-jar=w --write-out= --max-time= --connect-timeout= --retry= --retry-delay= --retry-max-time=
@@ -46,13 +46,13 @@ TABLE = f"""
         --max-redirs= --no-progress-meter --cacert=r --basic --path-as-is --proxy=u --noproxy= --post301
         --location-trusted --parallel --ssl-reqd --continue-at= --max-filesize= --version --help? --unix-socket=r
         --trace-time --etag-save=w --etag-compare=r | u* | !curl
-  wget | -qcNrlpkEHxSb46v -O=w -P=w -U= -t= -T= -w= -n= --output-document=w --directory-prefix=w --quiet
+  wget | -qcNrlpkEHxSb46v -O=w -P=w -U= -t= -T= -w= -n? --output-document=w --directory-prefix=w --quiet
         --no-verbose --show-progress --progress= --continue --timestamping --no-clobber --tries= --timeout=
         --header= --user-agent= --no-check-certificate --spider --recursive --level= --no-parent --mirror
         --convert-links --page-requisites --limit-rate= --max-redirect= --server-response --content-disposition
         --https-only --retry-connrefused --waitretry= --no-cache --no-cookies --method= --post-data= --post-file=
         --body-data= --body-file= --user= --password= --referer= --accept= --reject= --secure-protocol= --version
-        --help -A= -R= -e=e | u* | !wget
+        --help -A= -R= | u* | !wget
   http https xh httpie | -bhvjf --json --form --headers --body --print= -p= --timeout= --check-status --follow
         -F --ignore-stdin | t* | !httpie
   ssh | -46AaCfgKknNqsTtvXxYy -p= -i=r -l= | t $? | net.login !ssh
@@ -63,7 +63,7 @@ TABLE = f"""
   nmap masscan zmap nikto hydra sqlmap gobuster | -sVSTUAPnvFO -p= -T? -p? --open --top-ports= | t* | net.scan
   dig nslookup host drill | -x4t6 -t= -p= | t* | !lookup
   ping ping6 traceroute tracepath mtr whois | -46AaBbDdfhLnOqRrUv -c= -i= -w= -W= -s= -t= -m= -r? | t* | !lookup
-  getent ip ifconfig route arp resolvectl hostnamectl timedatectl iwconfig | -46sbrdjh -:br -:brief -:json
+  getent ip ifconfig route arp resolvectl hostnamectl timedatectl iwconfig | -46srdjh -:br -:brief -:json
         -:color --brief | t* | !look_only
   docker podman nerdctl | -vD -H= -c= --host= --context= --config= --version --help --debug | @docker
   docker-compose podman-compose | -f=r -p= --file=r --project-name= --profile= --env-file=r
@@ -113,7 +113,7 @@ SUBCOMMANDS = {
   login logout | -u= -p= --username= --password-stdin --password= | t* | secret.keyring
 """,
     "docker_group": f"""
-  run create | {_DOCKER_RUN} --driver= --subnet= -d= --use | t* | container.run !docker_create
+  run create | {_DOCKER_RUN} --driver= --subnet= --use | a | container.run !docker_run
 ~ ls list ps inspect df info logs top stats events history imagetools du version | -aqv --all --quiet
         --filter= --format= --no-trunc --verbose --raw --tail= -f? -n= | t*
   prune rm remove kill rmi | -afv --all --force --filter= --volumes | t* | destroy.containers

@@ -26,14 +26,14 @@ TABLE = """
 ~ truncate | -co -s= -r=r --size= --no-create --reference=r | w* | !truncate
 ~ fallocate | -dnvxz -l= -o= --length= --offset= | w
   dd | | t* | !dd
-  mktemp | -dqut -p= --directory --dry-run --quiet --tmpdir? --suffix= | t?
-  tar gtar bsdtar | -cxtruzjJavphkmOPSlUWBn -f=f -C=C -X=r --file=f --directory=C --create --extract --list
+  mktemp | -dqut -p=w --directory --dry-run --quiet --tmpdir?w --suffix= | w?
+  tar gtar bsdtar | -cxtruzjJavphkmOSlUWBn -f=f -C=C -X=r --file=f --directory=C --create --extract --list
         --get --append --update --gzip --bzip2 --xz --zstd --lzma --auto-compress --verbose --exclude=
         --exclude-from=r --exclude-vcs --exclude-vcs-ignores --strip-components= --preserve-permissions --same-owner
         --no-same-owner --no-same-permissions --keep-old-files --overwrite --wildcards --no-wildcards --anchored
         --transform= --xform= --totals --to-stdout --sort= --mtime= --owner= --group= --numeric-owner --numeric-ids
         --one-file-system --dereference --touch --version --help --format= --skip-old-files --no-recursion --null
-        --warning= --absolute-names | t* | !tar
+        --warning= | t* | !tar
   zip | -rqvjDuf9876543210yXo@lA -x= -i= -P= --exclude= --include= --recurse-paths --quiet --symlinks
         --junk-paths | w t* | !zip
   unzip | -oqnljLtpvZaCXB -d=C -x= -P= | r t* | !unpack
@@ -42,15 +42,15 @@ TABLE = """
 ~ zcat bzcat xzcat zstdcat | -fq | r*
 ~ zipinfo | -12lmhtzCTv | r t*
   7z 7za | -y -o=C -p= -m= | t r t* | !unpack
-  patch | -bcefNRstuZ -p= -F= -i=r --strip= --fuzz= --input=r --dry-run --reverse --forward --batch --silent
+  patch | -bcfNRstuZ -p= -F= -i=r --strip= --fuzz= --input=r --dry-run --reverse --forward --batch --silent
         --quiet --verbose --binary --backup --unified | w? r? | !patch
   split | -dx -b= -l= -n= -a= -C= --bytes= --lines= --number= --numeric-suffixes? --suffix-length=
         --additional-suffix= --verbose | r? w? | !split
-  rsync | -aAhHilnNogOpPqrRtuvxXzcCDEIJLSWbkK -B= -f= --archive --verbose --progress --recursive --delete
+  rsync | -aAhHilnNogOpPqrRtuvxXzcCDEIJLSWbkK -B= --archive --verbose --progress --recursive --delete
         --delete-after --delete-before --delete-during --delete-excluded --dry-run --exclude= --include=
         --exclude-from=r --include-from=r --compress --human-readable --partial --stats --size-only
         --ignore-existing --update --checksum --links --perms --times --no-owner --no-group --no-perms --bwlimit=
-        --info= --itemize-changes --copy-links --safe-links --relative --quiet --inplace --filter= --port= --mkpath
+        --info= --itemize-changes --copy-links --safe-links --relative --quiet --inplace --port= --mkpath
         --existing --ignore-times --prune-empty-dirs --numeric-ids --chmod= | t* | !copy_over
   pkill killall | -efxiogvqw -# -n -s= -u= --signal= --exact --full -:9 -:KILL -:TERM -:HUP -:INT -:SIGKILL
         -:SIGTERM | t* | machine.kill

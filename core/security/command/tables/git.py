@@ -30,7 +30,8 @@ _LOG = (
 )
 _GIT = f"""
 ~ - | |
-~ log show diff whatchanged shortlog diff-tree diff-index diff-files range-diff reflog | {_LOG} -e | t* | !git_paths
+~ log show diff whatchanged shortlog diff-tree diff-index diff-files range-diff | {_LOG} -e | t* | !git_paths
+~ reflog | -# -n= --oneline --all --date= --format= --pretty? | t* | !git_reflog
 ~ status | -sbuvz --short --branch --porcelain? --long --show-stash --untracked-files? --ignored? --verbose
         --ignore-submodules? --ahead-behind --no-ahead-behind --renames --no-renames -u? | t* | run.project
 ~ blame annotate | -lswfenpbtM -L= -C --porcelain --line-porcelain --show-email --date= --since= --reverse
@@ -71,7 +72,7 @@ _GIT = f"""
         --filter= --multiple --atomic --update-head-ok --no-verify --allow-unrelated-histories --strategy=
         --strategy-option= --keep | t* | run.project !git_fetch
   ls-remote | -htq --heads --tags --refs --quiet --exit-code --symref --sort= --get-url | t* | !git_fetch
-  push | -fudnqvo -# -u --all --branches --tags --follow-tags --force --force-with-lease? --force-if-includes
+  push | -fudnqv -o= -u --all --branches --tags --follow-tags --force --force-with-lease? --force-if-includes
         --delete --dry-run --mirror --prune --quiet --verbose --set-upstream --no-verify --porcelain --progress
         --atomic --no-follow-tags --push-option= --signed? --thin --no-thin | t* | run.project !git_push
   send-pack | | t* | git.force

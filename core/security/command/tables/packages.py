@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _PYTEST = (
-    " -qvxslhVc -# -k= -m= -n= -r= -W= -p= --co --collect-only --lf --last-failed --ff --failed-first --nf --sw"
+    " -qvxslhV -# -k= -m= -n= -r= -W= -p= --co --collect-only --lf --last-failed --ff --failed-first --nf --sw"
     " --stepwise --maxfail= --tb="
     " --durations= --durations-min= --cov? --cov-report= --cov-config=r --cov-fail-under= --no-cov --cov-append"
     " --cov-branch --junitxml=w --junit-xml=w"
@@ -47,7 +47,8 @@ _NPM = (
     " --no-git-tag-version --preid= --access= --tag= --otp= -r -y"
 )
 _PIP = (
-    " -qvUIt -# -r=r -c=r -e=r --requirement=r --constraint=r --editable=r --upgrade --quiet --verbose --user"
+    " -qvUI -t=w -d=w -w=w -# -r=r -c=r -e=r --requirement=r --constraint=r --editable=r --upgrade --quiet"
+    " --verbose --user"
     " --pre --no-deps --force-reinstall --ignore-installed"
     " --no-cache-dir --no-build-isolation --break-system-packages --upgrade-strategy= --only-binary= --no-binary="
     " --prefer-binary --python-version="
@@ -55,7 +56,7 @@ _PIP = (
     " --extra-index-url=u --find-links=r -f=r --no-index"
     " --trusted-host= --timeout= --retries= --root-user-action= --require-hashes --use-pep517 --progress-bar="
     " --report=w -y --yes --cert="
-    " --outdated --format= --exclude= --not-required --local --path= --freeze --files --all -o --index= --proxy=u"
+    " --outdated --format= --exclude= --not-required --local --path= --freeze --files --all --index= --proxy=u"
     " --no-warn-script-location"
 )
 _UV = (
@@ -103,7 +104,7 @@ _RUFF = (
 )
 
 _TOOL = (
-    " -wcdiuqvhVsnopPTeEfaDbgrlxjmCR --watch --run --fix --check --write --config=r -c=r --project= --noEmit"
+    " -wcdiuqvhVsnopPTeEfaDbgrlxjmCR --watch --run --fix --check --write --config=x -c=x --project= --noEmit"
     " --version --help --coverage --reporter= --bail? --verbose --silent --quiet --passWithNoTests --ci"
     " --testPathPattern= --testNamePattern= --grep= --host= --port= --reload --workers= --ext= --format="
     " --max-warnings= --cache --no-cache --mode= --outDir= --sandbox --dev --headed --headless --ui --debug"
@@ -128,16 +129,14 @@ TABLE = f"""
   npx bunx pnpx | -qyp --yes --no --quiet --no-install --package= -p= --version --help | a | !uvx
   pipx | --version --help --quiet | @pipx
   npm pnpm yarn bun | {_NPM} | @npm
-  corepack | --version --help | t* | package.install
-  nvm fnm volta asdf mise rbenv pyenv rustup sdk | --version --help --silent --default --profile= -y | t* |
-        package.install
+  nvm fnm volta asdf mise rbenv pyenv rustup sdk | --version --help --silent --default --profile= -y | t* | !installer
   brew apt apt-get dnf yum apk pacman zypper snap port nix choco | -yqfVu --yes --quiet --cask
         --no-install-recommends --assume-yes --installed --upgradable --no-cache --classic --version --help -S | t*
         | !system_packages
   dpkg rpm apt-cache apt-mark dpkg-query | -lLsSpqaivf --list --listfiles --search --status
         --print-architecture --version | t* | !system_packages
   conda mamba micromamba | -nycf -n= -c= -f=r -p= --name= --channel= --file=r --yes --quiet --json --all
-        --version --help --prefix= | t* | package.install
+        --version --help --prefix=w | t* | !installer
   poetry pdm hatch pipenv rye | {_POETRY} | @poetry
   cargo | -qvV --version --list --quiet --verbose --locked --offline --frozen --color= --manifest-path=r
         --help | @cargo
@@ -150,15 +149,19 @@ TABLE = f"""
         --always-make --dry-run --just-print --keep-going --question --silent --quiet --print-directory
         --no-print-directory --touch --debug? --output-sync? --version --help --no-builtin-rules
         --warn-undefined-variables --load-average? | t* | run.project !make
-  just task ninja mage rake invoke nox tox | -lvqknd -f=x -C=C -d=C -j= -e= -s= -p= --list --verbose --quiet
-        --dry-run --summary --show= --version --help --jobs= --env= --session= --parallel? --recreate --choose
-        --unstable --yes --justfile=x --working-directory=C | t* | run.project !make
-  cmake ctest meson | -NV -S=C -B=w -G= -D= -j= -C= -R= -E= -L= --build=w --install=w --preset= --target=
+  tox nox | -lvqrR -e= -s= -p= -f=x --list --version --help --env= --session= --sessions= --parallel?
+        --recreate -k= | t* | run.project !make
+  just task ninja mage rake invoke | -lvqkn -f=x -C=C -j= --list --verbose --quiet
+        --dry-run --summary --show= --version --help --jobs= --choose --unstable --yes --justfile=x
+        --working-directory=C | t* | run.project !make
+  ctest | -NVQ -j= -C= -R= -E= -L= -I= --output-on-failure --test-dir=C --parallel= --rerun-failed --verbose
+        --preset= | | run.project
+  cmake meson | -NV -S=C -B=w -G= -D= -j= --build=w --install=w --preset= --target=
         --config= --parallel? --verbose --output-on-failure --test-dir=C --version --help --fresh --list-presets
-        --clean-first --rerun-failed --workflow | t* | run.project
-  gcc cc g++ c++ clang clang++ | -cSEvgwsP -o=w -I=r -L=r -l= -O? -W? -D= -U= --std= -x= -f? -m? -M? -g?
+        --clean-first --workflow | t* | run.project !cmake
+  gcc cc g++ c++ clang clang++ | -cSEvgwsP -o=w -I=r -L=r -l= -O? -W? -D= -U= -:std= -x= -f? -m? -M? -g?
         --version --help -:pthread -:shared -:static -:fPIC -:Wall -:Wextra -:Werror -:pedantic -:dumpversion
-        -:dumpmachine | r* | run.project
+        -:dumpmachine | r* | run.project !gcc
   nm objdump readelf size | -tpxdShalWsrCDguv --version --help --demangle --defined-only --dynamic --headers
         --symbols --all | r* | !strict
   java javac mvn gradle gradlew kotlinc sbt ant | -qoUBeXNv --version --help -:version --quiet --offline
@@ -189,14 +192,14 @@ TABLE = f"""
   coverage | | @coverage
   pre-commit | -av --all-files --files --hook-stage= --show-diff-on-failure --verbose --color= --version
         --help --hook-type= -t= --from-ref= --to-ref= --config=r -c=r --install-hooks --overwrite --freeze --repo=
-        --bleeding-edge -f | t* | run.project
+        --bleeding-edge -f | t* | run.project !tool
   tsc eslint prettier vitest jest mocha vite next webpack rollup esbuild turbo nx playwright cypress stylelint
-        biome tailwindcss astro nuxt ng vue-cli-service react-scripts storybook lerna changeset knip oxlint c8 nyc
-        tsup parcel svelte-check wrangler-dev electron-forge nodemon concurrently http-server serve docusaurus hugo
+        biome tailwindcss astro nuxt ng vue-cli-service react-scripts storybook changeset knip oxlint
+        tsup parcel svelte-check wrangler-dev electron-forge nodemon http-server serve docusaurus hugo
         jekyll mkdocs sphinx-build textual marimo jupyter streamlit uvicorn gunicorn flask django-admin fastapi
         alembic celery hypercorn daphne airflow dbt gradio chainlit locust scrapy build bumpversion towncrier
-        commitizen cz git-cliff nbstripout buf protoc sqlc templ air goreleaser richpixels textual-web posting
-        harlequin | {_TOOL} | t* | run.project
+        commitizen cz git-cliff nbstripout buf protoc sqlc templ goreleaser richpixels textual-web posting
+        harlequin | {_TOOL} | t* | run.project !tool
   twine | --repository= --verbose -r= | t* | !twine
   shellcheck shfmt hadolint actionlint | -xdwlsi -f= -s= -e= -S= -i= --severity= --shell= --exclude= --format=
         --version --help | r* | !strict

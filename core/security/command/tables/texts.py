@@ -36,7 +36,9 @@ TABLE = """
 ~ column | -tnxeJL -s= -o= -c= -N= -R= -H= -T= --table --separator= --output-separator= --table-columns= --json | r*
 ~ fold fmt | -bcstu -w= --width= --spaces -# | r*
 ~ expand unexpand | -ai -t= | r*
-~ od hexdump xxd | -bcdefiovxCpuER -A= -j= -N= -t= -w= -l= -s= -n= -g= -c= -o= | r?
+~ od | -abcdfhilosvx -A= -j= -N= -t= | r*
+~ hexdump hd | -bcCdovx -n= -s= | r*
+~ xxd | -abeipruE -c= -g= -l= -s= -o= | r?
 ~ strings | -afo -n= -t= -e= -# | r*
 ~ tr | -cCdst --delete --complement --squeeze-repeats --truncate-set1 | t t?
 ~ seq | -w -s= -f= | t*
@@ -81,7 +83,9 @@ TABLE = """
         --size= --changed-within= --changed-before= --case-sensitive --ignore-case --print0 --list-details --version
         --help --max-results= | p? r* | !find_names
   find | | a | !find
-~ jq gojq yq | -acCeGijMnrRsSyPjN --arg=2 --argjson=2 --slurpfile=2 --rawfile=2 --args --jsonargs
+~ yq | -eCPnrNjM -i -o= -p= -I= --inplace --output-format= --input-format= --null-input --no-colors
+        --version --help | p r* | !jq
+~ jq gojq | -acCeGijMnrRsSyPjN --arg=2 --argjson=2 --args --jsonargs
         --compact-output --raw-output --raw-input --null-input --slurp --sort-keys --tab --indent= --exit-status
         --join-output --monochrome-output --color-output --stream --seq -L= --version --help -o= -p= | p r* | !jq
   sed gsed | -nErszu -e=e -l= -i? --in-place? --expression=e --quiet --silent --regexp-extended --null-data
@@ -98,7 +102,8 @@ TABLE = """
   tee | -aip --append --ignore-interrupts | w*
 ~ base64 base32 | -di -w= --decode --wrap= --ignore-garbage -D | r?
 ~ iconv | -lcs -f= -t= -o=w --from-code= --to-code= --output=w --list | r*
-~ numfmt factor expr bc dc test | -lqi | t* | !strict
+~ numfmt factor expr | | t* | !strict
+~ bc | -lqi | r*
   xargs | -0rtx -n= -P= -I= -L= -d= -s= -a=r -E= --null --no-run-if-empty --max-args= --max-procs= --replace?
         --verbose --arg-file=r --delimiter= --max-lines? | a | !xargs
   env | -iv0 -u= -C=C --ignore-environment --unset= --chdir=C --null | a | !env
