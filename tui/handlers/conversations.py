@@ -173,9 +173,9 @@ class Conversations(Delegates):
 
     def do_conv_restore(self, name: str = "") -> None:
         if self.living is not None:
-            self.attempt(self._put_back(self.living, name))
+            self.attempt(self._restore_file(self.living, name))
 
-    async def _put_back(self, tab: ConversationTab, name: str) -> None:
+    async def _restore_file(self, tab: ConversationTab, name: str) -> None:
         restored = await tab.session.put_back(name)
         self.flash(_("{name} is back. The sandbox restarts with the next action.").format(name=restored))
 
