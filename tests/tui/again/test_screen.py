@@ -147,9 +147,12 @@ async def test_what_the_run_asks_is_answered_here(tmp_path: Path) -> None:
         manager.settings = settings.model_copy(update={"agent": agent})
         screen = await run_again(app, pilot)
         await until(pilot, lambda: "Asks whether to run" in shown(app))
-        for number, key in enumerate("xyy"):
+        for number, keys in enumerate((("down", "enter"), ("enter",), ("enter",))):
             await until(pilot, partial(_asks, app, screen, number))
-            await pilot.press(key)
+            await pilot.press("enter")
+            await until(pilot, lambda: "Run the next action?" in shown(app))
+            await pilot.press(*keys)
+            await until(pilot, lambda: app.screen is screen)
         await until(pilot, lambda: "Over" in shown(app))
         outcomes = [pair.outcome for pair in screen.actions.pairing.pairs]
         assert outcomes == [Outcome.MISSING, Outcome.SAME, Outcome.SAME]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
+
+WITHIN_S = 60.0
+"""Until something has to have happened: generous, because other tests may have the processors."""
 
 if TYPE_CHECKING:
     from core.manager.conversation_manager import ConversationManager
@@ -112,6 +116,7 @@ def _told(app: HandloomApp) -> bool:
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    """Let the app work until something is so; the test's own time limit ends a wait that never ends."""
-    while not condition():
-        await pilot.pause()
+    """Let the app work until something is so. Raises TimeoutError after WITHIN_S."""
+    async with asyncio.timeout(WITHIN_S):
+        while not condition():
+            await pilot.pause()
