@@ -70,20 +70,20 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
     assert any("keep x" in str(event) for event in events)
 
 
-ASKED = "Or allow bash(git hey *): a in this conversation, p in this project, w everywhere."
+ASKED = "Or allow bash(git branch *): a in this conversation, p in this project, w everywhere."
 
 
 @pytest.mark.parametrize(("letter", "kept"), [("a", False), ("p", True), ("w bash(git *)", True)])
 def test_a_yes_reaches_as_far_as_its_letter_says(handloom: Handloom, letter: str, kept: bool) -> None:
-    turns = [{"tool_calls": [bash("git hey 1")]}, {"tool_calls": [bash("git hey 2")]}, FINISH]
+    turns = [{"tool_calls": [bash("git branch 1")]}, {"tool_calls": [bash("git branch 2")]}, FINISH]
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
         terminal.wait_for(ASKED, "Asked by: the mode", "Answer: ", raw=True)
         terminal.write("w bash(make *)\n")
-        terminal.wait_for("It does not cover this action: bash: git hey 1.", raw=True)
+        terminal.wait_for("It does not cover this action: bash: git branch 1.", raw=True)
         terminal.write(f"{letter}\n")
-        terminal.wait_for("Command: git hey 2", "Agent, finished: All is done.", raw=True)
+        terminal.wait_for("Command: git branch 2", "Agent, finished: All is done.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
         assert terminal.raw.decode().count("Question: Run this command?") == 1
@@ -94,15 +94,15 @@ def test_a_yes_reaches_as_far_as_its_letter_says(handloom: Handloom, letter: str
 
 def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Handloom) -> None:
     handloom.home.mkdir(parents=True)
-    (handloom.home / "policy.toml").write_text('ask = ["bash(git hey *)"]\n')
-    turns: list[dict[str, Any]] = [{"tool_calls": [bash("git hey 1")]},
-             {"expect": "does not want this", "tool_calls": [bash("git hey 1")]}, FINISH]  # fmt: skip
+    (handloom.home / "policy.toml").write_text('ask = ["bash(git branch *)"]\n')
+    turns: list[dict[str, Any]] = [{"tool_calls": [bash("git branch 1")]},
+             {"expect": "does not want this", "tool_calls": [bash("git branch 1")]}, FINISH]  # fmt: skip
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
         terminal.wait_for("Asked by: policy.toml:1 ask", "It asks each time", "Answer: ", raw=True)
         terminal.write("p\n")
-        terminal.wait_for("This rule asks each time; y allows it once.", raw=True)
+        terminal.wait_for("This rule asks every time. Answer y to allow the action once.", raw=True)
         terminal.write("v p\n")
         terminal.wait_for("Agent, finished: All is done.", raw=True)
         terminal.write(b"\x04")
