@@ -132,26 +132,26 @@ class TestQuestions:
     async def test_a_yes_reaches_as_far_as_its_option_says(
         self, handloom: Handloom, tmp_path: Path, scope: str
     ) -> None:
-        turns = [{"text": "", "tool_calls": [bash("git hey 1"), bash("git hey 2")]},
-                 {"text": "", "tool_calls": [bash("git hey 3")]}, FINISH]  # fmt: skip
+        turns = [{"text": "", "tool_calls": [bash("git show 1"), bash("git show 2")]},
+                 {"text": "", "tool_calls": [bash("git show 3")]}, FINISH]  # fmt: skip
         model = write_script(tmp_path, turns)
         option = {"conversation": "allow_here"}.get(scope, f"allow_{scope}")
         async with editing(handloom, model, lambda asked: option) as editor:
             assert await editor.prompt(await editor.open(handloom), "test") == "end_turn"
             assert len(editor.asked) == 1
-            assert [call["status"] for call in editor.calls().values()] == ["failed"] * 3, "git knows no such word"
+            assert [call["status"] for call in editor.calls().values()] == ["failed"] * 3, "there is no repository"
             offered = {one["optionId"]: (one["kind"], one["name"]) for one in editor.asked[0]["options"]}
-            assert offered["allow_here"] == ("allow_always", "Allow in this conversation: bash(git hey *)")
-            assert offered["never"] == ("reject_always", "Never in this project: bash(git hey *)")
+            assert offered["allow_here"] == ("allow_always", "Allow in this conversation: bash(git show *)")
+            assert offered["never"] == ("reject_always", "Never in this project: bash(git show *)")
             assert "Asked by: the mode “asks always”" in text_of(editor.asked[0])
             assert await editor.prompt(await editor.open(handloom), "test again") == "end_turn"
             assert len(editor.asked) == (2 if scope == "conversation" else 1)
         listed = handloom("permissions", "list").out
-        assert ("bash(git hey *)" in listed) == (scope != "conversation")
+        assert ("bash(git show *)" in listed) == (scope != "conversation")
 
     async def test_never_denies_this_and_what_is_like_it(self, handloom: Handloom, tmp_path: Path) -> None:
-        turns = [{"text": "", "tool_calls": [bash("git hey a")]},
-                 {"expect": "does not want this", "text": "", "tool_calls": [bash("git hey a")]}, FINISH]  # fmt: skip
+        turns = [{"text": "", "tool_calls": [bash("git show a")]},
+                 {"expect": "does not want this", "text": "", "tool_calls": [bash("git show a")]}, FINISH]  # fmt: skip
         async with editing(handloom, write_script(tmp_path, turns), lambda asked: "never") as editor:
             session = await editor.open(handloom)
             assert await editor.prompt(session, "run it") == "end_turn"
