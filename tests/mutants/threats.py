@@ -80,9 +80,9 @@ PLANTED = (
     Planted(
         "R03",
         "tui/model/held.py",
-        "pause = REPEAT_S if key == self.last.key else GUARD_S",
-        "pause = 0.0",
-        "tests/tui/frame/test_approval.py::test_a_key_that_is_held_down_answers_nothing",
+        "is_early = at - self.appeared_at < self.guard_s",
+        "is_early = False",
+        "tests/tui/frame/test_question_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
     ),
     Planted(
         "S01",

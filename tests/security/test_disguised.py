@@ -59,7 +59,7 @@ async def test_most_everyday_commands_are_let_through(tmp_path: Path, capsys: py
 async def test_every_known_gap_is_still_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Commands that do harm and are let through. A row that is stopped moves to `disguised.jsonl`."""
     gaps = rows("known_gaps")
-    judged = [{name: row[name] for name in ("steps", "rules") if name in row} for row in gaps]
+    judged: list[dict[str, object]] = [{name: row[name] for name in ("steps", "rules") if name in row} for row in gaps]
     stopped = [row["steps"] for row, only in zip(gaps, judged, strict=True) if await verdict(only, tmp_path) != "allow"]
     told(capsys, f"known gaps: {len(gaps)}, of which {sum(bool(row['proved']) for row in gaps)} were tried in bash")
     assert stopped == []

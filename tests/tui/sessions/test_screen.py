@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,9 +17,13 @@ from textual.widgets import Input
 
 from core.errors import OutOfReachError, StoreBusyError
 from core.events import AgentState, AgentStateChangedObservation, Envelope, Event, EventSource, MessageAction
+from core.settings.screen_settings import ScreenSettings
 from core.store.event_store import EventStore
 from core.store.index import Hit
 from core.store.listing import ConversationInfo, NewConversation
+from tests.tui.frame.running import WITHIN_S
+from tui.cli.options import StartOptions
+from tui.model.held import LastKey
 from tui.model.marks import Mark
 from tui.screens.dialogs import SureScreen, TextScreen
 from tui.screens.session_finding import Ways, Whereabouts, Wish
@@ -89,6 +95,9 @@ class Host(App[None]):
 
     def __init__(self, home: Home, place: Whereabouts) -> None:
         super().__init__()
+        self.options = StartOptions("/work", screen=ScreenSettings(question_guard_ms=0))
+        self.last_key = LastKey()
+        self.clock = time.monotonic
         self.home, self.place = home, place
         self.answers: list[Wish | None] = []
 
@@ -127,9 +136,10 @@ class Shown:
         return self.screen.query_one(RowsView)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """The test's own time limit ends a wait that never ends."""
-        while not condition():
-            await self.pilot.pause()
+        """Let the app work until something is so. Raises TimeoutError after WITHIN_S."""
+        async with asyncio.timeout(WITHIN_S):
+            while not condition():
+                await self.pilot.pause()
 
     async def until_said(self, *said: str) -> None:
         await self.until(lambda: all(word in self.text for word in said))
