@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import subprocess
 import sys
@@ -115,11 +116,14 @@ async def test_one_address_at_home_makes_a_name_suspect(monkeypatch: pytest.Monk
         await Egress([Rule.parse("rebound.test")]).addresses("rebound.test", 443)
 
 
+CREDENTIALS = base64.b64encode(b"user:password").decode()
+
+
 @pytest.mark.parametrize(
     "field",
     [
-        "Proxy-Authorization: Basic dXNlcjpwYXNzd29yZA==",
-        "proxy-authorization : Basic dXNlcjpwYXNzd29yZA==",
+        f"Proxy-Authorization: Basic {CREDENTIALS}",
+        f"proxy-authorization : Basic {CREDENTIALS}",
         "Proxy-Connection: keep-alive",
         "Connection: keep-alive",
         "Keep-Alive: timeout=5",
