@@ -228,13 +228,16 @@ async def test_each_tab_keeps_its_draft_places_cursor_filter_panes_and_mode() ->
         workspace.chat.go("home")
         workspace.terminal.scroll_to(y=20, animate=False, immediate=True)
         await it.press(*"draft", "shift+tab", "f3", "slash", *"type:run", "enter", "home", "down", "down", "f3")
+        await it.settle()
         before = state(it)
         assert before["maximised"]
         assert before["terminal"] == (20, False)
         await it.press("ctrl+x", "1")
+        await it.settle()
         assert state(it) != before
         assert (workspace.chat.display, workspace.prompt.has_focus, workspace.prompt.text) == (True, True, "")
         await it.press("ctrl+x", "2")
+        await it.settle()
         assert state(it) == before
 
 
