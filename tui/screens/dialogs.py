@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
@@ -18,10 +17,8 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.i18n import _
-from tui.model.question_list import Does, QuestionList, Row
-from tui.screens.guarded import SENDS, GuardedScreen
+from tui.screens.yes_no import YesNoScreen
 from tui.widgets.field import Field
-from tui.widgets.question import AnswerRow
 
 _BOX = """
     align: center middle; background: $background 60%;
@@ -118,55 +115,25 @@ class ChoiceScreen(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class SureScreen(GuardedScreen[bool]):
+class SureScreen(YesNoScreen):
     """A question before something dangerous; the highlight starts at the answer that does nothing."""
 
     DEFAULT_CSS = f"""
     SureScreen {{ {_BOX}
         & > Vertical {{ max-width: 64; border: round $warning; }}
         #sure-question {{ height: auto; margin-bottom: 1; }}
-        AnswerRow {{ height: auto; }}
-        AnswerRow.-at {{ text-style: bold; background: $warning 25%; }}
     }}
     """
 
     def __init__(self, question: str, yes: str) -> None:
-        super().__init__()
+        super().__init__(_("Cancel"), yes[:1].upper() + yes[1:])
         self._question = question
-        rows = (Row(Does.DENY, _("Cancel")), Row(Does.ALLOW, yes[:1].upper() + yes[1:]))
-        self._answers = QuestionList(rows)
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_subtitle = _("↑ ↓ choose · Enter answers · Esc cancels")
             yield Static(Content(self._question), id="sure-question")
-            for at, row in enumerate(self._answers.rows):
-                yield AnswerRow(at, row)
-
-    def on_mount(self) -> None:
-        """Show the highlight."""
-        self._highlight(self._answers)
-
-    def _highlight(self, answers: QuestionList) -> None:
-        self._answers = answers
-        for at, row in enumerate(self.query(AnswerRow)):
-            row.show(highlighted=at == answers.at)
-
-    def on_key(self, event: events.Key) -> None:
-        """Move the highlight, take the highlighted answer, or leave."""
-        event.stop()
-        if event.key == "escape":
-            self.dismiss(False)
-        elif not self.is_taken(event):
-            pass
-        elif event.key == SENDS:
-            self.dismiss(self._answers.row.does is Does.ALLOW)
-        elif (moved := self._answers.moved(event.key)) is not None:
-            self._highlight(moved)
-
-    def on_answer_row_clicked(self, message: AnswerRow.Clicked) -> None:
-        """Highlight the answer."""
-        self._highlight(self._answers.highlighting(message.at))
+            yield from self.answer_rows()
 
 
 class TextScreen(ModalScreen[None]):
