@@ -82,6 +82,16 @@ SECOND_TIER: tuple[Group, ...] = (
             "tests/runtime/plugins/test_jupyter.py::TestLive::test_what_was_flushed_is_shown_though_the_cell_then_holds",
         ),
     ),
+    Group(
+        "Patience",
+        "wait until a time limit of the program is over",
+        paths=(
+            "tests/mcp/test_supervisor.py::test_a_host_that_hangs_is_ended_and_its_servers_come_back",
+            "tests/runtime/test_lives.py::TestTls::test_strangers_who_never_shake_hands_keep_nobody_out",
+            "tests/runtime/test_lasting_client.py::TestTheEndOfPatience",
+            "tests/runtime/test_lasting_client.py::test_wherever_the_link_breaks",
+        ),
+    ),
     Group("Long conversations", "play hundreds of steps", paths=("tests/memory/test_long_run.py",)),
     Group("Repeated runs", "run whole recorded conversations again", paths=("tests/core/again/test_running.py",)),
     Group(
@@ -103,7 +113,7 @@ SECOND_TIER: tuple[Group, ...] = (
         paths=(
             "tests/tui/look/test_i18n.py::test_a_catalogue_reaches_every_word_of_the_frame",
             "tests/tui/panels/test_settings.py::test_every_field_has_a_control_that_writes_it",
-            "tests/tui/replay/test_same_screens.py::test_playing_shows_what_was_seen",
+            "tests/tui/replay/test_same_screens.py",
             "tests/tui/look/test_glyphs.py::test_no_screen_has_anything_but_ascii",
             "tests/tui/text/test_hostile_workspace.py::test_nothing_that_stands_in_an_event_reaches_the_terminal_as_a_sequence",
         ),

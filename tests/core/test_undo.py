@@ -355,11 +355,20 @@ async def test_an_undo_that_leaves_every_file_alone_is_finished_though_its_proce
 
 
 async def test_a_message_that_still_waits_is_no_turn(tmp_path: Path) -> None:
-    async with conversation(tmp_path, TURNS) as (session, _):
-        await two_turns(session, tmp_path / "workspace")
-        waiting = MessageAction(content="three", queued=True)
-        await session.stream.append(waiting, EventSource.USER)
-        assert [turn.text for turn in await session.undoing.turns()] == ["two", "one"]
+    workspace = tmp_path / "workspace"
+    held = {
+        "tool_calls": [bash("touch held; until [ -e gate ]; do sleep 0.01; done")]
+    }  # at rest it would be said at once
+    async with conversation(tmp_path, [*TURNS[:4], held, FINISH, {"text": "Of the fourth turn."}]) as (session, _):
+        await two_turns(session, workspace)
+        await session.send("three")
+        async with asyncio.timeout(60):
+            while not (workspace / "held").exists():
+                await asyncio.sleep(0.01)
+        await session.stream.append(MessageAction(content="four", queued=True), EventSource.USER)
+        assert [turn.text for turn in await session.undoing.turns()] == ["three", "two", "one"]
+        (workspace / "gate").touch()
+        await rested(session)
 
 
 async def test_what_others_change_while_an_undo_is_done_is_no_turns(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def test_the_tests_of_a_module_are_those_of_its_name_and_those_that_import_it() 
         "tests/security/test_taint.py",
         "tests/security/test_taint_answers.py",
     ]
-    assert "tests/security/test_risk_shell.py" in tests.touching("core/security/shell/git.py")
-    assert tests.touching("core/store/locks.py")[0] == "tests/core/test_store.py"
+    assert "tests/security/test_disguised.py" in tests.touching("core/security/checking.py")
+    assert tests.touching("core/store/locks.py")[0] == "tests/core/test_locks.py"
 
 
 @pytest.mark.timeout(300)

@@ -14,6 +14,7 @@ from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
+from tui.panes.chat.canvas import Canvas
 
 WITHIN_S = 60.0
 """Until something has to have happened: generous, because other tests may have the processors."""
@@ -69,7 +70,7 @@ class Running:
         if self.app.screen is self.app.workspace:
             await self._workers_done()
         await self.pilot.pause()
-        self.app._pump()
+        draw_now(self.app)
         await self.pilot.pause()
         if self.app.screen is self.app.workspace:
             await self._workers_done()
@@ -84,6 +85,14 @@ class Running:
         """What the screen shows, as text."""
         lines = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+
+
+def draw_now(app: HandloomApp) -> None:
+    """Draw the next frame, whatever its time: on a busy machine frames are drawn more seldom."""
+    app._pump()
+    for canvas in app.workspace.query(Canvas):
+        if canvas._flush_wanted:
+            canvas.flush()
 
 
 @asynccontextmanager

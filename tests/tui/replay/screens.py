@@ -11,7 +11,7 @@ from core.manager.conversation_manager import ConversationManager
 from core.settings.config import Settings
 from core.stream import EventStreamSubscriber
 from runtime.local import LocalRuntime
-from tests.tui.frame.running import Running, running, until
+from tests.tui.frame.running import Running, draw_now, running, until
 from tui.app import HandloomApp
 from tui.cli.options import ReplayStart, StartOptions
 from tui.model.arrangement import PANES
@@ -43,7 +43,7 @@ async def settle(it: Running) -> None:
     """Have everything drawn that there is to draw, whatever goes on in the background."""
     for _round in range(3):
         await it.pilot.pause()
-        it.app._pump()
+        draw_now(it.app)
     while it.app.workspace.sync():
         await it.pilot.pause()
     await it.pilot.pause()
