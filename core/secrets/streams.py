@@ -28,7 +28,9 @@ class StreamMasker:
     def feed(self, data: bytes) -> bytes:
         """What can be shown by now, with stars where secrets were."""
         if not self._masker:
-            return self.flush() + data
+            shown = self.flush() + data
+            self._seen = shown[_two_lines(shown) :]
+            return shown
         known = len(self._seen)
         whole = self._seen + self._held + data
         begin = self._masker.open_end(whole)

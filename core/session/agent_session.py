@@ -140,7 +140,7 @@ class AgentSession:
         """The id of the newest event when the conversation was opened; -1 for a new one."""
         self.stream: EventStream = EventStream(store, lease, masker, clock, detector)
         self.consent = Consent(self.stream, info)
-        self.frames: Frames = MaskedFrames(masker, self.stream.record)
+        self.frames: Frames = MaskedFrames(masker, self.stream.record, detector)
         self._tasks = Tasks(info.id, self.frames)
         self.record = Record(
             info=info,

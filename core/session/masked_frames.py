@@ -1,7 +1,8 @@
-"""MaskedFrames: what is shown live, without known secrets, also where they come in pieces.
+"""MaskedFrames: what is shown live, without secrets, also where they come in pieces.
 
 Whoever records gets frames as they are, for the recording is masked as a whole. Others see stars in place of secrets;
-of one that is cut between two frames, three bytes at most are seen before (see `core.secrets.streams`).
+of a known one that is cut between two frames, three bytes at most are seen before (see `core.secrets.streams`). What
+looks like a secret is known as soon as it is whole: of one that is cut between two frames, the first part is seen.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from dataclasses import dataclass, field, replace
 from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
 from core.live import Frames
 from core.secrets import Masker
+from core.secrets.detector import Detector
 from core.secrets.streams import StreamMasker
+
+
+TAIL_BYTES = 512
+"""Of what came before, which is looked at together with what comes."""
 
 
 @dataclass(slots=True)
@@ -22,22 +28,24 @@ class _Stream:
 
     last: TerminalOutput | TokenDelta
     masker: StreamMasker
+    tail: bytes = b""
     decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
 
 
 class MaskedFrames(Frames):
     """The live side of one conversation; `record` gets every frame unmasked, before anybody else."""
 
-    def __init__(self, masker: Masker, record: Callable[[Frame], None]) -> None:
+    def __init__(self, masker: Masker, record: Callable[[Frame], None], detector: Detector | None = None) -> None:
         super().__init__()
         self._masker = masker
+        self._detector = detector
         self._record = record
         self._streams: dict[type[Frame], _Stream] = {}
 
     def publish(self, frame: Frame) -> None:
         """Record a frame, and hand it on masked. Never raises."""
         self._record(frame)
-        if not self._masker:
+        if not self._masker and self._detector is None:
             super().publish(frame)
             return
         for shown in self._shown(frame):
@@ -52,6 +60,7 @@ class MaskedFrames(Frames):
                     stream = self._streams[type(frame)] = _Stream(frame, StreamMasker(self._masker))
                 stream.last = frame
                 data = frame.data if isinstance(frame, TerminalOutput) else frame.text.encode("utf-8", "replace")
+                self._detect(stream, data)
                 yield from _with(stream, stream.masker.feed(data))
             case Status():
                 yield from self._rest(TerminalOutput)
@@ -60,6 +69,13 @@ class MaskedFrames(Frames):
             case PageShown():
                 mask = self._masker.mask_text
                 yield replace(frame, url=mask(frame.url), title=mask(frame.title))
+
+    def _detect(self, stream: _Stream, data: bytes) -> None:
+        """Let the masker know what looks like a secret, before it is shown."""
+        if self._detector is not None:
+            seen = stream.tail + data
+            self._detector.mask(seen.decode("utf-8", "replace"))
+            stream.tail = seen[-TAIL_BYTES:]
 
     def _rest(self, kind: type[Frame]) -> Iterator[Frame]:
         """What is held back of a stream that is over."""

@@ -182,3 +182,18 @@ def test_what_is_shown_live_is_masked_where_it_comes_in_pieces_and_recorded_whol
     assert "".join(frame.text for frame in shown if isinstance(frame, TokenDelta)) == "one *************** two"
     assert shown[-1] == Status("info", "X", f"said {PLACEHOLDER}")
     assert len(recorded) == 8
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_what_looks_like_a_secret_is_masked_live_before_anybody_knows_it(pieces: int) -> None:
+    masker, shown, value = Masker(), list[Frame](), FOUND[".env"]
+    frames = MaskedFrames(masker, lambda _: None, Detector(masker, tuple))
+    frames.watch(shown.append)
+    line = f"TOKEN={value}\r\n"
+    cut = len(line) // 2 if pieces == 2 else len(line)
+    for piece in filter(None, (line[:cut], line[cut:])):
+        frames.publish(TerminalOutput(1, piece.encode()))
+    terminal = b"".join(frame.data for frame in shown if isinstance(frame, TerminalOutput)).decode()
+    assert terminal.startswith("TOKEN=")
+    assert value not in terminal
+    assert terminal.endswith("*" * (len(line) - 2 - max(cut, 6) if pieces == 2 else len(value)) + "\r\n")
