@@ -329,7 +329,7 @@ async def test_a_tab_that_is_closed_changes_nothing_and_another_finds_the_same_s
     await screen.page.context.close()
     other = await opened(browser, server.address)
     await other.shows("begun-42", "half a sentence")
-    assert [pid for pid in started if has_ended(pid)] == []
+    assert [pid for pid in started if has_ended(pid, 0)] == []
 
 
 @pytest.mark.browser
