@@ -17,7 +17,6 @@ from core.secrets import Masker
 from core.secrets.detector import Detector
 from core.secrets.streams import StreamMasker
 
-
 TAIL_BYTES = 512
 """Of what came before, which is looked at together with what comes."""
 
