@@ -129,7 +129,7 @@ def test_who_stops_it_has_a_whole_terminal_until_it_goes_on(handloom: Handloom) 
 
 
 @pytest.mark.usefixtures("no_isolation")
-def test_a_storm_of_sizes_is_borne(handloom: Handloom) -> None:
+def test_after_a_storm_of_sizes_the_screen_is_as_after_one(handloom: Handloom) -> None:
     with workspace(handloom, {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}) as terminal:
         terminal.write("go\r")
         chance = random.Random(4)
@@ -142,7 +142,13 @@ def test_a_storm_of_sizes_is_borne(handloom: Handloom) -> None:
         terminal.wait_for("finished", "All is done.", "NO ISOLATION")
         terminal.write("still here")
         terminal.wait_for("still here")
-        assert terminal.process.poll() is None
+        quiet(terminal, 4.0)  # what was flashed goes, too
+        after_storm = terminal.screen
+        terminal.resize(100, 30)
+        quiet(terminal)
+        terminal.resize(160, 48)
+        quiet(terminal)
+        assert terminal.screen == after_storm
 
 
 def test_what_was_said_stays_on_the_normal_screen_where_that_is_wished(handloom: Handloom) -> None:
