@@ -128,27 +128,35 @@ def test_who_stops_it_has_a_whole_terminal_until_it_goes_on(handloom: Handloom) 
         terminal.wait_for("typed")
 
 
+def storm(terminal: OurTerminal, seed: int) -> None:
+    """Change the size quickly, and end at 160x48."""
+    chance = random.Random(seed)
+    sizes = [(1, 1), (500, 200), (20, 5), (3, 40), (200, 2)]
+    sizes += [(chance.randint(1, 200), chance.randint(1, 60)) for _ in range(40)]
+    for size in sizes:
+        terminal.resize(*size)
+        terminal.read(0.02)
+    terminal.resize(160, 48)
+
+
 @pytest.mark.usefixtures("no_isolation")
-def test_after_a_storm_of_sizes_the_screen_is_as_after_one(handloom: Handloom) -> None:
-    with workspace(handloom, {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}) as terminal:
-        terminal.write("go\r")
-        chance = random.Random(4)
-        sizes = [(1, 1), (500, 200), (20, 5), (3, 40), (200, 2)]
-        sizes += [(chance.randint(1, 200), chance.randint(1, 60)) for _ in range(40)]
-        for size in sizes:
-            terminal.resize(*size)
-            terminal.read(0.02)
+def test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on(handloom: Handloom) -> None:
+    turn = {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}
+    with workspace(handloom, turn, FINISH, turn) as terminal:
         terminal.resize(160, 48)
+        terminal.write("go\r")
         terminal.wait_for("finished", "All is done.", "NO ISOLATION")
+        quiet(terminal, 4.0)  # what was flashed goes, too
+        before = terminal.screen
+        storm(terminal, 4)
+        quiet(terminal)
+        assert terminal.screen == before
+        terminal.write("again\r")
+        storm(terminal, 5)
+        terminal.wait_for("again", "finished", "All is done.", "NO ISOLATION")
         terminal.write("still here")
         terminal.wait_for("still here")
-        quiet(terminal, 4.0)  # what was flashed goes, too
-        after_storm = terminal.screen
-        terminal.resize(100, 30)
-        quiet(terminal)
-        terminal.resize(160, 48)
-        quiet(terminal)
-        assert terminal.screen == after_storm
+        assert terminal.process.poll() is None
 
 
 def test_what_was_said_stays_on_the_normal_screen_where_that_is_wished(handloom: Handloom) -> None:
