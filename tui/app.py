@@ -195,7 +195,11 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         self.workspace.flash(sanitize_line(message, 200))
         if self._flash_timer is not None:
             self._flash_timer.stop()
-        self._flash_timer = self.set_timer(FLASH_S, lambda: self.workspace.flash(""))
+        self._flash_timer = self.set_timer(FLASH_S, self._end_flash)
+
+    def _end_flash(self) -> None:
+        if self.is_running:  # at the end the parts of the screen go one by one
+            self.workspace.flash("")
 
     # -- tabs ----------------------------------------------------------------------------------------------------------
 

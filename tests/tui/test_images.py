@@ -8,6 +8,7 @@ import io
 import os
 import pty
 import re
+import select
 import struct
 import termios
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from collections.abc import Iterator
 import pytest
 
 from tui.cli import images
+
+
+WITHIN_S = 60.0
 
 
 class Terminal:
@@ -29,8 +33,12 @@ class Terminal:
         """Read on until the text matches."""
         shown = ""
         while not re.search(pattern, shown):
-            shown += (await asyncio.to_thread(os.read, self._master, 4096)).decode()
+            shown += (await asyncio.to_thread(self._read)).decode()
         return shown
+
+    def _read(self) -> bytes:
+        assert select.select([self._master], [], [], WITHIN_S)[0], "nothing more is written"
+        return os.read(self._master, 4096)
 
     def close(self) -> None:
         self.screen.close()
