@@ -17,7 +17,6 @@ import pytest
 
 from tui.cli import images
 
-
 WITHIN_S = 60.0
 
 
