@@ -169,9 +169,15 @@ class HandloomApp(Failing, Handlers, App[None], inherit_bindings=False):
         if self.manager is not None:
             await self.manager.aclose()
 
-    def attempt(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background; what goes wrong is told, and the app goes on."""
-        self.run_worker(self._attempt(work), exit_on_error=False)
+    def attempt(self, work: Coroutine[Any, Any, None], group: str = "default", *, exclusive: bool = False) -> None:
+        """Do something in the background; what goes wrong is told, and the app goes on.
+
+        If it is exclusive, what is under way in its group is cancelled.
+        """
+        attempt = self._attempt(work)
+        task = self.run_worker(attempt, group=group, exclusive=exclusive, exit_on_error=False)._task
+        if task is not None:  # one that is cancelled before it begins would leave both as never awaited
+            task.add_done_callback(lambda _: (attempt.close(), work.close()))
 
     async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
         # The boundary between what the user asked for and the frame: nothing below may take the screen down.

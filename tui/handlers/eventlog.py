@@ -72,7 +72,7 @@ class EventLog(Frame):
         tab.events.set_filter(wanted)
         self.workers.cancel_group(self, f"search-{tab.id}")
         if tab.events.is_searching:
-            self.run_worker(self._attempt(self._search(tab)), group=f"search-{tab.id}", exit_on_error=False)
+            self.attempt(self._search(tab), f"search-{tab.id}")
         self.wake(tab)
 
     async def _search(self, tab: Tab) -> None:
@@ -178,8 +178,7 @@ class EventLog(Frame):
             return
         if self.workspace.detail.event_id != row.id or self._detailed is not tab:
             self._detailed = tab
-            work = self._attempt(self._fill_detail(tab, row.id))
-            self.run_worker(work, group="detail", exclusive=True, exit_on_error=False)
+            self.attempt(self._fill_detail(tab, row.id), "detail", exclusive=True)
 
     async def _fill_detail(self, tab: Tab, event_id: int) -> None:
         from core.events import envelope_to_dict

@@ -75,7 +75,7 @@ class Replaying(Frame):
         tab.set_speed(speed)
         tab.playing = event_id is None
         self.replay_to(tab, event_id)
-        self.run_worker(self._attempt(tab.read_signs()), group=f"signs-{id(tab)}", exit_on_error=False)
+        self.attempt(tab.read_signs(), f"signs-{id(tab)}")
 
     async def open_followed(self, conversation_id: str) -> FollowTab:
         """Show a conversation that another process has open at its end, but do not read on. Raises HandloomError."""
@@ -139,8 +139,7 @@ class Replaying(Frame):
         """Go to an event, where one is named, then on if it plays. Takes the place of what the tab was doing."""
         if event_id is not None:
             tab.target = max(-1, min(event_id, tab.player.count - 1))
-        work = self._attempt(tab.run(lambda: self._folded(tab)))
-        self.run_worker(work, group=f"replay-{id(tab)}", exclusive=True, exit_on_error=False)
+        self.attempt(tab.run(lambda: self._folded(tab)), f"replay-{id(tab)}", exclusive=True)
         self.wake(tab)
 
     def _folded(self, tab: ReplayTab) -> None:

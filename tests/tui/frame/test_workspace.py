@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
@@ -424,6 +425,21 @@ async def test_what_was_done_is_told_for_a_moment_where_there_is_no_line_for_hin
         await it.settle()
         assert "Copied." not in it.screen_text()
         assert it.app.workspace.footer.display
+
+
+async def test_what_is_replaced_before_it_begins_is_closed_and_the_last_is_done() -> None:
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        done.append(number)
+
+    async with running() as it:
+        attempts = [work(number) for number in range(3)]
+        for attempt in attempts:
+            it.app.attempt(attempt, "one at a time", exclusive=True)
+        await it.settle()
+        assert done == [2]
+        assert [inspect.getcoroutinestate(attempt) for attempt in attempts] == [inspect.CORO_CLOSED] * 3
 
 
 async def test_a_frame_that_is_due_when_the_program_ends_draws_nothing() -> None:
