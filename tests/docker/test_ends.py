@@ -304,7 +304,6 @@ class TestTheScreenThatStartedIt:
         await runtime.start()
         await run(runtime, "kept=1")
         await runtime.rest()
-        (workspace / ".envrc").rmdir()
         (workspace / ".envrc").write_text("export MINE=1\n")
         await runtime.start()
         assert (await run(runtime, "echo [$kept]; echo x > .envrc")).exit_code != 0
