@@ -197,8 +197,11 @@ class TestPagesThatActByThemselves:
         site.pages["/"] = "<button onclick=\"for (let i = 0; i < 12; i++) window.open('about:blank')\">b</button>"
         seen = await browser.act(f"goto('{site.url()}')")
         seen = await browser.act(f"click('{bid(seen, 'button')}')\nnoop(300)")
-        assert len(seen.open_pages_urls) <= 5
-        assert "A window that the page opened was closed: at most 5 tabs are open at once" in seen.content
+        told = seen.content
+        while len(seen.open_pages_urls) > 5:  # they are closed one by one; the test's time limit ends this
+            seen = await browser.act("noop(100)")
+            told += seen.content
+        assert "A window that the page opened was closed: at most 5 tabs are open at once" in told
         seen = await browser.act("\n".join(["tab_close()"] * 4) + f"\ngoto('{site.url()}')")
         assert len(seen.open_pages_urls) == 1
 
