@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from core.autorun import NAMES
+from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from runtime import bubblewrap, git_identity
 from runtime.control_group import ControlGroup, Limits, described
+from runtime.denied import Sight
 from runtime.egress import ALLOWED_HOSTS
 from runtime.session_folder import SessionFolder
 from runtime.shortages import memory_ran_out
@@ -96,6 +99,10 @@ class Confinement:
         """More that the walls let through, from the next opening on."""
         self._isolation = self._isolation.allowing(host, folder)
 
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """What the walls enforce, as this says at each opening."""
+        self._guard.denied = denied
+
     def fallen(self) -> str:
         """Which wall fell since the opening, for the user; empty where they stand. Blocks for a moment."""
         return self._guard.fallen()
@@ -132,13 +139,14 @@ class Confinement:
     def _walls(self, private: Path) -> bubblewrap.Walls:
         home = Path(os.path.expanduser("~")).resolve()
         readable = tuple(path.expanduser().resolve() for path in self._isolation.readable_paths)
+        hidden = tuple(path.resolve() for path in self._isolation.hidden_paths)
         return bubblewrap.Walls(
             workspace=self._workspace,
             private=private,
             home=home,
             readable=readable,
-            hidden=tuple(path.resolve() for path in self._isolation.hidden_paths),
-            guarded=self._guard.mounts,
+            hidden=hidden,
+            guarded=partial(self._guard.mounts, Sight(readable, hidden, (*bubblewrap.programs(), private))),
             state=self.state,
             user=bubblewrap.somebody(self._workspace),
         )

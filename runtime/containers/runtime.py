@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.saying import Say
@@ -26,6 +27,7 @@ from runtime.containers.folder import SandboxFolder
 from runtime.containers.launching import Launched
 from runtime.containers.specification import WAY_OUT, Specification
 from runtime.control_group import described
+from runtime.denied import Sight
 from runtime.protected import Mounts, ProtectionError
 from runtime.served import ServedRuntime
 from runtime.way_out import way_out
@@ -81,6 +83,10 @@ class DockerRuntime(ServedRuntime):
         """Let what runs inside call this host or read this folder, from the next start on."""
         self._isolation = self._isolation.allowing(host, folder)
 
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """Enforce what this says at each start; see core.ports.Runtime."""
+        self._guard.denied = denied
+
     def keep(self, folder: Path) -> None:
         """Be the sandbox of this name, which finds again what an earlier one of the same name left."""
         self._token, self._is_kept = folder.name, True
@@ -115,9 +121,13 @@ class DockerRuntime(ServedRuntime):
         isolation = self._isolation
         user = somebody(self._working_dir)
         is_far = self._fleet.reach.is_far
+        sight = Sight(
+            readable=tuple(path.expanduser().resolve() for path in isolation.readable_paths),
+            hidden=tuple(path.resolve() for path in isolation.hidden_paths),
+        )
         try:
             self._guard.look()
-            found = Mounts() if is_far else self._guard.mounts()
+            found = Mounts() if is_far else self._guard.mounts(sight)
             self._guard.hold(found, user)
         except (ProtectionError, OSError) as error:
             raise RuntimeUnavailableError(f"The workspace cannot be protected: {error}.") from error
@@ -130,8 +140,8 @@ class DockerRuntime(ServedRuntime):
             mounts=tuple(found.mounts),
             identities=self._guard.identities(),
             opened=tuple(found.opened),
-            readable=tuple(path.expanduser().resolve() for path in isolation.readable_paths),
-            hidden=tuple(path.resolve() for path in isolation.hidden_paths),
+            readable=sight.readable,
+            hidden=sight.hidden,
             allowed_hosts=tuple(isolation.allowed_hosts),
             server_options=(*self._fleet.server_options, *self._options),
             is_far=is_far,
