@@ -99,8 +99,8 @@ class LocalRuntime(ServedRuntime):
     async def _fallen(self) -> str:
         return await asyncio.to_thread(self._confinement.fallen)
 
-    async def _remark(self) -> str:
-        return await asyncio.to_thread(self._confinement.starved)
+    async def _remarks(self) -> list[str]:
+        return [await asyncio.to_thread(self._confinement.starved), *self._confinement.denied_calls()]
 
     async def _open(self, say: Say) -> ActionExecutionClient:
         if not await asyncio.to_thread(self._working_dir.is_dir):

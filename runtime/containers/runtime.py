@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from runtime.control_group import described
 from runtime.denied import Sight
 from runtime.protected import Mounts, ProtectionError
 from runtime.served import ServedRuntime
-from runtime.way_out import way_out
+from runtime.way_out import WayOut, way_out
 from runtime.workspace_guard import WorkspaceGuard
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class DockerRuntime(ServedRuntime):
         self._guard = WorkspaceGuard(self._working_dir, self._isolation.protected_paths)
         self._around = AsyncExitStack()
         self._launched: Launched | None = None
+        self._way_out: WayOut | None = None
         self._told: list[str] = []
         """What is to be known of the way back from an engine elsewhere."""
 
@@ -131,11 +133,12 @@ class DockerRuntime(ServedRuntime):
             self._guard.hold(found, user)
         except (ProtectionError, OSError) as error:
             raise RuntimeUnavailableError(f"The workspace cannot be protected: {error}.") from error
+        denies_all = self._guard.denials.denies_every_host
         return Specification(
             image=image,
             workspace=self._working_dir,
             user=_of_image() if is_far else user or _ourselves(),
-            options=self._fleet.options,
+            options=replace(self._fleet.options, network="none") if denies_all else self._fleet.options,
             limits=isolation.limits,
             mounts=tuple(found.mounts),
             identities=self._guard.identities(),
@@ -160,7 +163,8 @@ class DockerRuntime(ServedRuntime):
         elif specification.allowed_hosts:
             socket = launched.folder.inside / WAY_OUT
             hosts, user = specification.allowed_hosts, specification.user if os.getuid() == 0 else None
-            await self._around.enter_async_context(way_out(socket, hosts, user))
+            denied = self._guard.denials.hosts
+            self._way_out = await self._around.enter_async_context(way_out(socket, hosts, denied, user))
         return launched.client
 
     async def _shut(self) -> None:
@@ -213,6 +217,9 @@ class DockerRuntime(ServedRuntime):
             await self._launched.container.unpause()
             return True
         return status == "running" and self._fleet.reach.is_far
+
+    async def _remarks(self) -> list[str]:
+        return self._way_out.take_denied() if self._way_out is not None else []
 
     async def _fallen(self) -> str:
         return await asyncio.to_thread(self._guard.fallen)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,7 @@ from core.events import ErrorObservation, FileEditAction, FileReadAction
 from runtime.denied import Sight, deny
 from runtime.local import LocalRuntime
 from runtime.protected import Mount, Mounts
-from tests.runtime.walled import WALLED, own, repository, run
+from tests.runtime.walled import WALLED, own, repository, run, walled
 
 pytestmark = [pytest.mark.alone, pytest.mark.bubblewrap]
 
@@ -39,7 +36,7 @@ READS = {
     "a copy": "cp secret.txt copy; cat copy",
     "a move": "mv secret.txt moved; cat moved",
     "rights": "chmod 777 secret.txt keys; cat secret.txt keys/key",
-    "an archive": "tar cf - . | cat",
+    "an archive": "tar cf - . | grep -ao canary",
     "a search": "grep -r canary .",
     "a folder": "cat keys/key",
     "a listing and a folder": "cat $(ls -d keys/*)",
@@ -94,19 +91,6 @@ def denials_in(workspace: Path) -> Denials:
     return Denials(tuple(f"{workspace}/{name}" for name in hidden), tuple(f"{workspace}/{name}" for name in fixed))
 
 
-@asynccontextmanager
-async def denying(workspace: Path, denials: Denials, **changes: object) -> AsyncIterator[LocalRuntime]:
-    """A sandbox that enforces these."""
-    runtime = LocalRuntime(workspace, isolation=replace(WALLED, **changes))  # type: ignore[arg-type]
-    assert not runtime.why_open
-    runtime.deny(lambda: denials)
-    try:
-        await runtime.start()
-        yield runtime
-    finally:
-        await runtime.aclose()
-
-
 def contents(folder: Path) -> dict[str, bytes | str]:
     """Every file and link below a folder with what is in it, but for what git keeps."""
     return {
@@ -135,7 +119,7 @@ async def tried(runtime: LocalRuntime, commands: dict[str, str]) -> dict[str, st
 
 async def test_what_is_hidden_cannot_be_read_by_any_name(workspace: Path) -> None:
     before = contents(workspace)
-    async with denying(workspace, denials_in(workspace)) as runtime:
+    async with walled(workspace, denials=denials_in(workspace)) as runtime:
         assert contents(workspace) == before
         said = await tried(runtime, READS)
     assert {name: text for name, text in said.items() if "canary" in text} == {}
@@ -144,14 +128,14 @@ async def test_what_is_hidden_cannot_be_read_by_any_name(workspace: Path) -> Non
 
 
 async def test_without_the_rules_the_same_commands_read_it(workspace: Path) -> None:
-    async with denying(workspace, Denials()) as runtime:
+    async with walled(workspace, denials=Denials()) as runtime:
         said = {name: (await tried(runtime, {name: READS[name]}))[name] for name in ("the name", "Python", "a folder")}
         assert all("canary" in text for text in said.values())
 
 
 async def test_what_is_read_only_cannot_be_changed_by_any_name(workspace: Path) -> None:
     before = contents(workspace)
-    async with denying(workspace, denials_in(workspace)) as runtime:
+    async with walled(workspace, denials=denials_in(workspace)) as runtime:
         said = await tried(runtime, WRITES)
         assert (await run(runtime, "cat fixed.txt docs/deep/page")).content == "as it was\nas it was"
     after = contents(workspace)
@@ -162,7 +146,7 @@ async def test_what_is_read_only_cannot_be_changed_by_any_name(workspace: Path) 
 
 
 async def test_the_agents_file_tools_do_not_reach_it_either(workspace: Path) -> None:
-    async with denying(workspace, denials_in(workspace)) as runtime:
+    async with walled(workspace, denials=denials_in(workspace)) as runtime:
         read = await runtime.execute(FileReadAction(path=str(workspace / "secret.txt")), 1, lambda frame: None)
         assert isinstance(read, ErrorObservation)
         assert "canary" not in read.content
@@ -173,7 +157,7 @@ async def test_the_agents_file_tools_do_not_reach_it_either(workspace: Path) -> 
 
 async def test_a_workspace_that_may_not_be_written_is_read_only_with_its_repository(workspace: Path) -> None:
     before = contents(workspace)
-    async with denying(workspace, Denials(unwritable=(str(workspace),))) as runtime:
+    async with walled(workspace, denials=Denials(unwritable=(str(workspace),))) as runtime:
         for command in ("echo x > new", "echo x > .git/new", "git commit --allow-empty -m x", "echo x > keys/new"):
             assert (await run(runtime, command)).exit_code != 0, command
         assert (await run(runtime, "cat keys/key && echo x > /tmp/x && cat /tmp/x")).content == "canary\nx"
@@ -189,17 +173,17 @@ async def test_what_is_in_sight_beside_the_workspace_is_hidden_too_and_stays_rea
     (tools / "deep" / "tool").write_text("sharp")
     own(tools)
     denied = Denials(unreadable=(f"{tools}/deep/token", str(tmp_path / "elsewhere")))
-    async with denying(workspace, denied, readable_paths=(tools,)) as runtime:
+    async with walled(workspace, denials=denied, readable_paths=(tools,)) as runtime:
         assert "canary" not in (await run(runtime, f"cat {tools}/deep/token; mv {tools}/deep {tools}/d")).content
         assert (await run(runtime, f"cat {tools}/deep/tool")).content == "sharp"
         assert (await run(runtime, f"echo x > {tools}/deep/tool")).exit_code != 0
-    async with denying(workspace, Denials(unreadable=(str(tmp_path),)), readable_paths=(tools,)) as runtime:
+    async with walled(workspace, denials=Denials(unreadable=(str(tmp_path),)), readable_paths=(tools,)) as runtime:
         assert "sharp" not in (await run(runtime, f"cat {tools}/deep/tool")).content
         assert (await run(runtime, "cat fixed.txt")).content == "as it was"
 
 
 async def test_a_denied_file_that_is_replaced_on_the_host_ends_the_sandbox(workspace: Path) -> None:
-    async with denying(workspace, denials_in(workspace)) as runtime:
+    async with walled(workspace, denials=denials_in(workspace)) as runtime:
         (workspace / "new").write_text("canary\n")
         (workspace / "new").rename(workspace / "secret.txt")
         with pytest.raises(RuntimeUnavailableError, match=r"secret\.txt was replaced"):
