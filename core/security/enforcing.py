@@ -49,13 +49,20 @@ class Status:
     enforcement: Enforcement
     why: str
 
+    @property
+    def label(self) -> str:
+        """In a few words."""
+        return _LABELS[self.enforcement]
+
     def __str__(self) -> str:
-        names = {
-            Enforcement.SANDBOX: "enforced by the sandbox",
-            Enforcement.PARTLY: "partly enforced by the sandbox",
-            Enforcement.READ: "read",
-        }
-        return f"{names[self.enforcement]}: {self.why}"
+        return f"{self.label}: {self.why}"
+
+
+_LABELS = {
+    Enforcement.SANDBOX: "enforced by the sandbox",
+    Enforcement.PARTLY: "partly enforced by the sandbox",
+    Enforcement.READ: "read",
+}
 
 
 def status(rule: Rule | Permission, folders: WorkFolders) -> Status | None:

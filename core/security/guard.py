@@ -290,6 +290,14 @@ class Guard:
             self._kept, self._permissions_broken = (), str(error)
 
 
+def guard_of_files(home: Path, folder: str, user_home: str = "") -> Guard:
+    """A guard of a folder without a conversation: what the files of rules and permissions say."""
+    return Guard(
+        home=home, folder=folder, workspace=lambda: folder, mode=ConfirmMode.RISKY, only_reads=lambda action: False,
+        user_home=user_home,
+    )  # fmt: skip
+
+
 def _denied(rules: Sequence[Rule | Permission]) -> frozenset[str]:
     return frozenset(str(rule.pattern) for rule in rules if rule.verdict is Verdict.DENY)
 
