@@ -6,9 +6,10 @@ together, as delegates of OpenHands V0 do. Commands of both go through one shell
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 
+from core.denials import Denials
 from core.events import Action, Observation, PageShown
 from core.ports import FrameSink, Runtime
 from core.saying import Say, silently
@@ -49,6 +50,9 @@ class LentRuntime:
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """It runs already."""
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """It runs already, with what its lender denies."""
 
     def keep(self, folder: Path) -> None:
         """Its lender keeps what shall last."""

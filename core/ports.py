@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from core.checkpoints import Checkpoint, FileChange, Restored
+from core.denials import Denials
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
 from core.saying import Say, silently
 from core.usage import Job, SandboxUsage
@@ -77,6 +78,13 @@ class Runtime(Protocol):
         """Let what runs inside call this host or read this folder, because the user named it.
 
         To be said before `start`; where nothing is separated, there is nothing to do.
+        """
+        ...
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """Enforce what this says at each start; it is called in a thread.
+
+        To be said before `start`; where nothing is separated, nothing is enforced.
         """
         ...
 

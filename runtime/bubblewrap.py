@@ -105,12 +105,12 @@ class Walls:
 
         To be `handed_over`. Raises BubblewrapError. Blocks for milliseconds.
         """
-        programs = (Path(sys.prefix), Path(sys.base_prefix), *_code())
+        code = programs()
         try:
             guards = self.guarded()
         except (protected.ProtectionError, OSError) as error:
             raise BubblewrapError(str(error)) from error
-        opened = [*self.readable, *programs, *guards.opened, self.workspace, self.private]
+        opened = [*self.readable, *code, *guards.opened, self.workspace, self.private]
         command = [_bwrap(), *_NAMESPACES, *_system()]
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108  # of the sandbox
         command += ["--perms", "1777", "--size", str(self.tmp_bytes), "--tmpfs", "/dev/shm"]  # noqa: S108
@@ -119,7 +119,7 @@ class Walls:
         command += _folders_above([self.home])
         command += ["--perms", "0777", "--size", str(self.tmp_bytes), "--tmpfs", str(self.home)]
         command += _folders_above(opened)
-        for path in (*self.readable, *programs):
+        for path in (*self.readable, *code):
             command += ["--ro-bind-try", str(path), str(path)]
         for path in (self.workspace, self.private):
             command += ["--bind", str(path), str(path)]
@@ -232,19 +232,22 @@ def _bwrap() -> str:
     return found
 
 
-def _code() -> tuple[Path, ...]:
-    """The folders of our own packages, which need not be below the interpreter's."""
-    return tuple(Path(module.__file__ or "").parent.resolve() for module in (errors, protected))
+def programs() -> tuple[Path, ...]:
+    """The folders of the interpreter, and of our own packages, which need not be below it."""
+    own = (Path(module.__file__ or "").parent.resolve() for module in (errors, protected))
+    return (Path(sys.prefix), Path(sys.base_prefix), *own)
 
 
 def _mounted(mount: Mount) -> list[str]:
-    if mount.access == "empty":
-        return _empty(mount.path)
+    if mount.access in ("empty", "hidden folder"):
+        return _empty(mount.path, "0555" if mount.access == "empty" else "0000")
+    if mount.access == "hidden file":  # a device that cannot be opened, because devices are off in what is mounted
+        return ["--ro-bind", os.devnull, str(mount.path)]
     return ["--bind" if mount.access == "open" else "--ro-bind", str(mount.path), str(mount.path)]
 
 
-def _empty(path: Path) -> list[str]:
-    return ["--size", "4096", "--perms", "0555", "--tmpfs", str(path), "--remount-ro", str(path)]
+def _empty(path: Path, mode: str = "0555") -> list[str]:
+    return ["--size", "4096", "--perms", mode, "--tmpfs", str(path), "--remount-ro", str(path)]
 
 
 def _system() -> list[str]:

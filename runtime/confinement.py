@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from core.autorun import NAMES
+from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from runtime import bubblewrap, git_identity
 from runtime.control_group import ControlGroup, Limits, described
+from runtime.denied import Sight
 from runtime.egress import ALLOWED_HOSTS
 from runtime.session_folder import SessionFolder
 from runtime.shortages import memory_ran_out
-from runtime.way_out import way_out
+from runtime.way_out import WayOut, way_out
 from runtime.workspace_guard import WorkspaceGuard
 
 WAY_OUT = "way-out"
@@ -77,6 +80,7 @@ class Confinement:
         self._guard = WorkspaceGuard(workspace, isolation.protected_paths)
         self._group: ControlGroup | None = None
         self._killed = 0
+        self._way_out: WayOut | None = None
         self.why_open = "" if isolation.kind == "none" else self._why_not()
         """Why there are no walls although they are wished for; empty where there are, or nobody wishes."""
         self.is_closed = isolation.kind != "none" and not self.why_open
@@ -96,6 +100,10 @@ class Confinement:
         """More that the walls let through, from the next opening on."""
         self._isolation = self._isolation.allowing(host, folder)
 
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """What the walls enforce, as this says at each opening."""
+        self._guard.denied = denied
+
     def fallen(self) -> str:
         """Which wall fell since the opening, for the user; empty where they stand. Blocks for a moment."""
         return self._guard.fallen()
@@ -110,6 +118,10 @@ class Confinement:
         before, self._killed = self._killed, self._group.killed_for_memory() if self._group is not None else 0
         most = self._isolation.limits.memory_bytes
         return memory_ran_out(most) if self._killed > before else ""
+
+    def denied_calls(self) -> list[str]:
+        """Which calls rules have denied since this was asked last, a line each."""
+        return self._way_out.take_denied() if self._way_out is not None else []
 
     def left_behind(self) -> list[str]:
         """What is there now, and was not when the conversation began, that the host would carry out. Blocks."""
@@ -132,13 +144,14 @@ class Confinement:
     def _walls(self, private: Path) -> bubblewrap.Walls:
         home = Path(os.path.expanduser("~")).resolve()
         readable = tuple(path.expanduser().resolve() for path in self._isolation.readable_paths)
+        hidden = tuple(path.resolve() for path in self._isolation.hidden_paths)
         return bubblewrap.Walls(
             workspace=self._workspace,
             private=private,
             home=home,
             readable=readable,
-            hidden=tuple(path.resolve() for path in self._isolation.hidden_paths),
-            guarded=self._guard.mounts,
+            hidden=hidden,
+            guarded=partial(self._guard.mounts, Sight(readable, hidden, (*bubblewrap.programs(), private))),
             state=self.state,
             user=bubblewrap.somebody(self._workspace),
         )
@@ -200,7 +213,8 @@ class Confinement:
             options += ("--state-dir", str(walls.state_inside))
         if self._isolation.allowed_hosts:
             socket = folder / WAY_OUT
-            await stack.enter_async_context(way_out(socket, self._isolation.allowed_hosts, walls.user))
+            hosts, denied = self._isolation.allowed_hosts, self._guard.denials.hosts
+            self._way_out = await stack.enter_async_context(way_out(socket, hosts, denied, walls.user))
             options += ("--proxy", str(socket))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
 

@@ -4,7 +4,8 @@
 and every plain request it looks the name up in the list of who is allowed, resolves it here, refuses every address that
 is not public, and connects to the very address that it looked at: what a name resolves to a moment later, and where an
 answer redirects to, is looked at anew. Names in the list are `example.org`, `*.example.org` (all below, not itself), or
-`*`; with `:port` another port than 80 and 443; an address of a private network only where it stands there itself.
+`*`; with `:port` another port than 80 and 443; an address of a private network only where it stands there itself. What
+`--deny GLOB RULE` names is refused all the same, and each such call is a line of standard output.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from core.denials import DeniedHosts
+from core.globs import matches
 from runtime.relay import relay
 
 HEAD_BYTES = 64 * 1024
 """Of a request's header."""
+REASON_CHARS, LINE_CHARS = 300, 1000
+"""Of what is said of a refusal, to the client and to who started us."""
 HEAD_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
 PORTS = frozenset({80, 443})
@@ -43,6 +48,10 @@ _RULE = re.compile(
 
 class RefusedError(Exception):
     """A call that is not allowed or not possible; the text is for the caller."""
+
+
+class DeniedError(RefusedError):
+    """A call that a rule of the user denies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +81,13 @@ class Rule:
 class Egress:
     """Decides, and connects."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(
+        self, rules: Iterable[Rule], denied: Iterable[DeniedHosts] = (), tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """`tell` gets a line for each call that a rule denied."""
         self._rules = tuple(rules)
+        self._denied = tuple(DeniedHosts(_in_ascii(one.glob), one.rule) for one in denied)
+        self._tell = tell
         self._open = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -99,6 +113,8 @@ class Egress:
             writer.write(refusal(431, "the header is too long"))
             return
         except RefusedError as error:
+            if isinstance(error, DeniedError):
+                self._tell(str(error))
             writer.write(refusal(403, str(error)))
             await writer.drain()
             return
@@ -119,6 +135,7 @@ class Egress:
     async def addresses(self, host: str, port: int) -> list[str]:
         """Where somebody who is allowed can be called. Raises RefusedError."""
         host = host.lower().strip("[]").rstrip(".")
+        self._refuse_denied(host, [host], port)
         if not any(rule.allows(host, port) for rule in self._rules):
             raise RefusedError(f"{host}:{port} is not allowed here; the user can add it to sandbox.allowed_hosts")
         try:
@@ -126,9 +143,21 @@ class Egress:
         except OSError as error:
             raise RefusedError(f"{host} was not found") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        self._refuse_denied(host, addresses, port)
         if not is_named(self._rules, host, port) and not all(map(is_public, addresses)):
             raise RefusedError(PRIVATE.format(host=host))  # one that points inwards makes the name suspect
         return addresses
+
+    def _refuse_denied(self, host: str, names: Sequence[str], port: int) -> None:
+        """Raises DeniedError where a rule denies one of the names of a host.
+
+        While rules deny hosts, an address is called only if the user has allowed that very one: it may be anybody's.
+        """
+        for denied in self._denied:
+            if any(matches(denied.glob, name) for name in names):
+                raise DeniedError(f"{host} is denied by the rule {denied.rule}")
+        if self._denied and _is_numeric(host) and not is_named(self._rules, host, port):
+            raise DeniedError(f"{host} has no name, so it may be a host denied by the rule {self._denied[0].rule}")
 
 
 def is_named(rules: Iterable[Rule], host: str, port: int) -> bool:
@@ -163,6 +192,22 @@ def _is_address(host: str) -> bool:
     return True
 
 
+def _is_numeric(host: str) -> bool:
+    """Whether a host is an address in any form that is not looked up, such as `0x7f000001`."""
+    try:
+        socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _in_ascii(glob: str) -> str:
+    """A glob for hosts as proxies are told of them."""
+    with suppress(UnicodeError):
+        return glob.encode("idna").decode().lower()
+    return glob.lower()
+
+
 def destination(head: bytes) -> tuple[str, int, bytes]:
     """Host, port, and what to send first: nothing for CONNECT, the request without its host for a plain one."""
     line, _, rest = head.partition(b"\r\n")
@@ -191,9 +236,17 @@ def _is_of_the_hop(field: bytes) -> bool:
 
 
 def refusal(status: int, why: str) -> bytes:
+    """The answer to a call that is refused. Clients that show no body of a proxy show the reason in its first line."""
     body = f"{why}\n".encode()
-    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+    reason = " ".join(why.encode("ascii", "replace").decode().split())[:REASON_CHARS]
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body
+
+
+def _say(text: str) -> None:
+    line = "".join(letter if letter.isprintable() else " " for letter in text[:LINE_CHARS])
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 async def _run(uds: Path, egress: Egress) -> None:
@@ -201,8 +254,7 @@ async def _run(uds: Path, egress: Egress) -> None:
     loop = asyncio.get_running_loop()
     loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
     server = await asyncio.start_unix_server(egress.serve, uds, limit=HEAD_BYTES)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    _say("ready")
     await ended.wait()
     server.close()
 
@@ -211,6 +263,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until standard input ends. Exit status 2: a rule that is none."""
     parser = argparse.ArgumentParser(prog="python -m runtime.egress", description="The way out of a sandbox.")
     parser.add_argument("--uds", type=Path, required=True, help="listen on this Unix socket")
+    parser.add_argument(
+        "--deny", action="append", default=[], nargs=2, metavar=("GLOB", "RULE"), help="whom not to call all the same"
+    )
     parser.add_argument("--allow", action="append", default=[], metavar="NAME[:PORT]", help="whom to call")
     options = parser.parse_args(argv)
     try:
@@ -218,7 +273,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"runtime.egress: {error}\n")
         return 2
-    asyncio.run(_run(options.uds, Egress(rules)))
+    denied = [DeniedHosts(*words) for words in options.deny]
+    asyncio.run(_run(options.uds, Egress(rules, denied, _say)))
     return 0
 
 

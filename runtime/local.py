@@ -13,11 +13,13 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.saying import Say
 from runtime.cancellation import seen_through
@@ -66,6 +68,10 @@ class LocalRuntime(ServedRuntime):
         """Let what runs inside call this host or read this folder, from the next start on."""
         self._confinement.allow(host, folder)
 
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """Enforce what this says at each start; see core.ports.Runtime."""
+        self._confinement.deny(denied)
+
     def keep(self, folder: Path) -> None:
         """Keep the way back of edits in this folder, from the next start on."""
         self._confinement.state = folder
@@ -93,8 +99,8 @@ class LocalRuntime(ServedRuntime):
     async def _fallen(self) -> str:
         return await asyncio.to_thread(self._confinement.fallen)
 
-    async def _remark(self) -> str:
-        return await asyncio.to_thread(self._confinement.starved)
+    async def _remarks(self) -> list[str]:
+        return [await asyncio.to_thread(self._confinement.starved), *self._confinement.denied_calls()]
 
     async def _open(self, say: Say) -> ActionExecutionClient:
         if not await asyncio.to_thread(self._working_dir.is_dir):

@@ -31,6 +31,9 @@ ITSELF = ".\n"
 MAX_WORKTREES = 50
 
 
+Access = Literal["open", "read-only", "empty", "hidden file", "hidden folder"]
+
+
 class ProtectionError(Exception):
     """A path that cannot be protected; the text says which and what to do."""
 
@@ -40,8 +43,9 @@ class Mount:
     """A path that is mounted on itself. The order of mounts counts: one may lie in another."""
 
     path: Path
-    access: Literal["open", "read-only", "empty"]
-    """`open` keeps it from being renamed, `empty` shows a folder in which nothing can be made."""
+    access: Access
+    """`open` keeps it from being renamed, `empty` shows a folder in which nothing can be made, and what is hidden
+    cannot be opened at all."""
     is_placeholder: bool = False
     """Whether what it is mounted on is there for it alone."""
 

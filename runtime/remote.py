@@ -17,6 +17,7 @@ from pathlib import Path
 
 import aiohttp
 
+from core.denials import Denials
 from core.errors import ConfigurationError, RuntimeUnavailableError
 from core.saying import Say
 from runtime.cancellation import seen_through
@@ -80,6 +81,9 @@ class RemoteRuntime(ServedRuntime):
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """What the other machine may reach is its own matter, and our folders are not there."""
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """What separates the other machine is its own matter, so rules are only read."""
 
     def keep(self, folder: Path) -> None:
         """Keep the name of this conversation in this folder, so that it finds its server again after a crash."""

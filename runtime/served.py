@@ -70,9 +70,9 @@ class ServedRuntime(ABC):
     ) -> Observation:
         return await client.execute(action, action_id, on_frame)
 
-    async def _remark(self) -> str:
-        """What is to be said below the output of the command that has just ended; empty for nothing."""
-        return ""
+    async def _remarks(self) -> list[str]:
+        """What is to be said below the output of the command that has just ended; empty texts say nothing."""
+        return []
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -121,9 +121,9 @@ class ServedRuntime(ABC):
             observation = await self._carry_out(self._client, action, action_id, on_frame)
         finally:
             moved = await self._moved_aside()
-        for line in moved:
+        for line in (*moved, *await self._remarks()):
             observation = noted(observation, line)
-        return noted(observation, await self._remark())
+        return observation
 
     async def usage(self) -> SandboxUsage | None:
         """What the server and everything that it started use; None before the start. Raises RuntimeUnavailableError."""

@@ -14,14 +14,16 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
 
+from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
 from runtime.confinement import WAY_OUT, Confinement, Isolation
 from runtime.session_folder import SessionFolder
 
 
-def words(workspace: Path, isolation: Isolation) -> tuple[str, ...]:
+def words(workspace: Path, isolation: Isolation, denials: Denials) -> tuple[str, ...]:
     """The words that stand before a command to have it run so. Limits are not among what is told."""
     said = {
         "workspace": str(workspace),
@@ -29,6 +31,7 @@ def words(workspace: Path, isolation: Isolation) -> tuple[str, ...]:
         "readable_paths": [str(path) for path in isolation.readable_paths],
         "hidden_paths": [str(path) for path in isolation.hidden_paths],
         "protected_paths": isolation.protected_paths,
+        "denials": asdict(denials),
     }
     return (sys.executable, "-P", "-m", "runtime.walled_program", json.dumps(said))
 
@@ -43,16 +46,18 @@ def main() -> int:
         hidden_paths=tuple(map(Path, said["hidden_paths"])),
         protected_paths=tuple(said["protected_paths"]),
     )
+    denials = Denials(**said["denials"] | {"hosts": tuple(DeniedHosts(**one) for one in said["denials"]["hosts"])})
     try:
-        return asyncio.run(_run(Path(said["workspace"]), isolation, sys.argv[2:]))
+        return asyncio.run(_run(Path(said["workspace"]), isolation, denials, sys.argv[2:]))
     except (RuntimeUnavailableError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 126
 
 
-async def _run(workspace: Path, isolation: Isolation, command: Sequence[str]) -> int:
+async def _run(workspace: Path, isolation: Isolation, denials: Denials, command: Sequence[str]) -> int:
     """Raises RuntimeUnavailableError, OSError."""
     confinement = await asyncio.to_thread(Confinement, workspace, isolation)
+    confinement.deny(lambda: denials)
     folder = await asyncio.to_thread(SessionFolder)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, folder.remove)

@@ -7,9 +7,12 @@ exist. All calls block for milliseconds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from core.denials import Denials
 from runtime import aside
+from runtime.denied import Sight, deny
 from runtime.git_targets import MAX_TARGETS
 from runtime.protected import Held, Mounts, mounts
 from runtime.survey import Baseline, nested_places
@@ -23,6 +26,10 @@ class WorkspaceGuard:
     def __init__(self, workspace: Path, names: tuple[str, ...]) -> None:
         self._workspace = workspace
         self._names = names
+        self.denied: Callable[[], Denials] = Denials
+        """What the rules of the user deny now."""
+        self.denials = Denials()
+        """The same as of the last look."""
         self.kept: Path | None = None
         """A file out of the sandbox's sight, in which what there was at first outlasts the program."""
         self._baseline: Baseline | None = None
@@ -36,11 +43,17 @@ class WorkspaceGuard:
         """Look what there is before a start; what there was before the first one counts. Raises OSError."""
         before = self._baseline.before if self._baseline is not None else None
         self._baseline = Baseline(self._workspace, self._names, self.kept, before)
+        self.denials = self.denied()
 
-    def mounts(self) -> Mounts:
-        """What is to be mounted, also of what the last look found deeper. Raises ProtectionError, OSError."""
+    def mounts(self, sight: Sight) -> Mounts:
+        """What is to be mounted, also of what the last look found deeper, and what enforces denials.
+
+        Raises ProtectionError, OSError.
+        """
         nested = nested_places(self._baseline.first.places) if self._baseline else ()
-        return mounts(self._workspace, self._names, nested)
+        found = mounts(self._workspace, self._names, nested)
+        deny(found, self.denials, self._workspace, sight)
+        return found
 
     def hold(self, found: Mounts, owner: tuple[int, int] | None) -> None:
         """Have the mount points be there until `release`; `owner` gets those that are made. Raises OSError."""

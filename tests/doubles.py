@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from core.denials import Denials
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
 from core.ports import FrameSink
@@ -56,6 +57,9 @@ class Unconfined:
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Nothing is closed."""
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """Nothing is enforced."""
 
     def keep(self, folder: Path) -> None:
         """There is nothing to keep."""

@@ -1019,6 +1019,27 @@ THREATS = (
         ),
     ),
     Threat(
+        "S22",
+        "A program gets around a rule of the user's that denies a file or a host, by a disguise that no reader of "
+        "commands sees",
+        "What exists and is denied is hidden or read-only by mounts, under each of its names; the proxy refuses denied "
+        "hosts and names the rule. The rest is only read: names that do not exist yet, words of commands, and copies "
+        "such as git's history",
+        (
+            "tests/runtime/test_denied.py::test_what_is_hidden_cannot_be_read_by_any_name",
+            "tests/runtime/test_denied.py::test_what_is_read_only_cannot_be_changed_by_any_name",
+            "tests/runtime/test_denied.py::test_the_agents_file_tools_do_not_reach_it_either",
+            "tests/runtime/test_denied.py::test_a_workspace_that_may_not_be_written_is_read_only_with_its_repository",
+            "tests/runtime/test_egress.py::test_a_rule_denies_a_host_to_every_program_of_a_sandbox_and_is_named",
+            "tests/runtime/test_egress.py::test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named",
+            "tests/docker/test_walls.py::test_what_rules_deny_is_out_of_reach",
+            "tests/mcp/test_isolated.py::test_what_rules_deny_is_out_of_its_reach",
+            "tests/security/test_enforcing.py"
+            "::test_a_rule_holds_for_what_no_reader_sees_and_a_new_one_from_the_next_sandbox_on",
+            "tests/security/test_enforcing.py::test_of_each_rule_it_is_said_who_holds_it",
+        ),
+    ),
+    Threat(
         "S23",
         "Client and server are of different versions",
         "Both name the version of the protocol; another one is refused before anything is carried out, with what to do",

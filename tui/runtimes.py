@@ -56,7 +56,17 @@ class Runtimes:
             await self._fleet.aclose()
 
     def __call__(self, workspace: str) -> Runtime:
-        """A runtime that works in this folder, not started. Blocks. Raises ConfigurationError."""
+        """A runtime that works in this folder, not started. Blocks. Raises ConfigurationError.
+
+        It enforces the rules of files; a conversation tells it to enforce its own, too.
+        """
+        from core.security.guard import guard_of_files
+
+        runtime = self._made(workspace)
+        runtime.deny(guard_of_files(self._home, workspace).denials)
+        return runtime
+
+    def _made(self, workspace: str) -> Runtime:
         from runtime.session_folder import remove_abandoned
 
         settings = self._settings()
@@ -77,6 +87,7 @@ class Runtimes:
 
         Empty without isolation. Blocks. Raises RuntimeUnavailableError where it is wanted and cannot be.
         """
+        from core.security.guard import guard_of_files
         from runtime.confinement import Confinement
         from runtime.walled_program import words
 
@@ -87,7 +98,7 @@ class Runtimes:
         workspace = Path(folder).resolve()
         why = Confinement(workspace, replace(isolation, kind="auto")).why_open
         if not why:
-            return words(workspace, isolation)
+            return words(workspace, isolation, guard_of_files(self._home, str(workspace)).denials())
         if isolation.kind == "bubblewrap" or is_contained:
             raise RuntimeUnavailableError(
                 f"This workspace's server cannot be isolated: {why}. To run it on this machine as you, name it under "

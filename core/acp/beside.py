@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from core.acp.agent import PREFIX
 from core.acp.link import Link
+from core.denials import Denials
 from core.events import Action, MCPAction, MCPObservation, Observation
 from core.lent import LentRuntime
 from core.ports import FrameSink, Runtime
@@ -27,6 +29,10 @@ class BesideRuntime(LentRuntime):
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """As the runtime beside which it is."""
         self._lender.allow(host=host, folder=folder)
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """As the runtime beside which it is."""
+        self._lender.deny(denied)
 
     def keep(self, folder: Path) -> None:
         """As the runtime beside which it is."""

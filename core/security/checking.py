@@ -6,7 +6,8 @@ each with what the ones before it did to the shell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from core.errors import UsageError
 from core.events import Action, CmdRunAction
 from core.security.command.state import Shell
 from core.security.confirmation import ConfirmMode
+from core.security.enforcing import Status, status
 from core.security.facts import Facts, facts_of
 from core.security.guard import Guard
 from core.security.judgement import Judgement, Verdict
 from core.security.patterns import PatternError, parse
+from core.security.permissions import Permission
 from core.security.policy import Rule
 
 MAX_COMMANDS = 100
@@ -99,8 +102,21 @@ def _rules_of(entry: Any) -> tuple[Rule, ...]:
     return tuple(found)
 
 
-async def check(request: Request, *, home: Path, folder: str, user_home: str) -> tuple[Judgement, tuple[Checked, ...]]:
-    """The strictest judgement of a sequence, and what is said of each command.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said of a sequence."""
+
+    judgement: Judgement
+    """The strictest one."""
+    commands: tuple[Checked, ...]
+    denying: Rule | Permission | None = None
+    """The rule of that judgement, if it denies."""
+    status: Status | None = None
+    """How a sandbox enforces that rule."""
+
+
+async def check(request: Request, *, home: Path, folder: str, user_home: str) -> Answer:
+    """Judge a sequence.
 
     `home` holds the user's policy, `folder` is the workspace where the request names none.
     """
@@ -122,20 +138,29 @@ async def check(request: Request, *, home: Path, folder: str, user_home: str) ->
         judged.append(found)
         told.append(Checked(command, found.verdict, found.rule, found.reasons, facts.not_understood, found.risk.name))
         shell = facts.shell
-    return max(judged, key=lambda one: _ORDER[one.verdict]), tuple(told)
+    strictest = max(judged, key=lambda one: _ORDER[one.verdict])
+    denying, how = await asyncio.to_thread(_denying, guard, strictest)
+    return Answer(strictest, tuple(told), denying, how)
+
+
+def _denying(guard: Guard, judged: Judgement) -> tuple[Rule | Permission | None, Status | None]:
+    """The rule of a judgement, if it denies, and how a sandbox enforces it."""
+    rule = next((one for one in guard.rules() if one.verdict is Verdict.DENY and str(one) == judged.rule), None)
+    return rule, status(rule, guard.folders) if rule is not None else None
 
 
 def _facts(action: CmdRunAction, workspace: str, shell: Shell) -> Facts:
     return facts_of(action, workspace=workspace, shell=shell)
 
 
-def as_json(judgement: Judgement, told: Sequence[Checked]) -> dict[str, Any]:
+def as_json(answer: Answer) -> dict[str, Any]:
     """The answer as an object for JSON."""
-    unknown = dict.fromkeys(part for one in told for part in one.not_understood)
+    unknown = dict.fromkeys(part for one in answer.commands for part in one.not_understood)
     return {
-        "verdict": judgement.verdict.value,
-        "rule": judgement.rule,
-        "reasons": list(judgement.reasons),
+        "verdict": answer.judgement.verdict.value,
+        "rule": answer.judgement.rule,
+        "reasons": list(answer.judgement.reasons),
+        "enforcement": None if answer.status is None else answer.status.enforcement.value,
         "not_understood": list(unknown),
-        "commands": [asdict(one) for one in told],
+        "commands": [asdict(one) for one in answer.commands],
     }

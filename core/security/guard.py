@@ -17,10 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.autorun import is_autorun
+from core.denials import Denials
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
+from core.globs import matches
 from core.security.command.state import Shell
 from core.security.confirmation import ConfirmMode, needs_confirmation, only_thinks
+from core.security.enforcing import denials
 from core.security.facts import Facts, facts_of
 from core.security.judgement import VOICES, Judgement, Verdict
 from core.security.patterns import (
@@ -29,7 +32,6 @@ from core.security.patterns import (
     WorkFolders,
     home_of_user,
     is_inside,
-    matches,
     may_touch,
     parts_of,
     touches,
@@ -59,6 +61,10 @@ _RISKS = {
     ActionSecurityRisk.HIGH: "Its risk is high.",
     ActionSecurityRisk.UNKNOWN: "How much harm it could do is not known.",
 }
+CHANGED = (
+    "The rules that deny have changed. The sandbox that runs enforces them from its next start, which is when the "
+    "conversation is opened again. Until then they are only read."
+)
 _OWN = frozenset({".git", ".openhands"})
 """Folders of the workspace whose files programs run or obey, beside those of `autorun`; an edit there asks."""
 
@@ -106,6 +112,11 @@ class Guard:
         self._kept: tuple[Permission, ...] = ()
         self._permissions_broken = ""
         self._told = ""
+        self._enforced: frozenset[str] | None = None
+        """The rules that deny and that the sandbox was started with; None where none enforces any."""
+        self._changed = False
+        """Whether they are others by now."""
+        self._not_enforced: tuple[str, ...] = ()
         self._reads_files = rules is None
         if rules is not None:
             self._own = Policy(tuple(rules))
@@ -156,10 +167,22 @@ class Guard:
         facts = facts_of(action, workspace=folders.workspace, shell=shell)
         return facts, self._judged(action, facts, folders)
 
+    def denials(self) -> Denials:
+        """What a sandbox that starts now has to enforce. Blocking."""
+        self.refresh()
+        rules = self.rules()
+        found = denials(rules, self.folders)
+        self._enforced, self._not_enforced = _denied(rules), found.notes
+        return found
+
+    def rules(self) -> tuple[Rule | Permission, ...]:
+        """Every rule and permission that counts here, as they were read last."""
+        return (*self._permissions(), *self._project_rules.values(), *self._own.rules)
+
     def _judged(self, action: Action, facts: Facts, folders: WorkFolders) -> Judgement:
         rules = (*self._project_rules.values(), *self._own.rules)
-        permissions = tuple(self._permissions())
-        every: tuple[Rule | Permission, ...] = (*permissions, *rules)
+        every = self.rules()
+        self._changed = self._enforced is not None and self._enforced != _denied(every)
         for rule in every:
             if rule.verdict is Verdict.DENY and touches(rule.pattern, action, facts, folders):
                 return Judgement(Verdict.DENY, str(rule), facts.reasons)
@@ -248,7 +271,7 @@ class Guard:
     def _tell(self) -> None:
         """Tell what is wrong with the files, once."""
         wrong = (self._own.broken, self._project.broken, self._permissions_broken, self._project.ignored)
-        told = "\n".join(filter(None, wrong))
+        told = "\n".join(filter(None, (*wrong, *self._not_enforced, CHANGED if self._changed else "")))
         if told != self._told:
             self._told = told
             self._notice(told)
@@ -265,6 +288,18 @@ class Guard:
             self._kept, self._permissions_broken = self.file.read(), ""
         except ConfigurationError as error:
             self._kept, self._permissions_broken = (), str(error)
+
+
+def guard_of_files(home: Path, folder: str, user_home: str = "") -> Guard:
+    """A guard of a folder without a conversation: what the files of rules and permissions say."""
+    return Guard(
+        home=home, folder=folder, workspace=lambda: folder, mode=ConfirmMode.RISKY, only_reads=lambda action: False,
+        user_home=user_home,
+    )  # fmt: skip
+
+
+def _denied(rules: Sequence[Rule | Permission]) -> frozenset[str]:
+    return frozenset(str(rule.pattern) for rule in rules if rule.verdict is Verdict.DENY)
 
 
 def _risk(action: Action, facts: Facts) -> ActionSecurityRisk:

@@ -14,7 +14,6 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from core.events import (
@@ -29,6 +28,7 @@ from core.events import (
     IPythonRunCellAction,
     MCPAction,
 )
+from core.globs import matches, unescaped
 from core.security.facts import Facts
 
 FOREIGN = "foreign"
@@ -254,55 +254,19 @@ def _urls(code: str) -> list[str]:
 # -- globs -----------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=2048)
-def _pieces(glob: str) -> tuple[str, ...]:
-    """What stands between the stars."""
-    found = [""]
-    characters = iter(glob)
-    for character in characters:
-        if character == "\\":
-            found[-1] += next(characters, "\\")
-        elif character == "*":
-            found.append("")
-        else:
-            found[-1] += character
-    return tuple(found)
-
-
-def unescaped(glob: str) -> str:
-    """The text that a glob without stars means."""
-    return "*".join(_pieces(glob))
-
-
-def escaped(text: str) -> str:
-    """The glob that means this text and no other."""
-    return text.replace("\\", "\\\\").replace("*", "\\*")
-
-
-def matches(glob: str, text: str) -> bool:
-    """Whether a text is what a glob means; a star stands for anything."""
-    first, *rest = _pieces(glob)
-    if not rest:
-        return text == first
-    if not text.startswith(first):
-        return False
-    at = len(first)
-    for piece in rest[:-1]:
-        found = text.find(piece, at)
-        if found < 0:
-            return False
-        at = found + len(piece)
-    return len(text) - at >= len(rest[-1]) and text.endswith(rest[-1])
-
-
 def command_matches(glob: str, command: str) -> bool:
     """As `matches`; and `git push *` is also `git push` alone."""
     return matches(glob, command) or (glob.endswith(" *") and matches(glob[:-2], command))
 
 
+def absolute(glob: str, folders: WorkFolders) -> str:
+    """A glob for paths as it is matched: absolute, and `folder/` as `folder/**`."""
+    return _expanded(glob.rstrip("/") + "/**" if glob.endswith("/") and glob != "/" else glob, folders)
+
+
 def path_matches(glob: str, path: str, folders: WorkFolders) -> bool:
     """Whether an absolute path is what a glob for paths means; `folder/**` means the folder, too."""
-    wanted = _expanded(glob.rstrip("/") + "/**" if glob.endswith("/") and glob != "/" else glob, folders)
+    wanted = absolute(glob, folders)
     if wanted in ("/**", "/"):
         return wanted == "/**" or path == "/"
     return _segments_match(tuple(wanted.split("/")), tuple(path.split("/")))

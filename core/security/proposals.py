@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from core.events import Action
+from core.globs import escaped
 from core.security.facts import Facts
 from core.security.judgement import TAINT
 from core.security.patterns import (
@@ -19,7 +20,6 @@ from core.security.patterns import (
     Pattern,
     PatternError,
     WorkFolders,
-    escaped,
     is_inside,
     parse_all,
     parts_of,

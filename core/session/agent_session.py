@@ -164,6 +164,7 @@ class AgentSession:
             shell=ShellRecord(self.stream, lambda: runtime.working_dir).before,
             voices=(Wariness(self.stream, lambda: runtime.working_dir, security, self._is_fine, harmless).heard,),
         )
+        runtime.deny(self.guard.denials)
         self.permitting = Permitting(
             stream=self.stream,
             info=info,

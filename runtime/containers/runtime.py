@@ -12,9 +12,11 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.denials import Denials
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
 from core.saying import Say
@@ -26,9 +28,10 @@ from runtime.containers.folder import SandboxFolder
 from runtime.containers.launching import Launched
 from runtime.containers.specification import WAY_OUT, Specification
 from runtime.control_group import described
+from runtime.denied import Sight
 from runtime.protected import Mounts, ProtectionError
 from runtime.served import ServedRuntime
-from runtime.way_out import way_out
+from runtime.way_out import WayOut, way_out
 from runtime.workspace_guard import WorkspaceGuard
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ class DockerRuntime(ServedRuntime):
         self._guard = WorkspaceGuard(self._working_dir, self._isolation.protected_paths)
         self._around = AsyncExitStack()
         self._launched: Launched | None = None
+        self._way_out: WayOut | None = None
         self._told: list[str] = []
         """What is to be known of the way back from an engine elsewhere."""
 
@@ -80,6 +84,10 @@ class DockerRuntime(ServedRuntime):
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Let what runs inside call this host or read this folder, from the next start on."""
         self._isolation = self._isolation.allowing(host, folder)
+
+    def deny(self, denied: Callable[[], Denials]) -> None:
+        """Enforce what this says at each start; see core.ports.Runtime."""
+        self._guard.denied = denied
 
     def keep(self, folder: Path) -> None:
         """Be the sandbox of this name, which finds again what an earlier one of the same name left."""
@@ -115,23 +123,28 @@ class DockerRuntime(ServedRuntime):
         isolation = self._isolation
         user = somebody(self._working_dir)
         is_far = self._fleet.reach.is_far
+        sight = Sight(
+            readable=tuple(path.expanduser().resolve() for path in isolation.readable_paths),
+            hidden=tuple(path.resolve() for path in isolation.hidden_paths),
+        )
         try:
             self._guard.look()
-            found = Mounts() if is_far else self._guard.mounts()
+            found = Mounts() if is_far else self._guard.mounts(sight)
             self._guard.hold(found, user)
         except (ProtectionError, OSError) as error:
             raise RuntimeUnavailableError(f"The workspace cannot be protected: {error}.") from error
+        denies_all = self._guard.denials.denies_every_host
         return Specification(
             image=image,
             workspace=self._working_dir,
             user=_of_image() if is_far else user or _ourselves(),
-            options=self._fleet.options,
+            options=replace(self._fleet.options, network="none") if denies_all else self._fleet.options,
             limits=isolation.limits,
             mounts=tuple(found.mounts),
             identities=self._guard.identities(),
             opened=tuple(found.opened),
-            readable=tuple(path.expanduser().resolve() for path in isolation.readable_paths),
-            hidden=tuple(path.resolve() for path in isolation.hidden_paths),
+            readable=sight.readable,
+            hidden=sight.hidden,
             allowed_hosts=tuple(isolation.allowed_hosts),
             server_options=(*self._fleet.server_options, *self._options),
             is_far=is_far,
@@ -150,7 +163,8 @@ class DockerRuntime(ServedRuntime):
         elif specification.allowed_hosts:
             socket = launched.folder.inside / WAY_OUT
             hosts, user = specification.allowed_hosts, specification.user if os.getuid() == 0 else None
-            await self._around.enter_async_context(way_out(socket, hosts, user))
+            denied = self._guard.denials.hosts
+            self._way_out = await self._around.enter_async_context(way_out(socket, hosts, denied, user))
         return launched.client
 
     async def _shut(self) -> None:
@@ -203,6 +217,9 @@ class DockerRuntime(ServedRuntime):
             await self._launched.container.unpause()
             return True
         return status == "running" and self._fleet.reach.is_far
+
+    async def _remarks(self) -> list[str]:
+        return self._way_out.take_denied() if self._way_out is not None else []
 
     async def _fallen(self) -> str:
         return await asyncio.to_thread(self._guard.fallen)

@@ -8,6 +8,7 @@ be written, no network, and limits on memory, processors and processes.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,10 +165,9 @@ class Specification:
         ]
         shown = (self.workspace, *self.opened, *self.readable)
         hidden = [path for path in self.hidden if any(path.is_relative_to(place) for place in shown)]
-        guards = [
-            _empty(guard.path) if guard.access == "empty" else _bind(guard.path, guard.path, guard.access != "open")
-            for guard in self.mounts
-        ]
+        guards = [_guarded(mount) for mount in self.mounts]
+        targets = {mount["Target"] for mount in guards}  # the engine takes one mount for each place
+        seen = [mount for mount in seen if mount["Target"] not in targets]
         return [_empty(Path("/sys/kernel")), *seen, *(_empty(path) for path in hidden), *guards]
 
     def _far_mounts(self, name: str) -> list[Mount]:
@@ -207,5 +207,13 @@ def _bind(source: Path, target: str | Path, read_only: bool = False) -> Mount:
     return Mount(str(target), str(source), type="bind", read_only=read_only)
 
 
-def _empty(path: Path) -> Mount:
-    return Mount(str(path), None, type="tmpfs", tmpfs_size=4096, tmpfs_mode=0o555, read_only=True)
+def _guarded(mount: protected.Mount) -> Mount:
+    if mount.access in ("empty", "hidden folder"):
+        return _empty(mount.path, 0o555 if mount.access == "empty" else 0o100)  # no mode at all would be the default
+    if mount.access == "hidden file":
+        return _bind(Path(os.devnull), mount.path, read_only=True)
+    return _bind(mount.path, mount.path, mount.access != "open")
+
+
+def _empty(path: Path, mode: int = 0o555) -> Mount:
+    return Mount(str(path), None, type="tmpfs", tmpfs_size=4096, tmpfs_mode=mode, read_only=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
 from core.events import FileEditAction, FileEditObservation
 from runtime.confinement import Isolation
@@ -137,6 +138,41 @@ async def test_where_it_may_go_is_where_the_proxy_lets_it(workspace: Path, machi
         told = await run(runtime, "curl -s -m 5 -o /dev/null -w '%{http_connect}' https://example.org; echo; env")
         assert "403" in told.content
         assert "PROXY" in told.content.upper()
+    finally:
+        await runtime.aclose()
+
+
+async def test_what_rules_deny_is_out_of_reach(workspace: Path) -> None:
+    (workspace / "keys").mkdir()
+    for name in ("secret.txt", "keys/key", "fixed.txt"):
+        (workspace / name).write_text("canary\n")
+    own(workspace)
+    denied = [f"{workspace}/{name}" for name in ("secret.txt", "keys", "fixed.txt")]
+    every = DeniedHosts("*", "policy.toml:1 deny net(*)")
+    runtime = Contained(workspace, network="bridge", isolation=Isolation(allowed_hosts=("example.org",)))
+    runtime.deny(lambda: Denials(tuple(denied[:2]), tuple(denied[2:]), (every,)))
+    try:
+        await runtime.start()
+        read = await run(
+            runtime, "cat secret.txt keys/key; ln secret.txt x; cat x; cat /proc/self/cwd/secret.txt; ls keys"
+        )
+        assert "canary" not in read.content
+        write = await run(runtime, "echo x > fixed.txt; mv -f .git fixed.txt; rm -f fixed.txt secret.txt; rm -rf keys")
+        assert write.content.count("Read-only file system") == 1
+        host = await run(runtime, "curl -sS -m 10 http://example.org/; curl -sS -m 5 --noproxy '*' http://1.1.1.1/")
+        assert host.content.startswith("example.org is denied by the rule policy.toml:1 deny net(*)")
+        assert host.exit_code == 7, "there is no network"
+    finally:
+        await runtime.aclose()
+    assert {(workspace / name).read_text() for name in ("secret.txt", "keys/key", "fixed.txt")} == {"canary\n"}
+
+
+async def test_a_workspace_that_may_not_be_written_is_read_only(workspace: Path) -> None:
+    runtime = Contained(workspace)
+    runtime.deny(lambda: Denials(unwritable=(str(workspace),)))
+    try:
+        await runtime.start()
+        assert (await run(runtime, "echo x > new; echo x > .git/new; cat .git/HEAD")).content.count("Read-only") == 2
     finally:
         await runtime.aclose()
 

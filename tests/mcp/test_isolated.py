@@ -123,6 +123,25 @@ async def test_it_reaches_no_host_that_is_not_allowed(tmp_path: Path, workspace:
     assert has_proxy == "True"
 
 
+async def test_what_rules_deny_is_out_of_its_reach(tmp_path: Path, workspace: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "policy.toml").write_text('deny = ["read(secret.txt)", "write(fixed.txt)", "net(*)"]')
+    for name in ("secret.txt", "fixed.txt"):
+        (workspace / name).write_text("canary")
+    (workspace / "tools" / "colorsys.py").write_text(
+        "import pathlib, urllib.request\n"
+        "for act in (pathlib.Path('secret.txt').read_text, lambda: pathlib.Path('fixed.txt').write_text('x'),\n"
+        "            lambda: urllib.request.urlopen('https://example.org/')):\n"
+        "    try:\n        act()\n    except OSError as error:\n"
+        "        with open('seen', 'a') as seen:\n            print(error, file=seen)\n"
+    )
+    async with of_project(tmp_path, SERVER, isolation="bubblewrap", allowed_hosts=["example.org"]) as it:
+        assert it.server("s").state is ServerState.READY, it.told
+    hidden, fixed, host = (workspace / "seen").read_text().splitlines()
+    assert ("Permission denied" in hidden, "Read-only file system" in fixed) == (True, True)
+    assert "403 example.org is denied by the rule policy.toml:1 deny net(*)" in host
+
+
 async def test_where_it_cannot_be_isolated_although_that_is_wanted_it_is_not_started(
     tmp_path: Path, workspace: Path
 ) -> None:

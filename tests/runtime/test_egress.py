@@ -7,15 +7,16 @@ import base64
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
+from core.denials import Denials, DeniedHosts
 from core.errors import RuntimeUnavailableError
-from runtime.egress import MAX_CONNECTIONS, Egress, RefusedError, Rule, destination, is_public
+from runtime.egress import MAX_CONNECTIONS, DeniedError, Egress, RefusedError, Rule, destination, is_public
 from tests.repeated import leaves_nothing_running
 from tests.runtime.walled import repository, run, walled
 
@@ -116,6 +117,58 @@ async def test_one_address_at_home_makes_a_name_suspect(monkeypatch: pytest.Monk
         await Egress([Rule.parse("rebound.test")]).addresses("rebound.test", 443)
 
 
+def denying(*globs: str) -> list[DeniedHosts]:
+    return [DeniedHosts(glob, f"policy.toml:1 deny net({glob})") for glob in globs]
+
+
+@pytest.mark.parametrize(
+    ("glob", "host"),
+    [
+        ("evil.test", "evil.test"),
+        ("evil.test", "EVIL.test."),
+        ("Evil.Test", "evil.test"),
+        ("*.evil.test", "deep.er.evil.test"),
+        ("*", "anybody.test"),
+        ("büro.test", "xn--bro-hoa.test"),
+        ("evil.test", "1.1.1.1"),
+        ("evil.test", "16843009"),
+        ("evil.test", "0x1010101"),
+        ("evil.test", "[2606:4700::1111]"),
+        ("1.1.1.1", "1.1.1.1"),
+    ],
+)
+async def test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named(glob: str, host: str) -> None:
+    with pytest.raises(DeniedError, match=r"policy\.toml:1 deny net\("):
+        await Egress([Rule.parse("*")], denying(glob)).addresses(host, 443)
+
+
+async def test_a_name_that_leads_to_a_denied_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def found(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(2, 1, 6, "", ("93.184.215.14", 443))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+    assert await Egress([Rule.parse("*")], denying("evil.test")).addresses("fine.test", 443) == ["93.184.215.14"]
+    with pytest.raises(DeniedError, match=r"fine\.test is denied by the rule"):
+        await Egress([Rule.parse("*")], denying("93.184.*")).addresses("fine.test", 443)
+
+
+async def test_an_address_that_the_user_named_is_called_while_names_are_denied() -> None:
+    egress = Egress([Rule.parse("127.0.0.1:8080"), Rule.parse("*")], denying("evil.test"))
+    assert await egress.addresses("127.0.0.1", 8080) == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize("request_", [b"CONNECT evil.test:443 HTTP/1.1", b"GET http://evil.test/ HTTP/1.1"])
+async def test_a_denied_call_gets_the_rule_in_the_first_line_and_in_the_body(tmp_path: Path, request_: bytes) -> None:
+    rule = DeniedHosts("evil.test", "policy.toml:1 deny net(evil.test) \r\nX: é")
+    async with proxy(tmp_path, "*", denied=[rule]) as socket:
+        answer = await ask(socket, request_ + b"\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *fields = head.split(b"\r\n")
+    assert first == b"HTTP/1.1 403 evil.test is denied by the rule policy.toml:1 deny net(evil.test) X: ?"
+    assert not any(field.startswith(b"X:") for field in fields)
+    assert body.decode().startswith("evil.test is denied by the rule policy.toml:1")
+
+
 CREDENTIALS = base64.b64encode(b"user:password").decode()
 
 
@@ -160,8 +213,9 @@ async def page(text: str = "a page", status: int = 200, headers: Mapping[str, st
 
 
 @asynccontextmanager
-async def proxy(folder: Path, *rules: str) -> AsyncIterator[Path]:
-    server = await asyncio.start_unix_server(Egress(map(Rule.parse, rules)).serve, folder / "proxy", limit=64 * 1024)
+async def proxy(folder: Path, *rules: str, denied: Sequence[DeniedHosts] = ()) -> AsyncIterator[Path]:
+    egress = Egress(map(Rule.parse, rules), denied)
+    server = await asyncio.start_unix_server(egress.serve, folder / "proxy", limit=64 * 1024)
     async with server:
         yield folder / "proxy"
 
@@ -248,6 +302,41 @@ def test_the_program_refuses_a_rule_that_is_none(tmp_path: Path) -> None:
 
 
 # -- from a sandbox --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.bubblewrap
+async def test_a_rule_denies_a_host_to_every_program_of_a_sandbox_and_is_named(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    denials = Denials(hosts=(*denying("127.0.0.2", "*.evil.test"),))
+    async with page() as port:
+        hosts = (f"127.0.0.1:{port}", f"127.0.0.2:{port}", "*")
+        async with walled(workspace, denials=denials, allowed_hosts=hosts) as runtime:
+            fetch = "curl -sS -m 10 --noproxy '' {}"
+            http = await run(runtime, fetch.format(f"http://127.0.0.2:{port}/"))
+            told = "127.0.0.2 is denied by the rule policy.toml:1 deny net(127.0.0.2)"
+            assert (told in http.content, told in http.metadata.suffix) == (True, True)
+            https = await run(runtime, fetch.format("https://www.evil.test/"))
+            told = "www.evil.test is denied by the rule policy.toml:1 deny net(*.evil.test)"
+            assert (https.exit_code, told in https.metadata.suffix) == (56, True)
+            urllib = "import urllib.request as r; r.urlopen('https://www.evil.test/')"
+            python = await run(runtime, f'python3 -c "{urllib}"')
+            assert f"Tunnel connection failed: 403 {told}" in python.content
+            other = await run(runtime, fetch.format(f"http://127.0.0.1:{port}/"))
+            assert other.content.startswith("a page")
+            assert "denied" not in other.metadata.suffix
+
+
+@pytest.mark.bubblewrap
+async def test_where_every_host_is_denied_only_the_sandbox_itself_is_left(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    async with page() as port:
+        allowed = (f"127.0.0.1:{port}", "*")
+        async with walled(workspace, denials=Denials(hosts=(*denying("*"),)), allowed_hosts=allowed) as runtime:
+            said = await run(runtime, f"curl -sS -m 10 --noproxy '' http://127.0.0.1:{port}/")
+            assert "127.0.0.1 is denied by the rule policy.toml:1 deny net(*)" in said.content
+            serve = "python3 -m http.server -b 127.0.0.1 8765 >/dev/null 2>&1 &"
+            until = "until curl -sS http://127.0.0.1:8765/ 2>/dev/null; do sleep 0.1; done"
+            assert "Directory listing" in (await run(runtime, f"{serve} {until}")).content
 
 
 @pytest.mark.bubblewrap

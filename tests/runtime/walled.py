@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from core.denials import Denials
 from core.events import CmdOutputObservation, CmdRunAction
 from runtime.confinement import Isolation
 from runtime.local import LocalRuntime
@@ -39,12 +40,19 @@ def repository(folder: Path) -> Path:
 
 @asynccontextmanager
 async def walled(
-    workspace: Path, isolation: Isolation = WALLED, *, options: tuple[str, ...] = (), **changes: object
+    workspace: Path,
+    isolation: Isolation = WALLED,
+    *,
+    options: tuple[str, ...] = (),
+    denials: Denials | None = None,
+    **changes: object,
 ) -> AsyncIterator[LocalRuntime]:
-    """A runtime with walls, started; `options` are the server's."""
+    """A runtime with walls, started; `options` are the server's, `denials` what rules deny."""
     wanted = replace(isolation, **changes)  # type: ignore[arg-type]
     runtime = await asyncio.to_thread(LocalRuntime, workspace, isolation=wanted, options=options)
     assert not runtime.why_open
+    if denials is not None:
+        runtime.deny(lambda: denials)
     try:
         await runtime.start()
         yield runtime

@@ -24,8 +24,7 @@ ASKED = 0.25
 
 async def verdict(row: dict[str, object], home: Path) -> str:
     request = request_of({**row, "rules": row.get("rules", {}), "workspace": WORKSPACE, "home": HOME})
-    judged, _told = await check(request, home=home, folder=WORKSPACE, user_home=HOME)
-    return judged.verdict
+    return (await check(request, home=home, folder=WORKSPACE, user_home=HOME)).judgement.verdict
 
 
 def rows(name: str) -> list[dict[str, object]]:

@@ -14,13 +14,21 @@ from core.security.judgement import Verdict
 from core.security.patterns import parse
 from core.security.permissions import PermissionFile, Scope, given
 from tests.doubles import FINISH, bash, write_script
+from tests.runtime.walled import own
 
 
-def handloom(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def handloom(tmp_path: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "HANDLOOM_HOME": str(tmp_path / "home")}
     command = [sys.executable, "-m", "tui", *arguments]
     return subprocess.run(
-        command, env=environ, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL, check=False
+        command,
+        env=environ,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        stdin=subprocess.DEVNULL,
+        check=False,
     )
 
 
@@ -79,6 +87,39 @@ def test_commands_are_checked_and_the_exit_status_says_what_becomes_of_them(tmp_
     assert "not understood: eval x" in asked.stdout
     answer = json.loads(denied.stdout)
     assert (answer["verdict"], answer["rule"]) == ("deny", "policy.toml:1 deny bash(git push *)")
+
+
+@pytest.mark.bubblewrap
+def test_of_each_rule_that_denies_it_is_said_whether_the_sandbox_enforces_it(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "policy.toml").write_text(
+        'deny = ["read(.env)", "write(*.lock)", "net(example.org)", "bash(git push *)"]\nallow = ["bash(ls)"]'
+    )
+    file = PermissionFile(tmp_path / "home")
+    file.add([given(Verdict.DENY, parse("read(.env)"), Scope.EVERYWHERE, folder="", conversation="c")])
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / ".env").touch()
+    own(workspace)
+    ours = "  enforced by the sandbox"
+    listed = handloom(tmp_path, "permissions", "list", cwd=workspace).stdout.splitlines()
+    assert [line.rpartition("  ")[1:] for line in listed[:2]] == [("  ", ours.strip())] * 2
+    assert listed[1:] == [
+        f"policy.toml:1  deny   read(.env){ours}",
+        "policy.toml:1  deny   write(*.lock)  partly enforced by the sandbox",
+        f"policy.toml:1  deny   net(example.org){ours}",
+        "policy.toml:1  deny   bash(git push *)  read",
+        "policy.toml:2  allow  bash(ls)",
+    ]
+    checked = handloom(tmp_path, "permissions", "check", "cat .env", cwd=workspace).stdout.splitlines()
+    assert checked[1] == f"    enforced by the sandbox: {workspace}/.env is hidden."
+    answer = json.loads(handloom(tmp_path, "permissions", "check", "--json", "git push", cwd=workspace).stdout)
+    assert answer["enforcement"] == "read"
+    told = handloom(tmp_path, "permissions", "list", "--json", cwd=workspace).stdout.splitlines()
+    assert [json.loads(line).get("enforcement") for line in told[1:]] == ["sandbox", "partly", "sandbox", "read", None]
+    (tmp_path / "home" / "config.toml").write_text('[sandbox]\nisolation = "none"')
+    listed = handloom(tmp_path, "permissions", "list", cwd=workspace).stdout.splitlines()
+    assert [line.rpartition("  ")[2] for line in listed[:5]] == ["read"] * 5
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,11 @@ from core.events import (
     IPythonRunCellAction,
     MCPAction,
 )
+from core.globs import escaped, matches, unescaped
 from core.security.facts import facts_of
 from core.security.patterns import (
     PatternError,
     WorkFolders,
-    escaped,
-    matches,
     may_touch,
     parse,
     parse_all,
@@ -32,7 +31,6 @@ from core.security.patterns import (
     path_matches,
     touches,
     uncovered,
-    unescaped,
 )
 from core.security.proposals import is_broad, proposal, reach_of
 

@@ -81,7 +81,7 @@ def read(command: str) -> Facts:
 
 async def said(tmp_path: Path, *commands: str, mode: str = "risky", **rules: list[str]) -> Judgement:
     request = request_of({"commands": list(commands), "mode": mode, "rules": rules, "workspace": WORKSPACE})
-    return (await check(request, home=tmp_path, folder=WORKSPACE, user_home="/root"))[0]
+    return (await check(request, home=tmp_path, folder=WORKSPACE, user_home="/root")).judgement
 
 
 @pytest.mark.parametrize("command", NOT_UNDERSTOOD, ids=lambda command: command[:30])
@@ -151,7 +151,7 @@ async def test_a_command_is_judged_with_what_earlier_ones_did(commands: tuple[st
     first, second = commands
     alone = await said(tmp_path, second)
     judged = (await check(request_of({"commands": [first, second], "rules": {}, "workspace": WORKSPACE}),
-                          home=tmp_path, folder=WORKSPACE, user_home="/root"))[1]  # fmt: skip
+                          home=tmp_path, folder=WORKSPACE, user_home="/root")).commands  # fmt: skip
     assert judged[1].verdict == "ask"
     assert alone.verdict is Verdict.ALLOW or second in ("rm $f", "git $x")
 
