@@ -84,7 +84,7 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Write it as it is": [("dialog", "keep")],
 }
 """What the session, or the caller of a dialog, is told where a row of this title is taken; other rows tell nothing."""
-LEFT = [[("dialog", "False")], [("dialog", "None")]]
+LEFT: list[list[tuple[str, ...]]] = [[("dialog", "False")], [("dialog", "None")]]
 """What Esc in a dialog may come to."""
 HARMLESS = frozenset({"set_confirm_mode", "send"})
 """What may be told at any time: the mode runs nothing, and a message is a message."""
