@@ -120,7 +120,8 @@ class Workspace(Screen[None]):
         &.-small QuestionView > .question--typed { max-height: 1; }
         &.-small QuestionView > .question--said { max-height: 2; }
         &.-small QuestionView.-said > .question--why, &.-small QuestionView.-said > .question--typed { display: none; }
-        &.-tiny QuestionView > .question--body, &.-tiny QuestionView > .question--rows { max-height: 1; }
+        &.-tiny QuestionView > .question--body { max-height: 1; }
+        &.-tiny QuestionView > .question--rows { max-height: 2; }
         &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
         &.-tiny QuestionView > .question--typed { display: none; }
         &.-tiny QuestionView > .question--said { max-height: 20vh; }
@@ -129,7 +130,7 @@ class Workspace(Screen[None]):
         &.-tiny #filter-bar { height: 1; }
         &.-tiny #queue { max-height: 1; }
         &.-tiny #transport { border: none; height: 1; padding: 0; }
-        &.-tiny #prompt { border: none; min-height: 1; height: 1; }
+        &.-tiny #prompt { border: none; min-height: 1; height: 1; scrollbar-size: 0 0; }
         &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
     """

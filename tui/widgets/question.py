@@ -215,6 +215,10 @@ class QuestionView(Vertical):
             if at == self.answers.at:
                 self.call_after_refresh(row.scroll_visible, animate=False)
 
+    def on_resize(self) -> None:
+        """Keep the highlighted row in sight."""
+        self._show_highlight()
+
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)
         line.update(Content(text))
