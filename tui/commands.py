@@ -440,7 +440,7 @@ def hints(scope: Scope, *, working: bool = False) -> list[tuple[str, str]]:
     named = [c for c in COMMANDS if c.hint and all_keys(c)]
     own = [c for c in named if c.scope in scopes and c.scope is not Scope.GLOBAL]
     shared = [c for c in named if c.scope is Scope.GLOBAL]
-    return [(key_of(c.id), c.hint) for c in own + shared][:7]
+    return [(" ".join(keys) if (keys := all_keys(c)[:2]) == ["↑", "↓"] else keys[0], c.hint) for c in own + shared][:7]
 
 
 def markdown() -> str:

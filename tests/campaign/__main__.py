@@ -126,8 +126,8 @@ MEANINGS = {
     "known, and short ones that are long once they are expanded; the time is the processor's, for less than 10 kB.",
     "hostile_pages": "Pages that direct whoever reads them, and a model that obeys every word: in live sessions with "
     "shell, browser, mail server and an internet of their own; the user says no to each question, or is not there.",
-    "keystrokes": "Random keys and words are typed at a question of each kind, at random speeds; what the session is "
-    "told is compared with what was highlighted, what the prompt held and how long the question had been there.",
+    "keystrokes": "Random keys and words are typed at questions of each kind, also those in dialogs, at random speeds; "
+    "what the session is told is compared with the highlighted row, the prompt's text and how long the list was there.",
     "endurance": "A user who never rests works in the real program for an hour, with a model that never ends; each "
     "minute all comes to rest, and what is held is counted: memory, tasks, threads, open files, processes, the log.",
     "escapes": "Every way out of a sandbox with walls that is known to us; [escapes.md](escapes.md) has them all.",

@@ -1,32 +1,53 @@
 """Random keys typed at questions of every kind: nothing happens that was not highlighted and confirmed.
 
-The rule is checked from outside, by what the screen shows before each key and what the session was told after it: an
-action runs, a permission or denial is stored, a plan is approved and a way out of a halt is taken only by Enter on an
-empty prompt, on the row that is drawn as highlighted, once the question has been there for the guard's time. A denial
-says what stood in the prompt. Half of the strings begin with words, because people type words.
+The rule is checked from outside, by what is drawn before each key and what the session or the caller of a dialog was
+told after it: an action runs, a permission or denial is stored, a plan is approved, a way out of a halt is taken and a
+dialog is agreed to only by Enter on an empty prompt, on the row that is drawn as highlighted, once its list has been
+there for the guard's time. A denial says what stood in the prompt. Half of the strings begin with words, because
+people type words.
+
+In the full counts the screen is not painted between the keys: the highlight is read from the rows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
-from collections.abc import Awaitable, Callable
+import unicodedata
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from textual import events
+from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
+from textual.widgets import OptionList
 
 from core.controller.halts import Halt, HaltKind
 from core.controller.state import Pending
-from core.events import AgentState, CmdRunAction, EventSource, FileEditAction, Judged
+from core.events import AgentState, CmdRunAction, EventSource, FileEditAction, Judged, MCPAction
 from core.events import TaskTrackingAction as Plan
 from core.events import TaskTrackingObservation as Planned
 from core.security.confirmation import NOT_WANTED
 from core.settings.screen_settings import ScreenSettings
-from tests.campaign.trial import Facts, Result, Violation, check, run_trials
+from core.trust.book import Standing
+from core.trust.survey import Kind, Piece, Survey
+from tests.campaign.trial import WORKERS, Facts, Result, Violation, check, run_trials
 from tests.tui.frame.running import Running, running
 from tui.model.held import GUARD_S
+from tui.screens.agents import ReadFirstScreen
+from tui.screens.dialogs import SureScreen
+from tui.screens.findings import FindingsScreen
+from tui.screens.trust import ANSWERS, NO, YES, TrustScreen
+from tui.screens.yes_no import AnswersScreen
 from tui.widgets.question import AnswerRow
 
 FULL = 10_000
-AT_ONCE = 50
+"""Strings for each kind of question."""
+AT_ONCE = 200
 """Strings in one running app."""
+AT_ONE_QUESTION = 4
+"""Strings that are typed at one question, where none of them answers it."""
 PROMISE = "nothing is approved or stored that was not highlighted and confirmed"
 WORDS = ("please don't", "yes", "no", "y", "n", "always", "allow", "summary please", "1", "stop", "l", "a\ny", " ")
 KEYS = (
@@ -35,8 +56,6 @@ KEYS = (
     *("enter", "enter", "enter", "enter", "up", "down", "down", "escape", "space", "backspace", "ctrl+u", "ctrl+j"),
     *("pageup", "pagedown", "shift+tab", "home", "end", "ctrl+a"),
 )
-ACTING = frozenset({"enter", "ctrl+j", "escape", "shift+tab"})
-"""Keys after which all that they begin is waited for; what another key should begin is found with the next of these."""
 PAUSES_S = (0.0, 0.03, 0.15, 0.5, 1.0, 3.0)
 COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Allow once": [("confirm",)],
@@ -54,8 +73,19 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Remove the loop from what the model sees, and wait for me": [("take", "cut_loop")],
     "Send my last request again": [("take", "resend")],
     "Stop here and leave the work as it is": [("take", "stop")],
+    ANSWERS[NO]: [("dialog", "False")],
+    ANSWERS[YES]: [("dialog", "True")],
+    "Do not use it": [("dialog", "False")],
+    "Let it work, as long as it stays as it is": [("dialog", "True")],
+    "Cancel": [("dialog", "False")],
+    "Start it": [("dialog", "True")],
+    "Write nothing": [("dialog", "None")],
+    "Write it with these masked": [("dialog", "mask")],
+    "Write it as it is": [("dialog", "keep")],
 }
-"""What the session is told where a row of this title is taken; rows that are missing tell it nothing."""
+"""What the session, or the caller of a dialog, is told where a row of this title is taken; other rows tell nothing."""
+LEFT: list[list[tuple[str, ...]]] = [[("dialog", "False")], [("dialog", "None")]]
+"""What Esc in a dialog may come to."""
 HARMLESS = frozenset({"set_confirm_mode", "send"})
 """What may be told at any time: the mode runs nothing, and a message is a message."""
 
@@ -81,6 +111,10 @@ async def _edit(it: Running) -> None:
     await it.session.hold(FileEditAction(path="a.py", command="str_replace", old_str="a", new_str="b"))
 
 
+async def _tool(it: Running) -> None:
+    await it.session.hold(MCPAction(name="mail_send", arguments={"to": "a@example.org"}))
+
+
 async def _several(it: Running) -> None:
     actions = [_command("echo one"), _command("echo two")]
     envelope = await it.session.stream.append_by_agent(actions[0])
@@ -103,11 +137,24 @@ async def _plan(it: Running) -> None:
     await it.session.become(agent_state=AgentState.AWAITING_USER_INPUT, planning=True)
 
 
-KINDS = {
+def _dialog(make: Callable[[], TrustScreen | AnswersScreen[Any]]) -> Callable[[Running], Awaitable[None]]:
+    async def begin(it: Running) -> None:
+        it.app.push_screen(make(), lambda result: it.session.wishes.append(("dialog", str(result))))
+
+    return begin
+
+
+def _trust() -> TrustScreen:
+    pieces = (Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Be kind.\n"), Piece(Kind.HOOKS, "hooks.toml", "run = 'x'\n"))
+    return TrustScreen(Standing(Survey("/work", pieces), waiting=pieces), asks=True)
+
+
+KINDS: dict[str, Callable[[Running], Awaitable[None]]] = {
     "low risk": _low,
     "high risk": _high,
     "a rule that asks every time": _stays,
     "an edit": _edit,
+    "a tool of a server": _tool,
     "several": _several,
     "limit": _halted(Halt(HaltKind.LIMIT, "iterations")),
     "model": _halted(Halt(HaltKind.MODEL, "not_found")),
@@ -116,6 +163,15 @@ KINDS = {
     "stuck": _halted(Halt(HaltKind.STUCK, "monologue", 7)),
     "plan": _plan,
 }
+"""Questions above the prompt."""
+DIALOGS: dict[str, Callable[[Running], Awaitable[None]]] = {
+    "trust in a folder": _dialog(_trust),
+    "an agent of a project": _dialog(lambda: ReadFirstScreen("agent", "Be kind.")),
+    "start of a server": _dialog(lambda: SureScreen("Start this MCP server?", "start it")),
+    "secrets that would leave": _dialog(lambda: FindingsScreen(["a key"])),
+}
+"""Questions in a dialog."""
+EVERY = {**KINDS, **DIALOGS}
 
 
 def strings(chance: random.Random) -> list[str]:
@@ -127,98 +183,168 @@ def strings(chance: random.Random) -> list[str]:
     return keys
 
 
+# -- typing --------------------------------------------------------------------------------------------------------
+
+
+def _event(key: str) -> events.Key:
+    """A key as Textual's Pilot makes it."""
+    if len(key) == 1 and not key.isalnum():
+        key = _character_to_key(key)
+    try:
+        character = unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(key, key)))
+    except KeyError:
+        character = key if len(key) == 1 else ""
+    return events.Key(key, character or None)
+
+
+async def _press(it: Running, key: str) -> None:
+    """Press a key, and wait until everything that it began has come to its end."""
+    event = _event(key)
+    event.set_sender(it.app)
+    driver = it.app._driver
+    assert driver is not None
+    driver.send_message(event)
+    await _settled(it)
+
+
 async def _settled(it: Running) -> None:
-    for _ in range(3):
-        await it.pilot.pause()
-    if it.shows_the_workspace:
-        await it.settle()
+    """Wait until no callback is ready to run and no worker is under way. A Pilot waits 40 ms at each key."""
+    loop: Any = asyncio.get_running_loop()
+    idle = 0
+    while idle < 2:
+        await asyncio.sleep(0)
+        idle = 0 if loop._ready else idle + 1
+        ending = [worker for worker in it.app.workers if worker.group != "page"]
+        if idle == 2 and ending and it.shows_the_workspace:
+            await it.app.workers.wait_for_complete(ending)
+            idle = 0
 
 
-def _drawn(it: Running) -> str:
-    """The text of the row that is drawn as highlighted; empty where no question takes keys."""
-    view = it.app.workspace.question
-    if view is None or not it.shows_the_workspace or not it.prompt_has_focus:
-        return ""
-    rows = [row for row in view.query(AnswerRow) if row.has_class("-at")]
-    return str(rows[0].render()).strip().partition(" ")[2].partition(" ")[2] if len(rows) == 1 else ""
+def _drawn(it: Running) -> tuple[tuple[str, ...], str]:
+    """The rows that are shown and the text of the highlighted one; nothing where no question takes keys."""
+    screen, view = it.app.screen, it.app.workspace.question
+    if isinstance(screen, TrustScreen):
+        lines = screen.query_one(OptionList)
+        at = lines.highlighted_option
+        return tuple(str(option.prompt) for option in lines.options), str(at.prompt) if at is not None else ""
+    if isinstance(screen, AnswersScreen):
+        rows = list(screen.query(AnswerRow))
+    elif view is not None and it.shows_the_workspace and it.prompt_has_focus:
+        rows = list(view.query(AnswerRow))
+    else:
+        return (), ""
+    at_rows = [_title(row) for row in rows if row.has_class("-at")]
+    return tuple(map(_title, rows)), at_rows[0] if len(at_rows) == 1 else ""
 
 
-def allowed(key: str, text: str, row: str, seen_s: float) -> list[list[tuple[str, ...]]]:
-    """All that a key may come to, by what was on the screen before it."""
+def _title(row: AnswerRow) -> str:
+    return str(row.render()).strip("❯ ").partition(" ")[2]
+
+
+def allowed(key: str, text: str, row: str, seen_s: float, *, in_dialog: bool = False) -> list[list[tuple[str, ...]]]:
+    """All that a key may come to, by what was on the screen before it. It may always come to nothing."""
+    nothing: list[tuple[str, ...]] = []
+    if in_dialog and key == "escape":
+        return [nothing, *LEFT]
     if key != "enter" or not row or seen_s < GUARD_S:
-        return [[]]
-    if text:
-        return [[], [("reject", text)], [("reject", text.removeprefix("/"))]]
+        return [nothing]
+    if text and not in_dialog:
+        return [nothing, [("reject", text)], [("reject", text.removeprefix("/"))]]
     title, _colon, pattern = row.partition(": ")
     verdict, _space, scope = title.removeprefix("Always ").partition(" ")
     if pattern and verdict in ("allow", "deny"):
         answer = ("confirm",) if verdict == "allow" else ("reject", NOT_WANTED)
-        return [[("permit", pattern, scope.removeprefix("in this "), verdict), answer]]
-    return [COMES_TO.get(row, [])]
+        return [nothing, [("permit", pattern, scope.removeprefix("in this "), verdict), answer]]
+    return [nothing, COMES_TO.get(row, [])]
 
 
-async def _type(it: Running, kind: str, keys: list[str], chance: random.Random, facts: Facts) -> None:
-    """Type one string at one question, and check what each key comes to."""
-    await KINDS[kind](it)
-    await _settled(it)
-    appeared, shown = it.clock.now, _drawn(it)
-    check(bool(shown), f"{kind}: no question")
+async def _type(it: Running, kind: str, keys: list[str], chance: random.Random, facts: Facts) -> bool:
+    """Type one string at the question that is shown, and check what each key comes to; whether it was answered."""
+    appeared, (rows, row) = it.clock.now, _drawn(it)
+    check(bool(row), f"{kind}: no question")
     typed, told = [], len(it.session.wishes)
-    for key in [*keys, "escape"]:  # after which everything that was begun has come to its end
+    for key in [*keys, "escape"]:  # which leaves what was opened
         it.clock.now += chance.choice(PAUSES_S)
-        text, row = it.app.workspace.prompt.text, _drawn(it)
-        in_dialog = not it.shows_the_workspace
+        text, in_question = it.app.workspace.prompt.text, isinstance(it.app.screen, (TrustScreen, AnswersScreen))
+        in_other = not in_question and not it.shows_the_workspace
         typed.append(key)
-        await it.pilot.press(key)
-        if key in ACTING:
-            await _settled(it)
+        await _press(it, key)
         came = [wish for wish in it.session.wishes[told:] if wish[0] not in HARMLESS]
         told = len(it.session.wishes)
-        if in_dialog and came and key in ("enter", "ctrl+j") and came[0][:2] == ("take", "switch_model"):
+        if in_other and key in ("enter", "ctrl+j") and [wish[:2] for wish in came] == [("take", "switch_model")]:
             facts.counts["models chosen in the list"] += 1
-            return
-        may_come = allowed(key, text, row, it.clock.now - appeared)
-        if came not in may_come:
+            return True
+        if came not in allowed(key, text, row, it.clock.now - appeared, in_dialog=in_question):
             raise Violation(f"{kind}: {typed} with {text!r} in the prompt and {row!r} highlighted came to {came}")
-        facts.counts["answers"] += bool(came)
-        if came or it.app.workspace.question is None:
-            return
-    facts.counts["strings that answer nothing"] += 1
+        if came:
+            facts.counts[f"answers to {kind}"] += 1
+            return True
+        facts.counts["keys that answer nothing"] += 1
+        before = rows
+        rows, row = _drawn(it)
+        if rows != before:
+            appeared = it.clock.now
+    return False
 
 
 async def _clear(it: Running) -> None:
     """Nothing is asked, and nothing is written."""
     while not it.shows_the_workspace:
         it.app.pop_screen()
-        await it.pilot.pause()
+        await _settled(it)
     it.app.workspace.prompt.put("")
     it.app.workspace.notice.clear()
     await it.session.become(
         agent_state=AgentState.AWAITING_USER_INPUT, awaiting=None, halt=None, planning=False, queue=()
     )
+    it.app._pump()
     it.app.workspace.prompt.focus()
     await _settled(it)
 
 
-async def _tried(seed: int, count: int) -> Facts:
+async def _ask(it: Running, kind: str) -> None:
+    await EVERY[kind](it)
+    await _settled(it)
+    it.app._pump()
+    await _settled(it)
+
+
+async def _tried(seed: int, kind: str, count: int, *, painted: bool) -> Facts:
     facts, chance = Facts(), random.Random(seed)
     async with running((100, 34), screen=ScreenSettings()) as it:
-        for n in range(count):
-            kind = list(KINDS)[n % len(KINDS)]
-            await _type(it, kind, strings(chance), chance, facts)
-            facts.counts["strings"] += 1
+        with nullcontext() if painted else it.app.batch_update():
+            is_answered = True
+            for n in range(count):
+                if is_answered or n % AT_ONE_QUESTION == 0 or it.app.workspace.prompt.text or not _drawn(it)[1]:
+                    await _clear(it)
+                    await _ask(it, kind)
+                elif (view := it.app.workspace.question) is not None:
+                    view.restart_guard()
+                is_answered = await _type(it, kind, strings(chance), chance, facts)
+                facts.counts["strings"] += 1
             await _clear(it)
     return facts
 
 
-def trial(case: tuple[int, int]) -> Facts:
-    """So many strings in one app, from a seed."""
-    seed, count = case
-    return asyncio.run(_tried(seed, count))
+def trial(case: tuple[int, str, int, bool]) -> Facts:
+    """So many strings at questions of a kind in one app, from a seed; whether the screen is painted after each key."""
+    seed, kind, count, painted = case
+    gc.set_threshold(100_000, 20, 100)  # the default takes a quarter of the time, for what is freed with the app
+    return asyncio.run(_tried(seed, kind, count, painted=painted))
 
 
-def run(count: int, seed: int, *, at_once: int = AT_ONCE) -> Result:
-    """Type so many strings."""
+def cases(each: int, seed: int, *, at_once: int = AT_ONCE, painted: bool = False) -> list[tuple[int, str, int, bool]]:
+    """So many strings for each kind of question."""
     chance = random.Random(seed)
-    cases = [(chance.randrange(10**9), at_once) for _ in range(count // at_once)]
-    return run_trials("keystrokes", PROMISE, trial, cases, seed=seed, weight=at_once)
+    return [(chance.randrange(10**9), kind, at_once, painted) for _ in range(each // at_once) for kind in EVERY]
+
+
+def run(each: int, seed: int) -> Result:
+    """Type so many strings at each kind of question."""
+    return run_cases(cases(each, seed), seed)
+
+
+def run_cases(chosen: Sequence[tuple[int, str, int, bool]], seed: int, *, workers: int = WORKERS) -> Result:
+    """Run some of the cases."""
+    weight = chosen[0][2]
+    return run_trials("keystrokes", PROMISE, trial, chosen, seed=seed, weight=weight, workers=workers)

@@ -55,6 +55,7 @@ from tests.campaign.__main__ import MEANINGS, PARTS, as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
 from tests.llm.shapes import SHAPES, TEXT
+from tui.screens.trust import ANSWERS, YES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the campaign uses what only Linux has")
 
@@ -286,16 +287,22 @@ class TestPrefixes:
 class TestKeystrokes:
     @pytest.mark.timeout(400)
     def test_nothing_is_approved_or_stored_that_was_not_highlighted_and_confirmed(self, seed: int) -> None:
-        kinds = len(keystrokes.KINDS)
-        result = keystrokes.run(kinds * 2, seed, at_once=kinds)
-        holds(result, kinds * 2)
+        result = keystrokes.run_cases(keystrokes.cases(2, seed, at_once=2, painted=True), seed)
+        holds(result, 2 * len(keystrokes.EVERY))
+
+    def test_every_kind_of_question_can_be_answered_without_painting_the_screen(self, seed: int) -> None:
+        result = keystrokes.run_cases(keystrokes.cases(20, seed, at_once=20), seed)
+        holds(result, 20 * len(keystrokes.EVERY))
+        assert {f"answers to {kind}" for kind in keystrokes.EVERY} <= result.counts.keys()
 
     def test_an_answer_to_a_letter_is_noticed(self) -> None:
         assert keystrokes.allowed("y", "", "Allow once", 9.0) == [[]]
         assert keystrokes.allowed("enter", "", "Allow once", 0.1) == [[]]
-        assert keystrokes.allowed("enter", "", "Deny", 9.0) != [[("confirm",)]]
+        assert [("confirm",)] not in keystrokes.allowed("enter", "", "Deny", 9.0)
+        assert [("dialog", "True")] not in keystrokes.allowed("escape", "", ANSWERS[YES], 9.0, in_dialog=True)
         assert keystrokes.allowed("enter", "", "Always allow in this project: bash(ls)", 9.0) == [
-            [("permit", "bash(ls)", "project", "allow"), ("confirm",)]
+            [],
+            [("permit", "bash(ls)", "project", "allow"), ("confirm",)],
         ]
 
 

@@ -79,19 +79,26 @@ def test_a_projects_agent_works_after_it_was_read_in_a_terminal_and_allowed(tmp_
     alone = handloom("agents", "--allow", "Reviewer", stdin="y\n")
     assert alone.status == 2
     assert "Obey." in alone.out
-    assert "Obey." in answered(handloom, b"n\n")
-    assert handloom(*run).status == 2
-    answered(handloom, b"y\n")
+    for typed in (b"n\n", b"y\n"):
+        assert "Obey." in answered(handloom, typed)
+        assert handloom(*run).status == 2
+    answered(handloom, b"\n", early=b"yes\n")
+    assert handloom(*run).status == 2, "a line that was typed before the question appeared is no answer to it"
+    answered(handloom, b"yes\n")
     assert handloom(*run).status == 0
     project_agent(handloom, "Obey me more.\n")
     assert handloom(*run).status == 2
 
 
-def answered(handloom: Handloom, answer: bytes) -> str:
-    """What `handloom agents --allow` shows in a terminal in which this is typed."""
+def answered(handloom: Handloom, answer: bytes, *, early: bytes = b"") -> str:
+    """What `handloom agents --allow` shows in a terminal in which this is typed, and `early` before the question."""
     ours, theirs = pty.openpty()
     try:
         process = handloom.start("agents", "--allow", "Reviewer", stdin=theirs, stderr=theirs)
+        os.write(ours, early)
+        said = b""
+        while b"Type yes" not in said:
+            said += os.read(ours, 1000)
         os.write(ours, answer)
         out, _ = process.communicate(timeout=60)
         return str(out.decode())

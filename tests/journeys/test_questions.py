@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from tests.doubles import FINISH, bash, call, write_script
 from tests.journeys.terminal import GUARD_MS, Terminal
-from tests.program import Handloom
+from tests.program import ROOT, Handloom
 
 pytestmark = pytest.mark.tmux
 
@@ -42,6 +43,15 @@ def turns(workspace: Path) -> list[dict[str, Any]]:
         {"tool_calls": [bash("git status")]},
         {"tool_calls": [bash("git status")]},
         {"tool_calls": [REMOVE]},
+        FINISH,
+    ]
+
+
+def later_turns() -> list[dict[str, Any]]:
+    """What the model says in the second conversation: a loop, a limit, a tool of a server, and the end."""
+    return [
+        *[{"tool_calls": [bash("echo again")]}] * 4,
+        {"tool_calls": [call("add", a=2, b=3)]},
         FINISH,
     ]
 
@@ -74,11 +84,20 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
         seen = Recorder(terminal, *size)
         terminal.handloom("--agent", "Planner", "--model", write_script(tmp_path, turns(handloom.workspace)))
         _answer_all(terminal, seen)
-        seen.save(Path(os.environ.get("HANDLOOM_CASTS") or tmp_path, f"questions-{size[0]}x{size[1]}.cast"))
-        assert (handloom.workspace / "build").is_dir()
-        assert (handloom.workspace / "notes.txt").read_text() == "one\ntwo\n"
         terminal.press("C-q")
         terminal.wait_for("NO ISOLATION", gone=True)
+    later = Handloom(tmp_path / "later", HANDLOOM__AGENT__MAX_ITERATIONS="5")
+    server = {"command": sys.executable, "args": [str(ROOT / "tests/mcp/server.py"), "stdio"]}
+    (later.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"good": server}}))
+    with closing(Terminal(later, *size)) as terminal:
+        seen.terminal = terminal
+        terminal.handloom("--model", write_script(tmp_path, later_turns(), "later.yaml"))
+        _answer_halts(terminal, seen)
+        seen.save(Path(os.environ.get("HANDLOOM_CASTS") or tmp_path, f"questions-{size[0]}x{size[1]}.cast"))
+        terminal.press("C-q")
+        terminal.wait_for("NO ISOLATION", gone=True)
+    assert (handloom.workspace / "build").is_dir()
+    assert (handloom.workspace / "notes.txt").read_text() == "one\ntwo\n"
     (conversation,) = handloom.conversations()
     events = handloom.export(conversation["conversation_id"])
     messages = [event for event in events if event.get("action") == "message" and event["source"] == "user"]
@@ -124,6 +143,26 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("Now denied by")
     terminal.choose(4)
     seen.sees("Now denied by", gone=True)
+
+
+def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
+    seen.sees("Trust ", "Do not trust them")
+    terminal.choose(2)
+    seen.sees("Do not trust them", gone=True)
+    terminal.type("add them")
+    terminal.press("Enter")
+    seen.sees("echo again", "Allow once")
+    terminal.choose(2)
+    seen.sees("Always allow in this")
+    terminal.read_the_question()
+    terminal.press("Enter")
+    seen.sees("The agent seems stuck in a loop", "Tell the agent")
+    terminal.choose(1)
+    seen.sees("Call the tool add?", "Allow once")
+    terminal.choose(1)
+    seen.sees("A limit was reached", "Extend the limit")
+    terminal.choose(1)
+    seen.sees("All is done.")
 
 
 def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:

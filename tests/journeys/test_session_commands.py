@@ -173,12 +173,12 @@ class TestDelete:
 
     def test_on_a_terminal_it_asks(self, tmp_path: Path) -> None:
         handloom, done = begin(tmp_path)
-        for answer, left in ((b"n\n", 1), (b"y\n", 0)):
+        for answer, left in ((b"n\n", 1), (b"y\n", 1), (b"yes\n", 0)):
             ours, theirs = pty.openpty()
             process = handloom.start("delete", done.conversation, stdin=theirs, stdout=theirs, stderr=theirs)
             os.close(theirs)
             said = b""
-            while b"[y/N]" not in said:
+            while b"Type yes" not in said:
                 said += os.read(ours, 1000)
             os.write(ours, answer)
             with suppress(OSError):

@@ -62,11 +62,14 @@ from tui.i18n import _
 NAME_CELLS = 100
 SESSIONS_PER_PAGE = 50
 _MODES = {
-    ConfirmMode.ALWAYS: (_("Ask always"), _("Every action waits for your yes.")),
-    ConfirmMode.RISKY: (_("Ask when risky"), _("Actions of high or unknown risk wait for your yes.")),
-    ConfirmMode.AUTO_EDIT: (_("Edit freely"), _("Files of the workspace are edited at once; the rest waits.")),
-    ConfirmMode.PLAN: (_("Only plan"), _("Nothing is changed: the agent looks and plans.")),
-    ConfirmMode.NEVER: (_("Ask never"), _("Only what foreign content could want waits.")),
+    ConfirmMode.ALWAYS: (_("Approve everything"), _("Every action waits for your approval.")),
+    ConfirmMode.RISKY: (_("Approve risky actions"), _("Actions of high or unknown risk wait for your approval.")),
+    ConfirmMode.AUTO_EDIT: (
+        _("Auto-approve edits"),
+        _("Files in the workspace are edited without asking; everything else waits."),
+    ),
+    ConfirmMode.PLAN: (_("Plan only"), _("The agent reads and plans, and changes nothing.")),
+    ConfirmMode.NEVER: (_("Full auto"), _("Only actions that untrusted content may have caused wait.")),
 }
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 
 from core.agent.registry import AgentKind, Agents
 from core.errors import ConfigurationError
 from core.exit_status import ExitStatus
 from core.home import home_folder
-from tui.cli.lines import can_ask, notice, say
+from tui.cli.lines import can_ask, is_confirmed, notice, say
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 
@@ -65,9 +64,7 @@ def _allow(known: Agents, kind: AgentKind) -> int:
     say(sanitize(kind.file.text))
     if not can_ask():
         raise ConfigurationError("Whether this agent may work is asked in a terminal. Run this command in one.")
-    sys.stderr.write(_("Let this agent work in this project? [y/N] "))
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_confirmed(_("Let this agent work in this project?")):
         notice(_("It may not."))
         return ExitStatus.INTERRUPTED
     known.allow(kind)

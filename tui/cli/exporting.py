@@ -21,6 +21,8 @@ from core.home import home_folder
 from core.store.reader import EventReader
 from tui.cli.lines import answer_to, can_ask, notice
 
+MASK, WRITE = "mask", "write"
+"""What a question is answered with: whole words, so that no letter lets anything leave."""
 LISTED = 20
 """Findings that are told one by one."""
 
@@ -39,10 +41,10 @@ async def export(options: argparse.Namespace) -> int:
         masks = options.mask
         if findings.secrets and not (options.mask or options.allow_secrets):
             answer = await _ask(findings)
-            if answer not in ("y", "m"):
+            if answer not in (MASK, WRITE):
                 notice("Nothing was written.")
                 return ExitStatus.ERROR
-            masks = answer == "m"
+            masks = answer == MASK
         await write(
             reader,
             conversation_id,
@@ -65,7 +67,7 @@ def tell(findings: Findings) -> None:
 
 
 async def _ask(findings: Findings) -> str:
-    """`y`, `m` or anything else. Raises UsageError where nobody is there to answer."""
+    """`mask`, `write` or anything else. Raises UsageError where nobody is there to answer."""
     count = len(findings.secrets)
     what = "What looks like a secret" if count == 1 else f"{count} different things that look like secrets"
     if not can_ask():
@@ -73,4 +75,5 @@ async def _ask(findings: Findings) -> str:
             f"{what} would leave with this conversation, so nothing was written. "
             "Give --mask to write it masked, or --allow-secrets to write it as it is."
         )
-    return (await answer_to(f"{what} would leave. Write it as it is (y), masked (m), or not at all (N)? "))[:1]
+    how = f"Type {MASK} to write it masked or {WRITE} to write it as it is; only Enter writes nothing: "
+    return (await answer_to(f"{what} would leave. {how}")).lower()

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import termios
 
 from tui.display.text import sanitize
+from tui.i18n import _
+
+YES = "yes"
+"""The whole word: no single letter agrees to anything."""
 
 
 def notice(text: str) -> None:
@@ -26,10 +31,23 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def answer_to(question: str) -> str:
-    """What is typed as the answer to a question, in small letters; empty for nothing."""
+def _ask(question: str) -> None:
+    """Write a question. What was typed before it appeared was meant for something else, and is dropped."""
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()
+
+
+def is_confirmed(question: str) -> bool:
+    """Ask on the terminal. Only the whole word "yes", typed after the question appeared, agrees. Blocking."""
+    _ask(f"{question} {_('Type yes and press Enter, or only Enter for no: ')}")
+    return sys.stdin.readline().strip().lower() == YES
+
+
+async def answer_to(question: str) -> str:
+    """The line that is typed as the answer to a question, without blanks around it."""
+    _ask(question)
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     loop = asyncio.get_running_loop()
 
@@ -39,6 +57,6 @@ async def answer_to(question: str) -> str:
 
     loop.add_reader(sys.stdin.fileno(), read_line)
     try:
-        return (await answer).strip().lower()
+        return (await answer).strip()
     finally:
         loop.remove_reader(sys.stdin.fileno())

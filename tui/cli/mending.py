@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -24,7 +23,7 @@ from core.home import home_folder
 from core.store.checkup import Part, Trouble, look
 from core.store.event_store import EventStore
 from core.store.mending import Mended, database_of, mend
-from tui.cli.lines import say
+from tui.cli.lines import can_ask, is_confirmed, say
 from tui.display.text import sanitize
 from tui.i18n import _, counted
 
@@ -88,11 +87,7 @@ def _tell(found: Found) -> None:
 
 def _is_sure() -> bool:
     """Whether the user, asked on the terminal, says yes; nobody does where there is no terminal."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    sys.stdout.write(_("Mend it? What is damaged is kept beside, as it is. [y/N] "))
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return can_ask() and is_confirmed(_("Repair it? The damaged files are kept, as they are."))
 
 
 def _tell_what_was_done(troubles: Sequence[Trouble], mended: Mended | None) -> None:

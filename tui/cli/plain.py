@@ -40,7 +40,7 @@ from core.security.judgement import TAINT
 from core.session.compacting import compact_wish
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
-from tui.cli.lines import answer_to, can_ask, notice, say
+from tui.cli.lines import YES, answer_to, can_ask, notice, say
 from tui.display.text import sanitize
 from tui.runtimes import Runtimes
 
@@ -62,6 +62,10 @@ HOW = {
     "": "It is allowed beforehand by a rule of policy.toml; --yes agrees to everything.",
 }
 """What would have allowed an action, by the rule that asked."""
+ASKED = (
+    "Type yes and press Enter to allow it. Enter alone denies it and stops the agent; any other text denies it and is "
+    "told to the agent: "
+)
 
 
 def interrupts() -> asyncio.Event:
@@ -214,7 +218,8 @@ async def ask(envelope: Envelope) -> str | None:
     if not can_ask():
         return _without_answer(envelope)
     notice(f"The agent wants: {envelope.event.message}{_asked_by(envelope)}")
-    return None if await answer_to("Carry it out? [y/N] ") in ("y", "yes") else ""
+    answer = await answer_to(ASKED)
+    return None if answer.lower() == YES else answer
 
 
 def _without_answer(envelope: Envelope) -> str:

@@ -27,7 +27,7 @@ from core.store.event_store import EventStore
 from core.store.index import Hit
 from core.store.listing import ConversationFilter, ConversationInfo
 from core.store.reader import EventReader
-from tui.cli.lines import notice, say
+from tui.cli.lines import can_ask, is_confirmed, notice, say
 from tui.display.figures import bytes_of, dollars
 from tui.display.text import sanitize_line
 from tui.i18n import _, counted
@@ -203,11 +203,9 @@ async def _tell_what_goes(store: EventReader, conversation_id: str) -> None:
 
 def _is_sure(count: int) -> bool:
     """Whether the user, asked on the terminal, says yes. Raises UsageError where there is no terminal."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise UsageError("Nobody can be asked here. Give --yes to delete without a question.")
-    sys.stderr.write(counted(count, "Delete this conversation for good? [y/N] ", "Delete these {n} for good? [y/N] "))
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return is_confirmed(counted(count, "Delete this conversation for good?", "Delete these {n} for good?"))
 
 
 def _folder(text: str | None) -> str:

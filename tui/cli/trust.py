@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 
 from core.errors import ConfigurationError, UsageError
@@ -20,7 +19,7 @@ from core.manager.trusting import Trusting
 from core.settings.config import load
 from core.trust.book import Standing
 from core.trust.gate import Gate
-from tui.cli.lines import can_ask, notice, say
+from tui.cli.lines import can_ask, is_confirmed, notice, say
 from tui.display.text import sanitize, sanitize_line
 from tui.i18n import _
 
@@ -90,9 +89,7 @@ def _agrees() -> bool:
     """Whether the user says yes at the terminal. Raises ConfigurationError where nobody is there."""
     if not can_ask():
         raise ConfigurationError("Whether you trust this is asked in a terminal. Run this in one, or give --yes.")
-    sys.stderr.write(_("Trust this folder, with all that is shown above? [y/N] "))
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return is_confirmed(_("Trust this folder, with all that is shown above?"))
 
 
 def _absolute(folder: str) -> str:

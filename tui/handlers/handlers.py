@@ -33,11 +33,11 @@ from tui.screens.dialogs import SureScreen
 from tui.widgets.footer import MODES, next_mode
 
 MODE_TOLD = {
-    "always": _("The agent asks always before it acts."),
-    "risky": _("The agent asks if risky before it acts."),
-    "auto-edit": _("The agent edits files of the workspace by itself, and asks for the rest."),
-    "plan": _("The agent only looks and plans; nothing is changed."),
-    "never": _("The agent never asks, but for what foreign content could want."),
+    "always": _("The agent asks before every action."),
+    "risky": _("The agent asks before risky actions."),
+    "auto-edit": _("The agent edits files in the workspace without asking, and asks before everything else."),
+    "plan": _("The agent only reads and plans; it changes nothing."),
+    "never": _("The agent does not ask, except for actions that untrusted content may have caused."),
 }
 QUIT_WITHIN_S = 2.0
 """How long ctrl+c stays armed: two presses that belong together, not two that happened."""

@@ -19,6 +19,8 @@ SMALL = 16
 """Rows below which a question takes the place of nearly everything else."""
 TINY = 12
 """Rows below which only the prompt, one pane and the footer are left."""
+LEAST = 7
+"""Rows below which a question shows only its body and the highlighted answer."""
 
 
 class Arrangement(NamedTuple):

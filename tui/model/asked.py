@@ -12,11 +12,11 @@ from tui.i18n import _
 RISKS = {"high": _("high"), "unknown": _("not known"), "medium": _("medium"), "low": _("low")}
 """The strictest first."""
 MODE_RULES = {
-    "always": _("the mode “asks always”"),
-    "risky": _("the mode “asks if risky”"),
-    "auto-edit": _("the mode “edits freely”"),
-    "plan": _("the mode “plans only”"),
-    "never": _("the mode “never asks”"),
+    "always": _("the mode “approve everything”"),
+    "risky": _("the mode “approve risky actions”"),
+    "auto-edit": _("the mode “auto-approve edits”"),
+    "plan": _("the mode “plan only”"),
+    "never": _("the mode “full auto”"),
 }
 VOICES = {
     "taint": _("what was read before"),

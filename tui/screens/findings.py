@@ -1,6 +1,6 @@
-"""A dialog before something leaves: what was found in it, and the choice to mask it, to let it go, or to stay.
+"""A dialog before something leaves: what was found in it, and the choice to mask it, to write it as it is, or to stop.
 
-Texts handed in are clean. Nothing but `m` and `w` lets anything leave.
+Texts handed in are clean. The highlight starts at the answer that writes nothing.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from typing import Literal
 
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.i18n import _
+from tui.model.question_list import Does, Row
+from tui.screens.yes_no import AnswersScreen
 
 Answer = Literal["mask", "keep"]
 
 
-class FindingsScreen(ModalScreen[Answer | None]):
+class FindingsScreen(AnswersScreen[Answer | None]):
     """Answers with what to do; None where nothing is to leave."""
 
     DEFAULT_CSS = """
@@ -29,40 +29,36 @@ class FindingsScreen(ModalScreen[Answer | None]):
         & > Vertical {
             width: 90%; max-width: 110; height: auto; max-height: 90%; padding: 0 1;
             background: $surface; border: round $warning;
-            border-title-color: $text-warning; border-title-style: bold;
+            border-title-color: $text-warning; border-title-style: bold; border-subtitle-color: $text-muted;
         }
-        VerticalScroll { height: auto; max-height: 20; margin: 1 0; }
+        VerticalScroll { height: auto; max-height: 40vh; scrollbar-size-vertical: 1; }
     }
     """
-    BINDINGS = [
-        Binding("m", "answer('mask')", "Mask"),
-        Binding("w", "answer('keep')", "Write"),
-        Binding("escape,q,n,enter", "leave", "Leave"),
-        Binding("down,j", "scroll(1)", show=False),
-        Binding("up,k", "scroll(-1)", show=False),
-    ]
 
     def __init__(self, findings: Sequence[str]) -> None:
-        super().__init__()
+        super().__init__(
+            (
+                Row(Does.DENY, _("Write nothing")),
+                Row(Does.ALLOW, _("Write it with these masked"), "mask"),
+                Row(Does.ALLOW, _("Write it as it is"), "keep"),
+            )
+        )
         self._findings = findings
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Secrets would leave")
-            yield Static(Content(_("This looks like keys, tokens or passwords, or tells whose machine it was:")))
+            box.border_subtitle = _("↑ ↓ choose · Enter answers · PgUp PgDn scroll · Esc cancels")
+            yield Static(Content(_("This looks like keys, tokens or passwords, or shows whose machine it was:")))
             with VerticalScroll(can_focus=False):
                 yield Static(Content("\n".join(self._findings)))
-            keys = (("m", _("write it masked")), ("w", _("write it as it is")), ("Esc", _("write nothing")))
-            yield Static(Content.assemble(*(part for key, word in keys for part in ((key, "bold"), f" {word}   "))))
+            yield from self.answer_rows()
 
-    def action_answer(self, answer: Answer) -> None:
-        """Answer."""
-        self.dismiss(answer)
+    def result(self, row: Row) -> Answer | None:
+        """Whether to mask, to keep, or to write nothing."""
+        return "mask" if row.value == "mask" else "keep" if row.value == "keep" else None
 
-    def action_leave(self) -> None:
-        """Let nothing leave."""
-        self.dismiss(None)
-
-    def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+    def scroll_text(self, pages: int) -> None:
+        """Scroll the findings by pages."""
+        text = self.query_one(VerticalScroll)
+        text.scroll_relative(y=pages * max(1, text.size.height - 1), animate=False)

@@ -24,7 +24,7 @@ from textual.widgets import TextArea
 
 from tui.commands import WORKING, Scope, hints, key_of, keyed
 from tui.i18n import _
-from tui.model.arrangement import LOW, NARROW, PANES, SMALL, TINY, arrange
+from tui.model.arrangement import LEAST, LOW, NARROW, PANES, SMALL, TINY, arrange
 from tui.model.held import LastKey
 from tui.panes.browser.view import BrowserView
 from tui.panes.chat.view import ChatView
@@ -120,16 +120,20 @@ class Workspace(Screen[None]):
         &.-small QuestionView > .question--typed { max-height: 1; }
         &.-small QuestionView > .question--said { max-height: 2; }
         &.-small QuestionView.-said > .question--why, &.-small QuestionView.-said > .question--typed { display: none; }
-        &.-tiny QuestionView > .question--body, &.-tiny QuestionView > .question--rows { max-height: 1; }
+        &.-tiny QuestionView > .question--body { max-height: 1; }
+        &.-tiny QuestionView > .question--rows { max-height: 2; }
         &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
         &.-tiny QuestionView > .question--typed { display: none; }
         &.-tiny QuestionView > .question--said { max-height: 20vh; }
         &.-tiny QuestionView.-said > .question--title { display: none; }
+        &.-tiny #bottom { max-height: 100%; scrollbar-size: 0 0; }
+        &.-least QuestionView > .question--title { display: none; }
+        &.-least QuestionView.-said > .question--rows { max-height: 1; }
         &.-tiny TabStrip { display: none; }
         &.-tiny #filter-bar { height: 1; }
         &.-tiny #queue { max-height: 1; }
         &.-tiny #transport { border: none; height: 1; padding: 0; }
-        &.-tiny #prompt { border: none; min-height: 1; height: 1; }
+        &.-tiny #prompt { border: none; min-height: 1; height: 1; scrollbar-size: 0 0; }
         &.-tiny #chat, &.-tiny #beside, &.-tiny #events, &.-tiny #terminal, &.-tiny #browser { border: none; }
     }
     """
@@ -400,6 +404,7 @@ class Workspace(Screen[None]):
         self.set_class(event.size.height < LOW, "-low")
         self.set_class(event.size.height < SMALL, "-small")
         self.set_class(event.size.height < TINY, "-tiny")
+        self.set_class(event.size.height < LEAST, "-least")
         # Textual 8.2 divides by the width of the text when it lays out a placeholder.
         self.prompt.placeholder = PLACEHOLDER if event.size.width > cell_len(PLACEHOLDER) else ""
         self.arrange_panes()

@@ -1,52 +1,66 @@
-"""A guarded dialog with two answers. The harmless one comes first and is highlighted at the start."""
+"""Guarded dialogs with a list of answers. The harmless answer comes first and is highlighted at the start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from textual import events
+from textual.screen import ScreenResultType
 
 from tui.model.question_list import Does, QuestionList, Row
 from tui.screens.guarded import SENDS, GuardedScreen
 from tui.widgets.question import AnswerRow
 
 
-class YesNoScreen(GuardedScreen[bool]):
-    """Answers with True only for the second answer. Subclasses compose the text and `answer_rows`."""
+class AnswersScreen(GuardedScreen[ScreenResultType]):
+    """Answers with `result` of the row that is taken, with the one of the first row for Esc.
+
+    Subclasses compose the text and `answer_rows`.
+    """
 
     DEFAULT_CSS = """
-    YesNoScreen {
+    AnswersScreen {
         AnswerRow { height: auto; }
         AnswerRow.-at { text-style: bold; background: $warning 25%; }
     }
     """
 
-    def __init__(self, no: str, yes: str) -> None:
+    def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__()
-        self._answers = QuestionList((Row(Does.DENY, no), Row(Does.ALLOW, yes)))
+        self._answers = QuestionList(tuple(rows))
+
+    def result(self, row: Row) -> ScreenResultType:
+        """What a row answers with."""
+        raise NotImplementedError
 
     def answer_rows(self) -> Iterable[AnswerRow]:
-        """The widgets of the two answers."""
+        """The widgets of the answers."""
         return (AnswerRow(at, row) for at, row in enumerate(self._answers.rows))
 
     def on_mount(self) -> None:
         """Show the highlight."""
         self._highlight(self._answers)
 
+    def on_resize(self) -> None:
+        """Keep the highlight in sight."""
+        self._highlight(self._answers)
+
     def _highlight(self, answers: QuestionList) -> None:
         self._answers = answers
         for at, row in enumerate(self.query(AnswerRow)):
             row.show(highlighted=at == answers.at)
+            if at == answers.at:
+                self.call_after_refresh(row.scroll_visible, animate=False)
 
     def on_key(self, event: events.Key) -> None:
         """Move the highlight, take the highlighted answer, leave, or scroll."""
         event.stop()
         if event.key == "escape":
-            self.dismiss(False)
+            self.dismiss(self.result(self._answers.rows[0]))
         elif not self.is_taken(event):
             pass
         elif event.key == SENDS:
-            self.dismiss(self._answers.row.does is Does.ALLOW)
+            self.dismiss(self.result(self._answers.row))
         elif event.key in ("pageup", "pagedown"):
             self.scroll_text(1 if event.key == "pagedown" else -1)
         elif (moved := self._answers.moved(event.key)) is not None:
@@ -58,3 +72,14 @@ class YesNoScreen(GuardedScreen[bool]):
     def on_answer_row_clicked(self, message: AnswerRow.Clicked) -> None:
         """Highlight the answer."""
         self._highlight(self._answers.highlighting(message.at))
+
+
+class YesNoScreen(AnswersScreen[bool]):
+    """Two answers: False for the first, True for the second."""
+
+    def __init__(self, no: str, yes: str) -> None:
+        super().__init__((Row(Does.DENY, no), Row(Does.ALLOW, yes)))
+
+    def result(self, row: Row) -> bool:
+        """Whether the second answer was taken."""
+        return row.does is Does.ALLOW

@@ -20,11 +20,11 @@ from tui.model.marks import Mark
 MODES = ("always", "auto-edit", "plan")
 """What the agent may do by itself, in the order in which shift+tab walks through them."""
 MODE_WORDS = {
-    "always": _("asks always"),
-    "risky": _("asks if risky"),
-    "auto-edit": _("edits freely"),
-    "plan": _("plans only"),
-    "never": _("never asks"),
+    "always": _("approve everything"),
+    "risky": _("approve risky actions"),
+    "auto-edit": _("auto-approve edits"),
+    "plan": _("plan only"),
+    "never": _("full auto"),
 }
 UNKNOWN = "—"
 _BETWEEN = " · "

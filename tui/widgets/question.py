@@ -212,8 +212,15 @@ class QuestionView(Vertical):
     def _show_highlight(self) -> None:
         for at, row in enumerate(self._rows):
             row.show(highlighted=at == self.answers.at)
-            if at == self.answers.at:
-                self.call_after_refresh(row.scroll_visible, animate=False)
+        self._keep_in_sight()
+
+    def _keep_in_sight(self) -> None:
+        """Scroll to the highlighted row, once what has changed is laid out."""
+        self.call_after_refresh(self._rows[self.answers.at].scroll_visible, animate=False)
+
+    def on_resize(self) -> None:
+        """Keep the highlighted row in sight."""
+        self._keep_in_sight()
 
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)
@@ -224,6 +231,7 @@ class QuestionView(Vertical):
         """Tell why a key did nothing, next to the list; an empty text ends that."""
         self._line("said", text)
         self.set_class(bool(text), "-said")
+        self._keep_in_sight()
 
     def show_typing(self, *, is_typing: bool) -> None:
         """Show that Enter would send the text in the prompt and take no row."""

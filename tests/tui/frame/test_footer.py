@@ -36,7 +36,7 @@ def told(facts: Facts, width: int) -> list[str]:
 
 
 def test_a_wide_line_tells_everything() -> None:
-    assert told(FACTS, 180) == [
+    assert told(FACTS, 200) == [
         "▶ running",
         "1m15s",
         "esc to stop",
@@ -46,7 +46,7 @@ def test_a_wide_line_tells_everything() -> None:
         "98k in / 2k out",
         "3/100",
         "/home/me/projects/handloom",
-        "asks if risky",
+        "approve risky actions",
         "NO ISOLATION",
     ]
 
@@ -139,6 +139,6 @@ def test_what_matters_least_gives_way_first_and_is_shortened_before_it_goes() ->
         "context 12% of 200k",
         "ctx 12%",
         "1m15s",
-        "asks if risky",
+        "approve risky actions",
         "▶ running",
     ]

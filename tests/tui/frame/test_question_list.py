@@ -251,11 +251,11 @@ async def test_shift_tab_judges_what_waits_again_and_runs_nothing() -> None:
         await held(it)
         it.session.guard.judgement = Judgement(Verdict.ALLOW, "mode auto-edit")
         await it.press("shift+tab")
-        assert "Now allowed by the mode “edits freely”" in it.screen_text()
+        assert "Now allowed by the mode “auto-approve edits”" in it.screen_text()
         assert highlighted(it) == "Allow once"
         it.session.guard.judgement = Judgement(Verdict.DENY, "mode plan", ("Nothing is changed.",))
         await it.press("shift+tab")
-        assert "Now denied by the mode “plans only”" in it.screen_text()
+        assert "Now denied by the mode “plan only”" in it.screen_text()
         assert highlighted(it) == "Deny"
         assert [wish for wish in it.session.wishes if wish[0] != "set_confirm_mode"] == []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from core.events import AgentState, CmdRunAction
@@ -74,6 +76,20 @@ async def test_a_question_leaves_the_prompt_and_the_highlighted_row_in_sight(siz
                 assert len(rows) == 1
                 assert rows[0] in it.app.screen._compositor.visible_widgets
             await it.session.become(awaiting=None, halt=None, planning=False, queue=())
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 7), (40, 12)])
+async def test_at_the_smallest_sizes_the_highlighted_row_says_all_that_it_does(size: tuple[int, int]) -> None:
+    async with running(size=(160, 48)) as it:
+        await it.session.hold(CmdRunAction(command="make all"))
+        await it.settle()
+        await it.press("4")
+        await it.pilot.resize_terminal(*size)
+        await it.settle()
+        shown = " ".join(re.sub("[▁-█▌]", " ", it.screen_text()).split())
+        assert "❯ 4 Deny and stop the agent" in shown
+        assert "make all" in shown
+        assert it.app.screen.region.contains_region(it.app.workspace.prompt.region)
 
 
 async def test_a_storm_of_sizes_leaves_the_layout_whole() -> None:

@@ -137,17 +137,22 @@ class Renderer:
 
     def _title(self, piece: Piece) -> Iterable[Line]:
         head, _newline, rest = piece.text.partition("\n")
-        room = self.column - 2 - (cell_len(piece.meta) + 2 if piece.meta else 0)
+        room = self._title_room(piece)
         title = sanitize_line(head + " …" if rest and piece.tone != "thought" else head, max(4, room))
         yield self._headline(piece, title)
 
     def _title_path(self, piece: Piece) -> Iterable[Line]:
         """A path is known by its ends, so its middle is what goes."""
-        room = max(4, self.column - 2 - (cell_len(piece.meta) + 2 if piece.meta else 0))
+        room = max(4, self._title_room(piece))
         title = sanitize_line(piece.text, len(piece.text) * 2)
         if cell_len(title) > room:
             title = f"{set_cell_size(title, room // 2).rstrip()}…{_last_cells(title, room - room // 2 - 1)}"
         yield self._headline(piece, title)
+
+    def _title_room(self, piece: Piece) -> int:
+        """The cells of a title: at least half of the line, so that what was done is cut off later than notes on it."""
+        row = self.column - 2
+        return max(row // 2, row - (cell_len(piece.meta) + 2 if piece.meta else 0))
 
     def _title_whole(self, piece: Piece) -> Iterable[Line]:
         rows = [row for line in piece.text.split("\n") for row in self._filled(line, self.column - 2)]
@@ -157,7 +162,7 @@ class Renderer:
             if index == 0:
                 yield self._headline(piece if meta_fits and len(rows) == 1 else piece._replace(meta=""), row)
             elif meta_fits and index == len(rows) - 1:
-                yield [self._indent, Segment(row, style), *self._meta(piece)]
+                yield [self._indent, Segment(row, style), *self._meta(piece, self.column - 4 - cell_len(row))]
             else:
                 yield [self._indent, Segment(row, style)]
         if not meta_fits:
@@ -170,17 +175,17 @@ class Renderer:
         return [
             Segment(glyph + " ", self._styles[role] + GUTTER),
             Segment(title, self._title_style(piece)),
-            *self._meta(piece),
+            *self._meta(piece, self.column - 4 - cell_len(title)),
         ]
 
     def _title_style(self, piece: Piece) -> Style:
         return self._styles["muted" if piece.tone in QUIET else "title"]
 
-    def _meta(self, piece: Piece) -> Line:
-        if not piece.meta:
+    def _meta(self, piece: Piece, room: int) -> Line:
+        if not piece.meta or room < 1:
             return []
         role = "failed" if piece.tone == "failed" else "muted"
-        return [Segment("  " + sanitize_line(piece.meta, self.column), self._styles[role])]
+        return [Segment("  " + sanitize_line(piece.meta, room), self._styles[role])]
 
     def _markdown(self, piece: Piece) -> Iterable[Line]:
         from tui.panes.chat.markdown import markdown_lines, theme_console
