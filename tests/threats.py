@@ -77,6 +77,7 @@ THREATS = (
         "They have an end, and a navigation has 30 s",
         (
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_redirects_without_end_are_refused",
+            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_never_comes_leaves_time_to_say_so",
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_reloads_itself_without_end_can_be_left",
         ),
     ),
@@ -921,6 +922,7 @@ THREATS = (
             "tests/docker/test_ends.py::TestStarting::test_a_name_that_is_taken_is_told_and_left_alone",
             "tests/docker/test_ends.py::TestStarting::test_a_second_screen_is_refused_and_the_first_works_on",
             "tests/docker/test_ends.py::TestTheFleet::test_what_was_left_behind_is_taken_away_and_what_is_in_use_stays",
+            "tests/runtime/test_image.py::TestFailures::test_an_engine_that_is_not_there",
             "tests/campaign/test_campaign.py::TestContainers"
             "::test_what_befalls_a_container_is_told_once_and_the_next_command_works",
         ),
@@ -936,6 +938,8 @@ THREATS = (
             "tests/docker/test_walls.py::test_the_container_is_hardened",
             "tests/docker/test_walls.py::test_nobody_listens_for_the_network",
             "tests/docker/test_walls.py::test_a_workspace_that_cannot_be_protected_is_refused",
+            "tests/runtime/test_specification.py"
+            "::test_a_container_gets_no_capability_no_network_and_no_root_that_can_be_written",
         ),
         is_blocker=True,
     ),

@@ -25,6 +25,12 @@ from tests.runtime import zips
 
 REFUSED_WITHIN_S = 2.0
 PEAK_BYTES = 100_000_000
+NOTHING_THERE = "it holds no events of a conversation"
+"""The refusal of an archive with which nothing else is wrong."""
+SHOWN_BY_READING = {
+    "another checksum", "less than announced", "more than announced", "packed into too little", "not deflated",
+}  # fmt: skip
+"""Damage of an entry's data, which nobody notices who does not read it."""
 
 
 def refused(path: Path, match: str = ".") -> str:
@@ -86,13 +92,13 @@ class TestArchives:
         path.write_bytes(zips.repeated(*zips.CLASHES[clash]))
         refused(path, "another entry has this name")
 
-    @pytest.mark.parametrize("damage", zips.DAMAGED)
+    @pytest.mark.parametrize("damage", sorted(zips.DAMAGED.keys() - SHOWN_BY_READING))
     def test_a_damaged_archive_is_refused(self, damage: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.DAMAGED[damage])
-        refused(path)
+        assert NOTHING_THERE not in refused(path)
 
-    @pytest.mark.parametrize("damage", ["another checksum", "less than announced", "not deflated"])
+    @pytest.mark.parametrize("damage", sorted(SHOWN_BY_READING))
     def test_damage_that_only_reading_shows_is_noticed(self, damage: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.DAMAGED[damage])
@@ -105,7 +111,7 @@ class TestArchives:
     def test_a_bomb_is_refused_before_it_goes_off(self, bomb: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.bombs()[bomb]())
-        refused(path)
+        assert NOTHING_THERE not in refused(path)
 
     def test_what_comes_out_is_counted_and_not_only_what_is_announced(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

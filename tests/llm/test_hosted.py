@@ -235,19 +235,19 @@ async def test_wherever_a_stream_is_cut_no_half_tool_call_comes_of_it(host: Mode
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "what"),
+    ("behaviour", "limits", "what"),
     [
-        (stalls(with_head=False), "no answer began within 0.2 s"),
-        (stalls(), "no answer began within 0.2 s"),
-        (stalls(WHOLE[:3]), "nothing more came for 0.3 s"),
-        (sends(*[WHOLE[1]] * 90, pause_s=0.1), "the answer took longer than 1 s"),
+        (stalls(with_head=False), {"first_token_timeout_s": 0.2}, "no answer began within 0.2 s"),
+        (stalls(), {"first_token_timeout_s": 0.2}, "no answer began within 0.2 s"),
+        (stalls(WHOLE[:3]), {"idle_timeout_s": 0.3, "total_timeout_s": 20}, "nothing more came for 0.3 s"),
+        (sends(*[WHOLE[1]] * 90, pause_s=0.1), {"total_timeout_s": 1}, "the answer took longer than 1 s"),
     ],
 )
 async def test_a_provider_that_does_not_go_on_is_left(
-    host: ModelHost, server: OpenAIServer, behaviour: Behaviour, what: str
+    host: ModelHost, server: OpenAIServer, behaviour: Behaviour, limits: dict[str, float], what: str
 ) -> None:
     server.then(behaviour)
-    llm = model(host, server, first_token_timeout_s=0.2, idle_timeout_s=0.3, total_timeout_s=1)
+    llm = model(host, server, **limits)
     error = await error_of(llm)
     assert error.kind is ModelErrorKind.TIMEOUT
     assert str(error).endswith(f"{what} Tried 1 times.") or str(error).endswith(what)

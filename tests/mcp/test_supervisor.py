@@ -436,20 +436,28 @@ def test_a_program_without_a_version_is_told(command: list[str], floats: bool, t
 # -- resources ---------------------------------------------------------------------------------------------------------
 
 
-REFUSED = (
-    *("file:///etc/passwd", "file://{at}/../../etc/passwd", "file://{at}/link", "file://host/etc/passwd"),
-    *("http://169.254.169.254/latest", "https://example.org/", "data:text/plain,x", "other://thing", "", "no uri"),
-    *("javascript:alert(1)", "FILE:///etc/passwd"),
-)
+REFUSED = {
+    "outside of the workspace": (
+        *("file:///etc/passwd", "file://{at}/../../etc/passwd", "file://{at}/link", "file://host/etc/passwd"),
+        "FILE:///etc/passwd",
+    ),
+    "has not listed": (
+        *("http://169.254.169.254/latest", "https://example.org/", "data:text/plain,x", "other://thing"),
+        "javascript:alert(1)",
+    ),
+    "is no URI": ("", "no uri"),
+}
+"""By what the agent is told: it comes from us, before the server is asked, which might refuse as well."""
 
 
 async def test_what_a_server_has_not_listed_is_not_read(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": good()}) as it:
         (Path(it.workspace) / "link").symlink_to("/etc/passwd")
-        for uri in REFUSED:
-            refused = await it.call("mcp_read_resource", server="s", uri=uri.format(at=it.workspace))
-            assert isinstance(refused, ErrorObservation), uri
-            assert ("outside of the workspace" in refused.content) is uri.lower().startswith("file:"), refused.content
+        for why, uris in REFUSED.items():
+            for uri in uris:
+                refused = await it.call("mcp_read_resource", server="s", uri=uri.format(at=it.workspace))
+                assert isinstance(refused, ErrorObservation), uri
+                assert why in refused.content, uri
 
 
 async def test_a_key_goes_in_its_header_to_its_address_alone(tmp_path: Path) -> None:

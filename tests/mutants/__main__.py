@@ -94,16 +94,18 @@ def try_mutants(copy: Copy, mutants: Sequence[Mutant], tests: Sequence[str]) -> 
 def _told(verdict: Verdict) -> str:
     if verdict.killed_by:
         return f"killed by {verdict.killed_by}"
+    if verdict.ran_nothing:
+        return "NOT TRIED, its tests were skipped here"
     return f"SURVIVED, the tests were ended after {LIMIT_S} s" if verdict.is_over else "SURVIVED"
 
 
 def try_threats(copy: Copy, numbers: Sequence[str]) -> list[str]:
-    """Plant the bug of each row; the rows whose test did not notice it."""
+    """Plant the bug of each row; returns the rows whose test ran and did not notice it."""
     survivors = []
     for planted in [planted for planted in PLANTED if not numbers or planted.number in numbers]:
         verdict = copy.judge(planted.path, broken(ROOT, planted), [planted.test], LIMIT_S)
         print(f"{planted.number} {planted.path}: {_told(verdict)}", flush=True)
-        if not verdict.killed_by:
+        if not (verdict.killed_by or verdict.ran_nothing):
             survivors.append(planted.number)
     return survivors
 

@@ -32,10 +32,12 @@ MOST_FAILING = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of the tests: the one that failed because of the bug, or none; and whether their time was over."""
+    """The result of the tests: the one that failed because of the bug, or none; and whether their time was over."""
 
     killed_by: str = ""
     is_over: bool = False
+    ran_nothing: bool = False
+    """Whether every test was skipped, as on a machine that lacks what it needs."""
 
 
 class Copy:
@@ -93,25 +95,23 @@ class Copy:
         """Run the tests with the bug until one fails that passes without it."""
         for _ in range(MOST_FAILING):
             with self.planted(path, source):
-                failed, is_over = self._run(tests, limit_s)
-            if not failed:
-                return Verdict(is_over=is_over)
-            if self._passes(failed, tests, limit_s):
-                return Verdict(failed)
-            self._failing.add(failed)
+                verdict = self._run(tests, limit_s)
+            if not verdict.killed_by or self._passes(verdict.killed_by, tests, limit_s):
+                return verdict
+            self._failing.add(verdict.killed_by)
         return Verdict()
 
     def _passes(self, test: str, tests: Sequence[str], limit_s: float) -> bool:
         """Whether a test passes without any bug. A run that broke down has no test, and is run again whole."""
         again = (test,) if "/" in test else tuple(tests)
         if again not in self._passing:
-            failed, is_over = self._run(again, limit_s)
-            if failed or is_over:
+            verdict = self._run(again, limit_s)
+            if verdict.killed_by or verdict.is_over:
                 return False
             self._passing.add(again)
         return True
 
-    def _run(self, tests: Sequence[str], limit_s: float) -> tuple[str, bool]:
+    def _run(self, tests: Sequence[str], limit_s: float) -> Verdict:
         """The first test that fails, or what else broke the run; and whether it was ended for its time."""
         left_out = [part for test in sorted(self._failing) for part in ("--deselect", test)]
         python = self.folder / ".venv" / "bin" / "python"
@@ -126,10 +126,12 @@ class Copy:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-                return "", True
+                return Verdict(is_over=True)
         if found := FAILURE.search(out):
-            return found[1], False
-        return ("" if process.returncode in ENDED else f"the run ended with {process.returncode}"), False
+            return Verdict(found[1])
+        if process.returncode not in ENDED:
+            return Verdict(f"the run ended with {process.returncode}")
+        return Verdict(ran_nothing=" passed" not in out)
 
 
 @contextmanager

@@ -29,6 +29,8 @@ def first(names: list[str]) -> str:
     return names[0] if names else ""
 """
 TEST = """\
+import pytest
+
 from core.toy import first, fits
 
 
@@ -39,6 +41,11 @@ def test_three_fit_and_four_do_not():
 
 def test_that_fails_whatever_is_planted():
     assert first(["a"]) == "b"
+
+
+@pytest.mark.skip
+def test_that_is_skipped():
+    assert not fits(3)
 """
 
 
@@ -159,10 +166,16 @@ def test_a_bug_is_killed_by_a_test_that_passes_without_it_and_the_tree_stays_as_
         killed = copy.judge("core/toy.py", wrong_bound, ["tests/test_toy.py"], 100)
         assert killed == Verdict("tests/test_toy.py::test_three_fit_and_four_do_not")
         assert copy.judge("core/toy.py", swapped, ["tests/test_toy.py"], 100) == Verdict()
+        skipped = ["tests/test_toy.py::test_that_is_skipped"]
+        assert copy.judge("core/toy.py", wrong_bound, skipped, 100) == Verdict(ran_nothing=True)
         assert (copy.folder / "core" / "toy.py").read_bytes() == MODULE
         held = copy.folder
     assert (toy / "core" / "toy.py").read_bytes() == MODULE
     assert not held.exists()
+
+
+def test_every_row_of_the_threats_has_one_bug() -> None:
+    assert [bug.number for bug in PLANTED] == [row.number for row in THREATS]
 
 
 def test_the_bug_of_each_row_of_the_threats_has_its_place() -> None:
