@@ -141,7 +141,7 @@ def storm(terminal: OurTerminal, seed: int) -> None:
 
 @pytest.mark.usefixtures("no_isolation")
 def test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on(handloom: Handloom) -> None:
-    turn = {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}
+    turn: dict[str, object] = {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}
     with workspace(handloom, turn, FINISH, turn) as terminal:
         terminal.resize(160, 48)
         terminal.write("go\r")

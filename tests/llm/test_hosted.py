@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -244,7 +245,7 @@ async def test_wherever_a_stream_is_cut_no_half_tool_call_comes_of_it(host: Mode
     ],
 )
 async def test_a_provider_that_does_not_go_on_is_left(
-    host: ModelHost, server: OpenAIServer, behaviour: Behaviour, limits: dict[str, float], what: str
+    host: ModelHost, server: OpenAIServer, behaviour: Behaviour, limits: dict[str, Any], what: str
 ) -> None:
     server.then(behaviour)
     llm = model(host, server, **limits)
