@@ -160,7 +160,7 @@ def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Hand
     terminal.press("Enter")
     printed = []
     for run in runs:
-        out, told = run.communicate(timeout=60)
+        out, told = run.communicate(timeout=100)
         assert run.returncode == 0, told.decode()
         printed.append([json.loads(line) for line in out.splitlines()])
     terminal.wait_for("finished", "The primes are right")
