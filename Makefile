@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help setup browser run test test-all compiled check format bench campaign mutants peers documents lock engine pictures clean
+.PHONY: help setup browser run test test-all compiled check format bench campaign mutants peers documents lock engine pictures casts clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ peers: setup ## OpenHands' published client, BrowserGym itself and MCP servers o
 pictures: setup ## the pictures in docs/, made from the running program
 	@$(BIN)/python -m tests.pictures && $(BIN)/python -m tests.tour
 	@$(BIN)/python -m tests.terminal_picture
+
+casts: setup ## docs/questions-*.cast: every kind of question answered by keyboard, recorded from the running program
+	@HANDLOOM_CASTS=$(CURDIR)/docs $(BIN)/python -m pytest -q tests/journeys/test_questions.py -k every_kind
 
 documents: setup ## the README's table of keys and docs/{vocabulary,weaknesses,threats,verdicts}.md, made from program and tests
 	@$(BIN)/python -m tests.documents

@@ -77,7 +77,7 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
     if is_never:
         return _("Write a scope behind v: v a, v p or v w. Nothing was carried out.")
     match word:
-        case "y" | "yes":
+        case "y" | "yes" if not rest:  # "yes, but only in build" is no yes
             await session.confirm(id)
         case "n" | "no":
             await session.reject(rest or NOT_WANTED, id)
