@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -108,12 +109,14 @@ class OurTerminal:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the terminal is as it was: its settings, the normal screen, a cursor, no mouse, no focus reports."""
+        """Whether the terminal is as it was: its settings, the normal screen, a cursor, the keyboard protocol, no
+        mouse, no focus reports."""
         last = {mode: self.raw.rfind(f"\x1b[?{mode}h".encode()) for mode in (1049, 1000, 1003, 1006, 1004, 2004)}
         off = {mode: self.raw.rfind(f"\x1b[?{mode}l".encode()) for mode in last}
         cursor = self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l")
+        keyboard = self.raw.count(b"\x1b[<u") >= len(re.findall(rb"\x1b\[>\d+u", self.raw))
         settings = termios.tcgetattr(self._theirs)
-        return cursor and settings == self.before and all(off[mode] > last[mode] for mode in last)
+        return cursor and keyboard and settings == self.before and all(off[mode] > last[mode] for mode in last)
 
     def close(self) -> None:
         """End the program, if it still runs."""

@@ -320,10 +320,10 @@ PLANTED = (
     ),
     Planted(
         "L11",
-        "core/llm/failures.py",
-        'text = text.replace(secret, "[key]")',
+        "core/llm/cassette.py",
+        "text = without_secrets(_KEYS.sub(KEY, text), self._masker)",
         "pass",
-        "tests/llm/test_hosted.py::test_a_text_that_repeats_any_key_is_scrubbed",
+        "tests/llm/test_cassettes.py::test_no_secret_no_picture_and_no_place_is_in_the_file",
     ),
     Planted(
         "M01",
@@ -446,16 +446,17 @@ PLANTED = (
     ),
     Planted(
         "S07",
-        "runtime/server/shell.py",
-        "                os.killpg(group, number)",
-        "                os.killpg(group, signal.SIGINT)",
-        "tests/runtime/test_bash_ends.py::TestInterrupt::test_who_stops_waiting_interrupts_and_the_shell_is_usable",
+        "runtime/server/processes.py",
+        "        kill_all(below)",
+        "        pass",
+        "tests/runtime/test_server.py::TestEnding::test_a_signal_ends_it_and_all_that_it_started",
     ),
     Planted(
         "S08",
         "runtime/confinement.py",
-        'wanted["--max-processes"] = limits.processes',
-        'wanted["--max-processes"] = 2 * (limits.processes or 0)',
+        "        self._isolation = isolation\n",
+        "        doubled = replace(isolation.limits, processes=2 * (isolation.limits.processes or 100))\n"
+        "        self._isolation = replace(isolation, limits=doubled)\n",
         "tests/runtime/test_walls.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",
     ),
     Planted(
@@ -490,16 +491,17 @@ PLANTED = (
         "S13",
         "runtime/plugins/jupyter/channels.py",
         "            message: Message = session.deserialize(session.feed_identities(parts)[1])",
-        "            session.auth = None\n"
-        "            message: Message = session.deserialize(session.feed_identities(parts)[1])",
+        "            auth, session.auth = session.auth, None\n"
+        "            message: Message = session.deserialize(session.feed_identities(parts)[1])\n"
+        "            session.auth = auth",
         "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_messages_that_are_not_signed_or_come_twice_are_dropped_and_counted",
     ),
     Planted(
         "S14",
-        "runtime/plugins/jupyter/channels.py",
-        "allow_stdin=False",
-        "allow_stdin=True",
-        "tests/runtime/plugins/test_jupyter.py::TestText::test_input_is_refused_with_a_message",
+        "runtime/plugins/jupyter/cell.py",
+        "        text = self._text.take()",
+        "        text = self._text.take(whole=True)",
+        "tests/runtime/plugins/test_jupyter_ends.py::TestAbuse::test_a_huge_traceback_and_a_huge_result_are_cut",
     ),
     Planted(
         "S15",
