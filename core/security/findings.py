@@ -19,7 +19,7 @@ MAX_SHOWN = 500
 """Characters of what a rule is about."""
 MAX_URLS = 20
 """Addresses that are looked for in a part that is not understood."""
-MAX_COMMANDS_READ = 400
+MAX_COMMANDS_READ = 600
 """Simple commands that are read, those of loops and substitutions counted each time."""
 
 
@@ -47,14 +47,16 @@ class Findings:
     carries: bool = False
     read: int = 0
 
-    def name(self, rule: str, about: str = "") -> None:
+    def name(self, rule: str, about: str = "", *, knows_host: bool = False) -> None:
         """A rule is met; `about` is the part of the action that it is about."""
         assert rule in RULES, rule
         self.rules.setdefault(rule, about[:MAX_SHOWN])
-        if rule in _SENDING:
+        if rule in _SENDING | _CARRYING:
             self.sends = True
+            if not knows_host:
+                self.unclear.setdefault("net", about[:MAX_SHOWN] or rule)
         if rule in _CARRYING:
-            self.sends = self.carries = True
+            self.carries = True
 
     def not_understood(self, part: str, why: str = "") -> None:
         """A part of the action is not understood; `part` is its text."""
@@ -82,30 +84,25 @@ class Findings:
         self.read += 1
         return self.read <= MAX_COMMANDS_READ
 
-    def reading(self, path: str, *, is_known: bool = True) -> bool:
+    def reading(self, path: str) -> bool:
         """A path is read; whether it holds secrets."""
         self.add(self.reads, path)
         rule = self.places.secret(path)
         if rule:
             self.name(rule, path)
-        elif not is_known:
-            self.name("read.unknown", path)
         elif self.places.place(path) is Region.HOME:
             self.name("read.outside", path)
         return bool(rule)
 
-    def writing(self, path: str, *, is_known: bool = True) -> None:
+    def writing(self, path: str) -> None:
         """A path is written, made or removed."""
         if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"):
             return
         self.add(self.writes, path)
         if rule := self.places.persistence(path):
             self.name(rule, path)
-            return
-        if where := _WRITE_RULES.get(self.places.place(path)):
+        elif where := _WRITE_RULES.get(self.places.place(path)):
             self.name(where, path)
-        elif not is_known:
-            self.not_understood(path, "a path that is only known when it runs")
 
     def calling(self, host: str, rule: str, about: str = "") -> None:
         """A host is called; the rule holds where it is another machine."""
@@ -118,7 +115,7 @@ class Findings:
         if host:
             self.add(self.hosts, host)
         self.sends = True
-        self.name(rule, about or host)
+        self.name(rule, about or host, knows_host=bool(host))
 
 
 _WRITE_RULES = {

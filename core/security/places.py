@@ -68,10 +68,9 @@ _PERSISTENCE: tuple[tuple[str, str], ...] = (
     (r"^/etc/(?:cron|anacrontab|systemd|init|rc\d?\.d|xdg/autostart)|^/var/spool/(?:cron|at)|^/lib/systemd"
      r"|^/usr/lib/systemd|^~/\.config/(?:systemd|autostart)(?:/|$)|^~/Library/Launch(?:Agents|Daemons)"
      r"|^/Library/Launch", "persist.cron"),
-    (r"(?:^|/)\.git/(?:hooks(?:/|$)|config$|info/attributes$)|(?:^|/)(?:\.envrc|\.husky/.*|\.pre-commit-config\.yaml"
-     r"|\.githooks/.*|\.lefthook\.ya?ml)$|(?:^|/)\.vscode/(?:tasks|settings|launch)\.json$"
-     r"|(?:^|/)\.(?:handloom|openhands|claude|cursor)/(?:.*hooks?.*|setup\.sh|pre-commit\.sh|config\.toml"
-     r"|settings.*\.json)$|(?:^|/)(?:sitecustomize|usercustomize)\.py$|/site-packages/[^/]+\.pth$", "persist.hook"),
+    (r"(?:^|/)\.(?:git|husky|githooks|vscode|handloom|openhands|claude|cursor)(?:/|$)"
+     r"|(?:^|/)(?:\.envrc|\.gitmodules|\.gitattributes|\.pre-commit-config\.yaml|\.lefthook\.ya?ml)$"
+     r"|(?:^|/)(?:sitecustomize|usercustomize)\.py$|/site-packages/[^/]+\.pth$", "persist.hook"),
     (r"(?:^|/)\.github/(?:workflows|actions)(?:/|$)|(?:^|/)(?:\.gitlab-ci\.ya?ml|\.travis\.yml|azure-pipelines\.ya?ml"
      r"|Jenkinsfile|\.drone\.yml|bitbucket-pipelines\.yml|appveyor\.yml|\.circleci/.*|\.woodpecker/.*)$", "persist.ci"),
     (r"^~/\.(?:gitconfig|config/git/.*|npmrc|yarnrc|pip/.*|config/pip/.*|condarc|gemrc|cargo/config(?:\.toml)?|vimrc"
@@ -133,9 +132,9 @@ class Places:
             return Region.SYSTEM
         return Region.OUTSIDE if path.startswith("/") else Region.UNKNOWN
 
-    def is_above(self, path: str) -> bool:
-        """Whether the workspace lies in this folder, or is it."""
-        return _within(self.workspace, path)
+    def is_above(self, path: str, inner: str = "") -> bool:
+        """Whether the workspace, or `inner`, lies in this folder, or is it."""
+        return _within(inner or self.workspace, path)
 
     def symbolic(self, path: str) -> str:
         """The path with its home folder written `~`."""

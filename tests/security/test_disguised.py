@@ -2,8 +2,7 @@
 
 `data/disguised.jsonl` has sequences of commands that had the effect which their rules deny, or which the mode
 "approve risky actions" is there to ask about. `data/everyday.jsonl` has commands of the manuals and Makefiles of
-public projects. `data/known_gaps.jsonl` has what an attacker found afterwards and is not stopped yet. With
-HANDLOOM_RATES=1 the rates are printed.
+public projects. With HANDLOOM_RATES=1 the rates are printed.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ async def test_no_command_in_disguise_is_let_through(tmp_path: Path, capsys: pyt
     allowed = [(kind, name) for kind, name, said in found if said == "allow"]
     denied = sum(said == "deny" for _, _, said in found)
     told(capsys, f"disguised: {len(allowed)} of {len(found)} allowed, {denied} denied, the rest asks")
-    assert len(found) > 300
+    assert len(found) > 900
     assert allowed == []
 
 
@@ -53,12 +52,3 @@ async def test_most_everyday_commands_are_let_through(tmp_path: Path, capsys: py
     assert len(found) > 900
     assert asked <= ASKED * len(found)
     assert "deny" not in found
-
-
-async def test_every_known_gap_is_still_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Commands that do harm and are let through. A row that is stopped moves to `disguised.jsonl`."""
-    gaps = rows("known_gaps")
-    judged: list[dict[str, object]] = [{name: row[name] for name in ("steps", "rules") if name in row} for row in gaps]
-    stopped = [row["steps"] for row, only in zip(gaps, judged, strict=True) if await verdict(only, tmp_path) != "allow"]
-    told(capsys, f"known gaps: {len(gaps)}, of which {sum(bool(row['proved']) for row in gaps)} were tried in bash")
-    assert stopped == []

@@ -128,8 +128,8 @@ def test_a_folder_that_may_not_be_there_is_one_of_two() -> None:
 
 
 def test_hosts_are_told_and_this_machine_is_none() -> None:
-    facts = read("curl https://A.Example./x http://localhost:1/ ; ssh me@b.example; git clone git@c.example:x/y")
-    assert facts.hosts == ("a.example", "b.example", "c.example")
+    facts = read("curl https://A.Example./x http://localhost:1/ ; git clone git@c.example:x/y")
+    assert facts.hosts == ("a.example", "c.example")
     assert facts.sends
 
 

@@ -107,9 +107,7 @@ def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
             raise NotUnderstoodError(value.shown, "a subscript")
         if text in _NUMBERS and evaluates:
             for other in (*values[max(at - 1, 0) : at], *values[at + 1 : at + 2]):
-                if (other.text is None and other.prefix != "0") or (
-                    other.text and not re.fullmatch(r"-?\d+", other.text)
-                ):
+                if not re.fullmatch(r"-?\d+", other.text or other.prefix):
                     raise NotUnderstoodError(other.shown, "arithmetic")
         elif text and re.fullmatch(r"-[a-zA-Z]+", text) and text not in _UNARY | _BINARY | _NUMBERS | {"-a", "-o"}:
             raise NotUnderstoodError(text, "a test")
@@ -147,7 +145,7 @@ def _shown(call: Call) -> None:
     for value in call.args:
         if value.text is None and call.name in ("wait", "disown"):
             continue
-        if value.text is None or not re.fullmatch(r"-[alnpPtST]+|%?[\w.+-]+", value.text):
+        if value.text is None or not re.fullmatch(r"-[alnPtST]+|%?[\w.+][\w.+-]*", value.text):
             raise call.fail(value)
 
 
@@ -165,24 +163,18 @@ def _exit(call: Call) -> None:
 
 
 def _kill(call: Call) -> None:
-    targets, args = list[Value](), list(call.args)
-    while args:
-        value = args.pop(0)
-        if value.text in ("-l", "-L"):
-            return
-        if value.text in ("-s", "-n") and args and not targets:
-            args.pop(0)
-        elif value.text and re.fullmatch(r"-(?:\d+|[A-Z]+\d*)", value.text) and not targets and args:
-            continue
-        elif value.text != "--":
-            targets.append(value)
-    for value in targets:
-        if value.text in ("1", "0") or value.start.startswith("-"):
-            call.rule("machine.kill")
-        elif (value.text is None and value.is_foreign) or (
-            value.text is not None and not re.fullmatch(r"\d+|%\d+|%[%+-]?", value.text)
-        ):
+    args = list(call.args)
+    if args and args[0].text in ("-l", "-L"):
+        return
+    if args and args[0].text in ("-s", "-n"):
+        args = args[2:]
+    elif args and re.fullmatch(r"-(?:\d+|[A-Z]+\d*)", args[0].text or ""):
+        args = args[1:]
+    for value in args:
+        if value.text is None and value.is_foreign:
             raise call.fail(value, "which program it ends")
+        if value.text is not None and not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", value.text):
+            call.rule("machine.kill")
     call.rule("machine.kill-one")
 
 

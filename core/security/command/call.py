@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -27,8 +28,20 @@ _STREAMS = frozenset(["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "
 _MAGIC = re.compile(r"^/proc/[^/]+/(?:root|cwd|fd|task|exe|map_files)(?:/|$)|^/dev/fd/")
 _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`: where it leads depends on links."""
+_INSIDE = (Region.INSIDE, Region.TEMPORARY)
 _SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential)")
 _BEFORE_GLOB = re.compile(r"[*?\[]")
+_NARROW_GLOB = re.compile(r"(?!\.)[^*?\[]*\*[^*?\[]*")
+"""One star in a name that does not begin with a dot."""
+_SECRET_FILES = (".env", ".env.local", ".netrc", ".npmrc", ".pgpass", ".git-credentials", ".htpasswd", "id_rsa",
+                 "id_ed25519", "server.pem", "server.key", "secrets.yaml", "credentials.json", "kubeconfig")  # fmt: skip
+"""What a glob in the workspace may mean."""
+_PACKAGE = re.compile(
+    r"(?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?"
+    r"(?:@[\w.^~<>=*-]+|(?:\s*,?\s*[<>=!~]=?=?\s*[\w.*]+)*)"
+    r"(?:\s*;\s*[\w\s.<>='\"]+)?"
+)
+_FORGE = ("git+https://github.com/", "git+ssh://git@github.com/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +54,6 @@ class Input:
     """Whether something is piped or redirected to it."""
     is_remote: bool = False
     """Whether it came from the network."""
-    is_listing: bool = False
-    """Whether it is the names of files that `find` lists, perhaps filtered; each begins with its folder."""
     is_literal: bool = False
     """Whether it is the text of an `echo` or `printf` that names nothing else."""
 
@@ -89,8 +100,8 @@ class Call:
         text = value.text
         if text is None:
             raise self.fail(value, "a path that is only known when it runs")
-        if "\0" in text or _ABOVE.search(text):
-            raise self.fail(value, "a path through .." if "\0" not in text else "a NUL in a path")
+        if "\0" in text or "://" in text or _ABOVE.search(text):
+            raise self.fail(value, "a path through .., an address, or a NUL in a path")
         places = self.findings.places
         if text.startswith("/"):
             found = [text]
@@ -107,21 +118,43 @@ class Call:
         return paths
 
     def reads(self, value: Value) -> None:
-        """A file or folder is read."""
+        """A file or folder is read, with all that is in it."""
+        places = self.findings.places
+        for path in self._read_paths(value):
+            self.findings.reading(path)
+            if value.is_glob and self._may_be_secret(path):
+                self.rule("secret.read", path)
+            is_system_glob = value.is_glob and places.place(path) is Region.SYSTEM
+            if (
+                is_system_glob
+                or places.is_above(path, places.home)
+                or re.fullmatch(r"/(?:etc|proc|var|run|sys|home|Users)?|/proc/[^/]+", path)
+            ):
+                self.rule("read.outside", path)
+
+    def lists(self, value: Value) -> None:
+        """The name, the size or the like of a file or of what is in a folder is told."""
+        for path in self._read_paths(value):
+            self.findings.add(self.findings.reads, path)
+            if rule := self.findings.places.secret(path):
+                self.rule(rule, path)
+
+    def _read_paths(self, value: Value) -> list[str]:
         if value.text == "-":
-            return
+            return []
         try:
-            paths = self.paths(value)
-        except NotUnderstoodError as problem:
+            return [path for path in self.paths(value) if path not in _STREAMS]
+        except NotUnderstoodError:
             self._may_mean(value, self.findings.reads)
-            if value.text is not None or value.is_foreign or value.prefix.startswith(("/proc", "/dev")):
-                raise
-            self.findings.unclear.setdefault("read", problem.part)
-            self.rule("read.unknown", value.shown)
-            return
-        for path in paths:
-            if path not in _STREAMS:
-                self.findings.reading(path)
+            raise
+
+    def _may_be_secret(self, path: str) -> bool:
+        """Whether a glob aims at a file with secrets; `*` alone and `*.py` do not."""
+        name = posixpath.basename(path)
+        is_plain = name == "*" or re.fullmatch(r"\*\.\w+", name)
+        aimed = any(fnmatchcase(one, name) and one.startswith(".") == name.startswith(".") for one in _SECRET_FILES)
+        exact = self.findings.places.secret(path.replace("*", "x"))
+        return bool(exact) or bool(re.search(r"[?\[]", path)) or (aimed and not is_plain)
 
     def _may_mean(self, value: Value, items: dict[str, None]) -> None:
         """Keep what a path means if no link is in it, so that a rule that denies it still does."""
@@ -140,10 +173,18 @@ class Call:
             raise
         for path in paths:
             if path not in _STREAMS:
-                if value.is_glob and _BEFORE_GLOB.search(path):
-                    self.findings.add(self.findings.writes, path)
                 self.findings.writing(path)
                 self.shell = self.shell.with_written(path)
+        if value.is_glob:
+            raise self.fail(value, "a glob that is written to")
+
+    def makes_folder(self, value: Value) -> None:
+        """A folder is made, which harms nobody at home."""
+        for path in self.paths(value):
+            if self.findings.places.place(path) is Region.HOME and not self.findings.places.persistence(path):
+                self.findings.add(self.findings.writes, path)
+            else:
+                self.findings.writing(path)
 
     def empties(self, value: Value) -> None:
         """What a file held is lost; said of files outside the workspace."""
@@ -163,15 +204,14 @@ class Call:
         findings, places = self.findings, self.findings.places
         is_glob = _BEFORE_GLOB.search(path) is not None
         base = posixpath.dirname(_BEFORE_GLOB.split(path)[0]) or "/" if is_glob else path
-        whole = places.is_above(base) and (not is_glob or path.rpartition("/")[2] in ("*", ".*", "**"))
+        name = path.rpartition("/")[2]
+        whole = places.is_above(base) and (not is_glob or name in ("*", ".*", "**"))
         if (whole or base in ("/", "~", "/home", places.home) or re.match(r"^/[a-zA-Z]+/?$", base)) and (
             places.place(base) is not Region.TEMPORARY and (recursive or is_glob)
         ):
             self.rule("destroy.root", path)
-        if path.endswith("/.git") or "/.git/" in path:
-            self.rule("destroy.history", path)
-        if re.search(r"\.(?:bash|zsh|python)_history$|^/var/log/", places.symbolic(path)):
-            self.rule("destroy.traces", path)
+        if is_glob and (_BEFORE_GLOB.search(path.rpartition("/")[0]) or not _NARROW_GLOB.fullmatch(name)):
+            self.rule("destroy.work", path)
         if places.place(path) not in (Region.INSIDE, Region.TEMPORARY):
             self.rule("destroy.outside", path)
             findings.add(findings.writes, path)
@@ -187,12 +227,12 @@ class Call:
     # -- code ------------------------------------------------------------------------------------------------------
 
     def project(self) -> None:
-        """It runs the code of the project in its folder."""
+        """It runs the code of the project in its folder, or obeys its settings."""
         for folder in self.folders:
             self.findings.add(self.findings.runs, folder)
-        if any(map(self.shell.wrote_code_in, self.folders)):
+        if self.shell.wrote_code:
             self.rule("run.written")
-        is_here = all(self.findings.places.place(one) in (Region.INSIDE, Region.TEMPORARY) for one in self.folders)
+        is_here = self.folders and all(self.findings.places.place(one) in _INSIDE for one in self.folders)
         self.rule("run.project" if is_here else "run.elsewhere")
 
     def runs(self, value: Value) -> None:
@@ -204,19 +244,46 @@ class Call:
                 raise self.fail(value, "code")
             self.findings.reading(path)
             self.findings.add(self.findings.runs, path)
-            if self.shell.wrote(path):
+            if self.shell.wrote(path) or self.shell.wrote_code:
                 self.rule("run.written", path)
             inside = self.findings.places.place(path) is Region.INSIDE
             self.rule("run.project" if inside else "run.elsewhere", path)
-            if self.shell.wrote_code_in(posixpath.dirname(path)):
-                self.rule("run.written", path)
+
+    def hands(self, value: Value) -> None:
+        """A tool that runs a project's code is given a word; a path in it has to lie in the workspace."""
+        if value.text is None and value.is_foreign:
+            raise self.fail(value, "a word that a command or a file may have chosen")
+        for part in re.split(r"[=,:@\s]", value.start):
+            if "://" in value.start or part.startswith(("/", "~")) or ".." in part:
+                for path in self.paths(Value(part, value.shown)):
+                    if self.findings.places.place(path) is not Region.INSIDE:
+                        self.rule("run.elsewhere", value.shown)
+
+    def installs(self, value: Value) -> None:
+        """A package is installed: from the index, from a forge, or from the workspace."""
+        text = value.text
+        if text is None:
+            raise self.fail(value, "a package")
+        self.rule("package.install")
+        is_file = text.startswith((".", "/", "~")) or ("/" in text and "@" not in text) or text.endswith(".tgz")
+        if text.startswith(_FORGE):
+            self.findings.calling("github.com", "git.fetch", text)
+        elif "://" in text or re.match(r"git@|\w+\+", text):
+            self.rule("package.install-url", text)
+        elif is_file:
+            self.reads(value)
+            self.hands(value)
+        elif not _PACKAGE.fullmatch(text):
+            raise self.fail(value, "a package")
 
     def mentions(self, values: Sequence[Value]) -> None:
         """What is handed to a project's code: a path outside the workspace is taken to be read."""
         for value in values:
-            path = re.sub(r"^(?:-[\w-]*=)?@?", "", value.text) if value.text is not None else ""
+            if value.text is None and value.is_foreign:
+                raise self.fail(value, "a word that a command or a file may have chosen")
+            path = re.sub(r"^(?:-[\w-]*=)?@?", "", value.start)
             if path.startswith(("/", "~/", "../")) and not _ABOVE.search(path):
-                self.reads(Value(path, value.shown))
+                self.reads(Value(path, value.shown, is_glob=value.is_glob))
 
     # -- the network -----------------------------------------------------------------------------------------------
 

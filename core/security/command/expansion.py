@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from core.security.command.state import MAX_VALUE_CHARS, Shell
-from core.security.command.syntax import NotUnderstoodError, Number, Piece, Substitution, Text, Variable, Word
+from core.security.command.syntax import NotUnderstoodError, Piece, Substitution, Text, Variable, Word
+from core.security.command.variables import changes_shell
 
 _GLOB = re.compile(r"[*?\[]")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}|\{[^{}]*\{")
@@ -15,7 +16,6 @@ _ASSIGNED_TILDE = re.compile(r"^([A-Za-z_-][\w-]*\+?=)~(?=/|$)")
 MAX_WORDS = 64
 NUMBERS = frozenset("?#$!")
 """Special parameters that are numbers."""
-_CHANGING = frozenset(["IFS", "OLDPWD", "REPLY", "OPTARG", "DIRSTACK", "BASH_COMMAND", "BASH_ARGV", "SHELLOPTS"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def expand(word: Word, shell: Shell, home: str, run: Run) -> Iterator[Value]:
             if text is not None:
                 if _GLOB.search(text) or "\\" in text:
                     raise NotUnderstoodError(word.source, "a variable that holds a glob")
-                yield from map(known, text.split())
+                yield from map(known, filter(None, re.split(r"[ \t\n]+", text)))
                 continue
             yield Value(None, word.source, is_foreign=is_foreign, is_many=piece.name not in NUMBERS,
                         prefix="0" if piece.name in NUMBERS else "")  # fmt: skip
@@ -80,12 +80,11 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
         match piece:
             case Text(text=text, quoted=quoted):
                 is_glob = is_glob or (not quoted and not assigned and bool(_GLOB.search(text)) and word.source != "[")
-            case Number():
-                text, prefix = None, prefix or ["0"] * is_known
             case Variable():
                 text, foreign = lookup(piece, shell, home)
                 if text is not None and not piece.quoted and not assigned and re.search(r"[\s*?\[\\]", text):
                     raise NotUnderstoodError(word.source, "a variable that is split into words")
+                is_glob = is_glob or (text is not None and bool(_GLOB.search(text)))
                 if text is None and piece.name in NUMBERS:
                     prefix = prefix or ["0"] * is_known
                 is_many = is_many or (text is None and not piece.quoted and piece.name not in NUMBERS)
@@ -111,22 +110,20 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
 def lookup(piece: Variable, shell: Shell, home: str) -> tuple[str | None, bool]:
     """A variable's value, None where it is not known, and whether somebody may have chosen it."""
     name = piece.name
+    if name in NUMBERS and not piece.is_changed:
+        return None, False
+    if not re.match(r"[A-Za-z_]", name):
+        raise NotUnderstoodError(f"${name}", "a variable of the shell itself")
     if piece.is_changed:
         return None, True
-    if name in NUMBERS:
-        return None, False
-    if name in _CHANGING or not re.match(r"[A-Za-z_]", name):
-        raise NotUnderstoodError(f"${name}", "a variable of the shell itself")
     if name in shell.variables:
         value = shell.variables[name]
-        if value or piece.default is None:
-            return value, value is None
-        return None, True
+        return (value, value is None) if value or piece.default is None else (None, True)
     if name == "HOME":
         return home, False
-    if name == "PWD":
-        return (shell.folders[0], False) if len(shell.folders) == 1 else (None, True)
-    return None, False
+    if name == "PWD" and len(shell.folders) == 1:
+        return shell.folders[0], False
+    return None, piece.default is not None or changes_shell(name)
 
 
 def _tilde(word: Word, home: str, shell: Shell) -> tuple[Piece, ...]:

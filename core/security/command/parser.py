@@ -62,7 +62,9 @@ class Parser(Scanner):
     def commands_until(self, end: str) -> tuple[Node, ...]:
         """The commands up to a closing character, which is read too."""
         waiting, self.heredocs = self.heredocs, []
+        self.inside += 1
         found = self._list(frozenset({end}))
+        self.inside -= 1
         if self.peek() != end or self.heredocs:
             raise self.fail(self.at, f"{end} is missing")
         self.at += 1
@@ -81,7 +83,7 @@ class Parser(Scanner):
         while True:
             if self.peek() and self.peek() in " \t":
                 self.at += 1
-            elif self.peek(2) == "\\\n":
+            elif self.peek(2) == "\\\n" and self.text[self.at - 1 : self.at] in ("", " ", "\t", "\n"):
                 self.at += 2
             elif self.peek() == "#":
                 end = self.text.find("\n", self.at)
@@ -116,6 +118,8 @@ class Parser(Scanner):
                 node = Background(node)
             elif self.peek() == ";" and not (";;" in ends and self.peek(2) in (";;", ";&")):
                 self.at += 1
+                if not self.inside and self.text[self.at :].strip() == "\\":  # bash looks for a program of this name
+                    self.at = len(self.text)
             elif self.peek() not in ("\n", "") and self.peek() not in ends and self.peek(2) not in ends:
                 raise self.fail(self.at, "no command can begin here")
             found.append(node)

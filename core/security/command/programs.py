@@ -7,13 +7,11 @@ here is not understood, so that nothing dangerous has to be listed.
 from __future__ import annotations
 
 from core.security.command.table import rows
-from core.security.command.tables import cloud, files, git, packages, texts
+from core.security.command.tables import files, git, packages, texts
 
-PROGRAMS = {
-    name: row for text in (texts.TABLE, files.TABLE, git.TABLE, packages.TABLE, cloud.TABLE) for name, row in rows(text)
-}
+PROGRAMS = {name: row for text in (texts.TABLE, files.TABLE, git.TABLE, packages.TABLE) for name, row in rows(text)}
 """Every program by its name."""
 SUBCOMMANDS = {
-    name: dict(rows(text)) for name, text in {**git.SUBCOMMANDS, **packages.SUBCOMMANDS, **cloud.SUBCOMMANDS}.items()
+    name: dict(rows(text)) for name, text in {**files.SUBCOMMANDS, **git.SUBCOMMANDS, **packages.SUBCOMMANDS}.items()
 }
 """The tables of subcommands by the names that operands `@name` have."""

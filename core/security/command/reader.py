@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from core.security.command.builtins import BUILTINS, check_test
@@ -36,16 +36,19 @@ from core.security.command.table import Given, Row, apply, matched
 from core.security.command.variables import changes_shell, is_harmless, may_be_exported
 from core.security.findings import Findings
 
+_KEEPS_OUTPUT = frozenset(["python", "python3", "pip", "pytest"])
 MAX_DEPTH = 8
 """Commands that run commands."""
 _INFORMS = frozenset(["--version", "-V", "-v", "--help", "-h", "--list"])
-MAX_ROUNDS = 40
+MAX_WORDS = 20
 """Words of a loop that are tried one by one."""
+MAX_ROUNDS = 8
+"""Rounds of a loop until what is known of the shell no longer changes."""
 _BINARIES = frozenset(["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin",
                        "/opt/homebrew/bin"])  # fmt: skip
-_LISTERS = frozenset(["find", "fd", "fdfind"])
-_FILTERS = frozenset(["grep", "sort", "head", "tail", "uniq"])
-_HARMLESS_OUTPUT = re.compile(r"(?:uname|nproc|arch|date|id -u|id -g|dpkg --print-architecture|seq)(?: [+%\w:-]+)*")
+_HARMLESS_OUTPUT = re.compile(r"uname(?: -[mrs])?|arch")
+_DIGITS = re.compile(r"nproc|id -[ug]|date \+'?%[YmdHMSsF](?:[-_:]?%[YmdHMSsFT])*'?")
+"""Commands that print digits first, and at most dashes and colons behind them."""
 
 
 class Reader:
@@ -88,6 +91,8 @@ class Reader:
             return replace(shell, lost=shell.lost or problem.part)
 
     def _compound(self, node: Node, shell: Shell, stdin: Input, depth: int) -> Shell:
+        if not self.findings.count():
+            raise NotUnderstoodError("too many commands")
         match node:
             case Pipeline():
                 return self._pipeline(node, shell, stdin, depth)
@@ -117,9 +122,8 @@ class Reader:
             inner = self._node(command, shell, stdin, depth)
             shell = shell.kept_by(inner)
             is_remote = stdin.is_remote or (not fetched and "net.fetch" in self.findings.rules)
-            listing = _first_word(command) in (_FILTERS if at else _LISTERS) and (not at or stdin.is_listing)
             literal = at == 0 and _prints_literals(command)
-            stdin = Input(None, is_given=True, is_remote=is_remote, is_listing=listing, is_literal=literal)
+            stdin = Input(None, is_given=True, is_remote=is_remote, is_literal=literal)
             if at == last:
                 return before.merged(inner).kept_by(inner)  # lastpipe may be set
         return shell
@@ -130,25 +134,38 @@ class Reader:
         shell, stdin = self._redirected(node.redirects, shell, stdin, depth)
         for word in node.words:
             self._values([word], shell, depth)
-        for _ in range(2 if node.loops else 1):
-            after = shell
+
+        def once(start: Shell) -> Shell:
             for body in node.bodies:  # what one of them changed may hold in each other
-                after = after.merged(self._all(body, after, stdin, depth))
-            shell = shell.merged(after)
-        return shell
+                start = start.merged(self._all(body, start, stdin, depth))
+            return start
+
+        return self._repeated(once, shell) if node.loops else once(shell)
 
     def _for(self, node: For, shell: Shell, stdin: Input, depth: int) -> Shell:
         if changes_shell(node.name):
             raise NotUnderstoodError(node.name, "a variable of the shell itself")
         values = self._values(node.words, shell, depth)
         shell, stdin = self._redirected(node.redirects, shell, stdin, depth)
-        texts = [value.text if not value.is_glob or (value.text or "*")[0] not in "*?[-" else None for value in values]
-        if len(set(texts)) > MAX_ROUNDS:
-            texts = [None]
-        after = shell
-        for text in [*dict.fromkeys(texts), *texts[:1]]:
-            after = after.merged(self._all(node.body, after.with_variable(node.name, text), stdin, depth))
-        return after
+        texts = dict.fromkeys(None if value.is_glob and value.start[:1] in "*?[-" else value.text for value in values)
+        if len(texts) > MAX_WORDS:
+            texts = {None: None}
+
+        def once(start: Shell) -> Shell:
+            for text in texts:
+                start = start.merged(self._all(node.body, start.with_variable(node.name, text), stdin, depth))
+            return start
+
+        return self._repeated(once, shell)
+
+    def _repeated(self, once: Callable[[Shell], Shell], shell: Shell) -> Shell:
+        """The shell behind a loop: rounds until nothing new is known of it. Raises NotUnderstoodError."""
+        for _ in range(MAX_ROUNDS):
+            after = shell.merged(once(shell))
+            if after == shell or after.lost:
+                return after
+            shell = after
+        raise NotUnderstoodError("a loop", "each round changes the shell")
 
     def _test(self, node: Test, shell: Shell, stdin: Input, depth: int) -> Shell:
         try:
@@ -180,8 +197,14 @@ class Reader:
             for one, value in assigned:
                 if not is_harmless(one.name, value.text):
                     raise NotUnderstoodError(f"{one.name}={one.value.source}", "a variable that programs may obey")
+                after = after.with_variable(one.name, None)  # scripts that the command runs see it
             if not values:
                 raise NotUnderstoodError(node.source, "no program")
+            if values[0].text in _KEEPS_OUTPUT:  # what it prints is no code that it runs
+                done = self.call(
+                    values, replace(after, written=shell.written), stdin, node.source, depth, prefix=prefix
+                )
+                return replace(done, written=done.written | after.written)
             return self.call(values, after, stdin, node.source, depth, prefix=prefix)
         except NotUnderstoodError as problem:
             self.findings.not_understood(problem.part, problem.why)
@@ -264,15 +287,18 @@ class Reader:
         return name in PROGRAMS
 
     def _unknown(self, call: Call, first: Value) -> None:
-        """A program that is not in the table."""
-        if "/" in call.name:
-            call.runs(first)
-            call.mentions(call.args)
-            return
+        """A program that is not in the table; one that has the name of another may be that."""
+        name = posixpath.basename(call.name)
         if any(value.text is None and (value.is_foreign or value.is_many) for value in call.args):
             raise call.fail(None, "a program that is not in the table")
+        if "/" in call.name:
+            call.runs(first)
+            if row := PROGRAMS.get(name):
+                self.by_row(call, row, call.args)
+                return
         call.mentions(call.args)
-        call.rule("program.unknown", call.name)
+        if "/" not in call.name or posixpath.dirname(call.name).endswith("bin") or name in BUILTINS:
+            call.rule("program.unknown", call.name)
 
     # -- variables, redirections, substitutions --------------------------------------------------------------------
 
@@ -313,6 +339,8 @@ class Reader:
         if command == "pwd" and len(shell.folders) == 1:
             return Value(shell.folders[0], one.source)
         if len(self.findings.unknown) == before and _HARMLESS_OUTPUT.fullmatch(command):
+            return Value(None, one.source)
+        if len(self.findings.unknown) == before and _DIGITS.fullmatch(command):
             return Value(None, one.source, prefix="0")
         return Value(None, one.source, is_foreign=True, is_many=True)
 

@@ -11,7 +11,6 @@ import re
 from core.security.command.syntax import (
     Node,
     NotUnderstoodError,
-    Number,
     Piece,
     Redirect,
     Substitution,
@@ -22,7 +21,6 @@ from core.security.command.syntax import (
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
-_DIGITS = re.compile(r"\$\(\(([0-9 \t+*/%-]*)\)\)")
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?-)")
 _BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*|[0-9?#$!])\}")
 _CHANGED = re.compile(
@@ -33,7 +31,8 @@ _CHANGED = re.compile(
 _SPECIAL = frozenset("?#$!@*-0123456789")
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b", "a": "\a", "b": "\b"}
 _ANSI_CODE = re.compile(r"x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+"""Control characters, and blanks that bash does not take for blanks."""
 SHOWN = 120
 """Characters of a part that is not understood."""
 
@@ -43,10 +42,12 @@ class Scanner:
 
     def __init__(self, text: str, depth: int = 0) -> None:
         if found := _CONTROL.search(text):
-            raise NotUnderstoodError(repr(found[0]), "a control character")
+            raise NotUnderstoodError(repr(found[0]), "a control character or a strange blank")
         self.text = text
         self.at = 0
         self.depth = depth
+        self.inside = 0
+        """How many parentheses are open."""
         self.heredocs: list[tuple[Redirect, str, bool, bool]] = []
         """Those whose bodies stand behind the next line end: the redirect, its mark, whether it is quoted, `<<-`."""
 
@@ -101,8 +102,9 @@ class Scanner:
     def _escaped(self, pieces: list[Piece]) -> None:
         if self.at + 1 >= len(self.text):
             raise self.fail(self.at, "nothing behind the backslash")
-        if self.text[self.at + 1] != "\n":
-            pieces.append(Text(self.text[self.at + 1], quoted=True))
+        if self.text[self.at + 1] == "\n":
+            raise self.fail(self.at - 1, "a line that is continued within a word")
+        pieces.append(Text(self.text[self.at + 1], quoted=True))
         self.at += 2
 
     def _single(self) -> Text:
@@ -126,8 +128,12 @@ class Scanner:
             if here == close:
                 self.at += 1
                 break
-            if here == "\\" and self.peek(2)[1:] in ("$", "`", "\\", "\n", close or "$"):
-                literal.append("" if self.peek(2) == "\\\n" else self.text[self.at + 1])
+            if self.peek(2) == "\\\n":
+                if not close or self.text[self.at - 1] not in " \t":
+                    raise self.fail(self.at - 1, "a line that is continued within a word")
+                self.at += 2
+            elif here == "\\" and self.peek(2)[1:] in ("$", "`", "\\", close or "$"):
+                literal.append(self.text[self.at + 1])
                 self.at += 2
             elif here in "$`":
                 piece = self._dollar(quoted=True)
@@ -147,9 +153,6 @@ class Scanner:
         if self.peek() == "`":
             return self._backticks(quoted=quoted)
         behind = self.text[self.at + 1 : self.at + 2]
-        if found := _DIGITS.match(self.text, self.at):
-            self.at = found.end()
-            return Number(found[0])
         if behind == "(":
             if self.peek(3) == "$((":
                 raise self.fail(start, "arithmetic")
@@ -217,17 +220,12 @@ class Scanner:
                 raise self.fail(start, "an escape in $'...'")
 
     def _backticks(self, *, quoted: bool) -> Substitution:
-        start, inside = self.at, list[str]()
-        self.at += 1
-        while self.peek() != "`":
-            if self.at >= len(self.text):
-                raise self.fail(start, "a backtick is not closed")
-            if self.peek() == "\\" and self.peek(2)[1:] in ("`", "\\", "$"):
-                self.at += 1
-            inside.append(self.peek())
-            self.at += 1
-        self.at += 1
-        return Substitution(self.nested("".join(inside)), self.text[start : self.at], quoted)
+        start, end = self.at, self.text.find("`", self.at + 1)
+        inside = self.text[start + 1 : end]
+        if end < 0 or "\\" in inside or "<<" in inside or (quoted and re.search(r"['\"]", inside)):
+            raise self.fail(start, "backticks that are not closed, or with quotes in them")
+        self.at = end + 1
+        return Substitution(self.nested(inside), self.text[start : self.at], quoted)
 
     def _process(self) -> Substitution:
         start = self.at
@@ -252,6 +250,8 @@ class Scanner:
                 line = line.lstrip("\t") if strips else line
                 if line == mark:
                     break
+                if self.inside and line.lstrip().startswith(mark):
+                    raise self.fail(start, "a heredoc that may end early")
                 lines.append(line + "\n")
             body = "".join(lines)
             redirect.body = Word((Text(body, quoted=True),) if is_quoted else self._expanded(body), body)

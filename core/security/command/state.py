@@ -87,16 +87,11 @@ class Shell:
         """Whether a command wrote this file, or a folder that it lies in was made of a file."""
         return path in self.written or self.leads_through_link(path)
 
-    def wrote_code_in(self, folder: str) -> bool:
-        """Whether a command wrote what may be run when a project's code is run."""
-        return any(
-            path.startswith(f"{folder.rstrip('/')}/") and posixpath.splitext(path)[1].lower() not in _DATA
-            for path in self.written
-        )
+    @property
+    def wrote_code(self) -> bool:
+        """Whether a command wrote what may be code, or what a program may obey."""
+        return any(posixpath.splitext(path)[1].lower() not in _DATA for path in self.written)
 
 
-_DATA = names(
-    ".log .txt .md .rst .csv .tsv .out .png .jpg .jpeg .svg .gif .pdf .html .xml .jsonl .parquet .diff "
-    ".patch .gz .zip .tgz .tar .bak .tmp .lock .css .db .sqlite"
-)
-"""What ends the names of files that nobody runs."""
+_DATA = names(".log .csv .tsv .png .jpg .jpeg .gif .svg .pdf .jsonl .parquet")
+"""What ends the names of files that no program obeys."""

@@ -43,14 +43,7 @@ class Substitution:
     is_file: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """Arithmetic on digits alone."""
-
-    source: str
-
-
-Piece = Text | Variable | Substitution | Number
+Piece = Text | Variable | Substitution
 
 
 @dataclass(frozen=True, slots=True)

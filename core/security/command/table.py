@@ -3,19 +3,30 @@
     ~ head | -qvz -# -n= -c= --lines= | r*
     names  | options               | operands | rules       (a line that begins with eight blanks carries one on)
 
-Names that begin with `~` have no option that could do harm, so that an unknown word may stand for one. An option is
-a cluster of flags (`-qv`), an option with a value (`-n=`, `--lines=`), with an optional one (`--color?`), a number
-(`-#`), or a long option with one dash (`-:run=`). Behind `=` stands what the value is, one letter:
+An option is a cluster of flags (`-qv`), an option with a value (`-n=`, `--lines=`), with an optional one (`--color?`),
+a number (`-#`), or a long option with one dash (`-:run=`). Behind `=` stands what the value is, one letter:
 
-    (none) a text      r a file that is read    w a file that is written   d a file that is removed
-    u an address       x a file with code       s commands of a shell      C the folder to work in
-    e a text, and then the first operand is no pattern (`p`)         z a text behind which all words are operands
+    (none) a word      t a free text            r a file that is read      w a file that is written
+    u an address       x a file with code       k a package to install     C the folder to work in
+    e a pattern, and then the first operand is none (`p`)                   2 two words
 
-Operands are letters, each with `?` or `*` behind it where it is optional or repeated; what stands behind a repeated one
-is matched from the end. `p` is a pattern, `t` a text, `$` the words of another command, `@name` a subcommand of the
-table `name`. `x` is a file with code and whatever it takes, and `a` is words that a function looks at, options too.
-Rules are named each time the program is called; `!name` is a function of `special`. An
-option that is not written here is not understood, and neither is a shortened one.
+or a regular expression between slashes that all of it has to match (a blank in it is `\\s`, a slash `\\x2f`). A value
+that a command or a file may have chosen is understood only as a free text or an address.
+
+Operands are the same letters or expressions, each with `?` or `*` behind it where it is optional or repeated, and:
+
+    l a file whose name or size is told     m a folder that is made           d a file that is removed
+    p a pattern                             n a text for the function         y a word for code of the project
+    v such words with options               $ the words of another command    @name a subcommand of the table `name`
+    x a file with code, and its words       a words for the function, options too
+    q all words for the function, without options of the row
+
+Rules are named each time the program is called; `!name` is a function of `special`. With `run.project`, the words and
+texts of the call name nothing outside the workspace.
+
+An option that is not written here is not understood, and neither is a shortened one. Names that begin with `~` have
+no option that could do harm, so that a glob may begin with a wildcard. Everything that a row says nothing of has no
+effect, so a program with many options has only those that are used every day.
 """
 
 from __future__ import annotations
@@ -23,14 +34,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from core.security.command.call import Call
 from core.security.command.expansion import Value
 from core.security.rules import RULES
 
-_OPTION = re.compile(r"(--[\w.-]+|-:[\w.-]+|-[\w])([=?])(\w?)|(--[\w.-]+|-:[\w.-]+)|-([\w@.#]+)")
-ENDS = ("x", "$", "@", "a")
+_OPTION = re.compile(r"(--[\w.-]+|-:[\w.-]+|-[\w])([=?])(\w?|/[^/]+/)|(--[\w.-]+|-:[\w.-]+)|-([\w.#]+)")
+ENDS = ("x", "$", "@", "a", "q", "v")
 """Kinds of operands behind which options are those of somebody else."""
 
 
@@ -78,7 +88,7 @@ class Given:
 def rows(table: str) -> Iterator[tuple[str, Row]]:
     """The rows of a table, by their names."""
     for line in re.sub(r"\n {8}", " ", table).strip().splitlines():
-        names, options, operands, rules, *_ = [*map(str.strip, line.split("|")), "", "", ""]
+        names, options, operands, rules, *_ = [*map(str.strip, re.split(r"\s\|(?=\s|$)", line)), "", "", ""]
         made = _row(options, operands, rules, is_plain=names.startswith("~"))
         for name in names.lstrip("~ ").split():
             yield name, made
@@ -101,49 +111,56 @@ def _row(options: str, operands: str, rules: str, *, is_plain: bool) -> Row:
     return Row(found, tuple(operands.split()), plain_rules, special, is_plain, "-#" in options.split())
 
 
-@lru_cache(maxsize=64)
-def table_of(text: str) -> dict[str, Row]:
-    """A table, read once."""
-    return dict(rows(text))
-
-
 # -- matching a call ---------------------------------------------------------------------------------------------------
 
 
 def matched(call: Call, row: Row, args: Sequence[Value]) -> Given:
     """The options and operands of a call as its row has them. Raises NotUnderstoodError."""
     given, operands, at, is_over = Given(), list[Value](), 0, False
-    ends = (row.operands and row.operands[-1][0] in ENDS) or (row.operands and row.operands[0][0] in ENDS)
-    before = len(row.operands) - 1 if ends and row.operands[-1][0] in ENDS else 0
+    ends = bool(row.operands) and row.operands[-1][0] in ENDS
+    before = len(row.operands) - 1 if ends else 0
     while at < len(args):
         value = args[at]
         at += 1
-        if is_over or not _may_be_option(call, row, value):
+        if is_over or (ends and row.operands[-1] == "q") or not _may_be_option(call, row, value):
             operands.append(value)
-            if ends and len(operands) > before:
+            if ends and len(operands) >= max(before, 1):
                 operands += args[at:]
                 break
         elif value.text == "--":
             is_over = True
-        elif value.start.startswith("--") or (value.start.partition("=")[0] in row.options and len(value.start) > 2):
+        elif value.start.startswith("--") or _is_long(row, value):
             at = _long(call, row, value, args, at, given)
         else:
             at = _short(call, row, value, args, at, given)
-        if given.options and given.options[-1][1] is not None and row.options[given.options[-1][0]].kind == "z":
-            operands += args[at:]
-            break
     given.operands = _kinds(call, row, operands, given)
+    for name, value in given.options:
+        if value is not None and row.options[name].kind != "t":
+            _checked(call, row.options[name].kind, value)
+    for kind, value in given.operands:
+        _checked(call, kind, value)
     return given
 
 
+def _is_long(row: Row, value: Value) -> bool:
+    """Whether a word with one dash is a long option."""
+    name = value.start.partition("=")[0]
+    return len(name) > 2 and name in row.options
+
+
+def _checked(call: Call, kind: str, value: Value) -> None:
+    """A value is one that its kind may have. Raises NotUnderstoodError."""
+    if kind.startswith("/"):
+        if value.text is None or not re.fullmatch(kind.strip("/"), value.text):
+            raise call.fail(value, f"an argument of {call.name}")
+    elif value.text is None and value.is_foreign and kind not in ("u", "$", "@"):
+        raise call.fail(value, "a word that a command or a file may have chosen")
+
+
 def _may_be_option(call: Call, row: Row, value: Value) -> bool:
-    if value.start:
-        if value.is_glob and value.start[0] in "*?[" and not row.is_plain:
-            raise call.fail(value, "a glob that may be an option")
-        return value.start.startswith("-") and value.text != "-"
-    if value.text is None and value.is_foreign and not row.is_plain:
-        raise call.fail(value, "a word that may be an option")
-    return False
+    if value.is_glob and value.start[:1] in ("", "*", "?", "[") and not row.is_plain:
+        raise call.fail(value, "a glob that may be an option")
+    return value.start.startswith("-") and value.text != "-"
 
 
 def _long(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, given: Given) -> int:  # noqa: PLR0917
@@ -167,7 +184,7 @@ def _long(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, gi
 
 
 def _next(call: Call, name: str, value: Value, args: Sequence[Value], at: int, given: Given) -> int:  # noqa: PLR0917
-    if at >= len(args) or (args[at].is_many and args[at].is_foreign):
+    if at >= len(args) or args[at].is_glob or (args[at].is_many and args[at].is_foreign):
         raise call.fail(value, f"an option of {call.name}")
     given.options.append((name, args[at]))
     return at + 1
@@ -180,7 +197,7 @@ def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, g
     for n, letter in enumerate(text[1:], 1):
         name = f"-{letter}"
         option = row.options.get(name)
-        if option is None:
+        if option is None or text[n + 1 : n + 2] == "=":
             raise call.fail(value, f"an option of {call.name}")
         if option.value and (n + 1 < len(text) or (value.text is None and n + 1 == len(text))):
             given.options.append((name, value.behind(n + 1)))
@@ -195,29 +212,25 @@ def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, g
 
 def _kinds(call: Call, row: Row, operands: list[Value], given: Given) -> list[tuple[str, Value]]:
     wanted = list(row.operands)
-    if wanted[:1] == ["p"] and any(row.options[name].kind in ("e", "f") for name, _ in given.options):
+    if wanted[:1] == ["p"] and any(row.options[name].kind == "e" for name, _ in given.options):
         wanted = wanted[1:]
-    found, tail = list[tuple[str, Value]](), list[tuple[str, Value]]()
-    operands = list(operands)
-    repeated = next((n for n, kind in enumerate(wanted) if kind.endswith("*") or kind[0] in ENDS), len(wanted))
-    if repeated < len(wanted) and wanted[repeated][0] not in ENDS:
-        for kind in reversed(wanted[repeated + 1 :]):
-            if not operands:
-                raise call.fail(None, f"an operand of {call.name} is missing")
-            tail.insert(0, (kind[0], operands.pop()))
-    for kind in wanted[: repeated + 1]:
+    found, operands = list[tuple[str, Value]](), list(operands)
+    for kind in wanted:
+        plain = kind.rstrip("?*") if kind.startswith("/") else kind[0]
         if kind[0] in ENDS or kind.endswith("*"):
             if kind in ("x", "$") and not operands:
                 raise call.fail(None, f"an operand of {call.name} is missing")
-            found += [(kind[0], value) for value in operands]
+            found += [(plain, value) for value in operands]
             operands = []
+        elif operands and operands[0].is_glob:
+            raise call.fail(operands[0], "a glob that may be several words")
         elif operands:
-            found.append((kind[0], operands.pop(0)))
+            found.append((plain, operands.pop(0)))
         elif not kind.endswith("?"):
             raise call.fail(None, f"an operand of {call.name} is missing")
     if operands:
         raise call.fail(operands[0], f"an operand of {call.name}")
-    return [*found, *tail]
+    return found
 
 
 # -- what a row says ---------------------------------------------------------------------------------------------------
@@ -228,27 +241,21 @@ def apply(call: Call, row: Row, given: Given) -> None:
     for name, value in given.options:
         if value is not None and row.options[name].kind == "C":
             call.goes_to(value)
+    effects = [(row.options[name].kind, value) for name, value in given.options if value is not None]
     for rule in row.rules:
         if rule == "run.project":
             call.project()
-            call.mentions(given.of("t"))
+            for kind, value in [*((kind, value) for kind, value in effects if kind != "t"), *given.operands]:
+                if kind in ("", "t") or (kind.startswith("/") and "://" not in value.start):
+                    call.hands(value)
         else:
             call.rule(rule)
-            if rule in ("net.fetch", "package.install", "git.fetch", "git.push"):
-                call.findings.unclear.setdefault("net", call.source)
-    effects = [(row.options[name].kind, value) for name, value in given.options if value is not None]
+    acts = {"r": call.reads, "l": call.lists, "w": call.writes, "m": call.makes_folder, "u": call.fetches,
+            "k": call.installs, "d": lambda value: call.removes(value, recursive=False)}  # fmt: skip
     for kind, value in [*effects, *given.operands]:
-        match kind:
-            case "r" | "f":
-                call.reads(value)
-            case "w":
-                call.writes(value)
-            case "d":
-                call.removes(value, recursive=False)
-            case "u":
-                call.fetches(value)
-            case "s":
-                call.script(value)
+        if act := acts.get(kind):
+            act(value)
+    call.mentions([*given.of("y"), *given.of("v")])
     if code := given.of("x") or given.values(*(name for name, one in row.options.items() if one.kind == "x")):
         call.runs(code[0])
         call.mentions(code[1:])

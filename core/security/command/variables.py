@@ -12,7 +12,8 @@ _OF_THE_SHELL = names(
     "HISTTIMEFORMAT histchars HOSTFILE EXECIGNORE TMOUT TMPDIR INPUTRC POSIXLY_CORRECT OPTIND OPTARG "
     "OPTERR REPLY MAIL MAILPATH MAILCHECK TIMEFORMAT auto_resume FUNCNEST IGNOREEOF LOADABLES_PATH_DIR "
     "CHILD_MAX COMPREPLY EMACS BASH_COMPAT BASH_XTRACEFD BASH_LOADABLES_PATH READLINE_LINE SECONDS RANDOM "
-    "LINENO EPOCHSECONDS UID EUID PPID GROUPS DIRSTACK"
+    "LINENO EPOCHSECONDS EPOCHREALTIME UID EUID PPID GROUPS DIRSTACK _ HOSTTYPE MACHTYPE OSTYPE SHLVL SRANDOM "
+    "PIPESTATUS FUNCNAME HISTCMD MAPFILE COPROC SHELL"
 )
 _HARMLESS = names(
     "CI DEBUG VERBOSE LANG LANGUAGE TZ TERM COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR "
@@ -26,7 +27,6 @@ _HARMLESS = names(
 )
 """Variables that change what a program prints, or which data it works on, and never what it runs or writes."""
 _HARMLESS_SHAPES = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|[A-Z0-9_]+_(?:API_KEY|TOKEN|USERNAME|PASSWORD)")
-_RELATIVE = re.compile(r"(?!.*\.\.)[\w.][\w./-]*(?::[\w.][\w./-]*)*")
 _OFTEN_EXPORTED = re.compile(
     r"EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
     r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
@@ -48,6 +48,6 @@ def is_harmless(name: str, value: str | None) -> bool:
     """Whether no program obeys a variable in a way that matters; `value` is None where it is not known."""
     if changes_shell(name):
         return False
-    if name in _HARMLESS or (name == "PYTHONPATH" and _RELATIVE.fullmatch(value or "/")):
+    if name in _HARMLESS:
         return True
     return bool(_HARMLESS_SHAPES.fullmatch(name)) and not _OBEYED_IN_LOWER_CASE.fullmatch(name)

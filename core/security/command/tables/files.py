@@ -1,68 +1,83 @@
-"""Programs that make, change, pack and remove files, and those that act on the machine."""
+"""Programs that make, change and remove files, of the network and of containers. See `core.security.command.table`."""
 
 from __future__ import annotations
 
+_BUILD = (
+    " -q -t= -f=r --tag= --file=r --build-arg= --target= --no-cache --pull --load --platform= --progress=/\\w+/"
+    " --label= --quiet --rm"
+)
+_CONTEXT = "/\\.\\x2f?|(?:\\.\\x2f)?[\\w-]+(?:\\x2f[\\w.-]*)*/"
+_WORD = "/[\\w.@:\\x2f$-]+/"
+
 TABLE = """
-~ mkdir | -pvZ -m= --parents --verbose --mode= | w*
-~ touch | -acmh -d= -t= -r=r --date= --time= --reference=r --no-create --no-dereference | w*
-~ rmdir | -pv --parents --ignore-fail-on-non-empty --verbose | d*
+~ mkdir | -pv -m=/0?[0-7][0145][0145]/ --parents --verbose | m*
+~ touch | -acm | w*
+~ rmdir | -pv | d*
 ~ unlink | | d
-~ rm | -rRfivIdP --recursive --force --interactive? --verbose --dir --one-file-system --preserve-root?
-        --no-preserve-root | t* | !rm
-~ trash trash-put | -rRfv | t* | !rm
-  shred | -fuvzx -n= -s= --remove? --zero --force --iterations= | d* | destroy.work
-~ cp | -aAbdfHilLnPpRrsTuvxZ -t=t -S= --archive --backup? --force --interactive --no-clobber --recursive
-        --verbose --preserve? --no-preserve= --parents --update? --target-directory=t --no-target-directory
-        --dereference --no-dereference --link --symbolic-link --reflink? --sparse= --remove-destination
-        --strip-trailing-slashes --suffix= --one-file-system --help --version | t* | !copy
-~ mv | -bfinTuvZ -t=t -S= --force --interactive --no-clobber --verbose --update? --target-directory=t
-        --no-target-directory --backup? --suffix= --strip-trailing-slashes | t* | !copy
-~ install | -bcCDpTvds -t=t -m= -o= -g= -S= --mode= --owner= --group= --target-directory=t --directory
-        --compare --preserve-timestamps --strip --verbose --backup? | t* | !copy
-  ln | -sfinrTvbLP -t=t --symbolic --force --relative --no-dereference --verbose --target-directory=t
-        --interactive --no-target-directory | t* | !link
-~ chmod | -cfRvh --changes --recursive --verbose --quiet --silent --reference=r | t* | !chmod
-  chown chgrp | -cfRvhHLP --recursive --verbose --no-dereference --reference=r --from= | t* | !chmod rights.many
-~ truncate | -co -s= -r=r --size= --no-create --reference=r | w* | !truncate
-~ fallocate | -dnvxz -l= -o= --length= --offset= | w
-  dd | | t* | !dd
-  mktemp | -dqut -p=w --directory --dry-run --quiet --tmpdir?w --suffix= | w?
-  tar gtar bsdtar | -cxtruzjJavphkmOSlUWBn -f=f -C=C -X=r --file=f --directory=C --create --extract --list
-        --get --append --update --gzip --bzip2 --xz --zstd --lzma --auto-compress --verbose --exclude=
-        --exclude-from=r --exclude-vcs --exclude-vcs-ignores --strip-components= --preserve-permissions --same-owner
-        --no-same-owner --no-same-permissions --keep-old-files --overwrite --wildcards --no-wildcards --anchored
-        --transform= --xform= --totals --to-stdout --sort= --mtime= --owner= --group= --numeric-owner --numeric-ids
-        --one-file-system --dereference --touch --version --help --format= --skip-old-files --no-recursion --null
-        --warning= | t* | !tar
-  zip | -rqvjDuf9876543210yXo@lA -x= -i= -P= --exclude= --include= --recurse-paths --quiet --symlinks
-        --junk-paths | w t* | !zip
-  unzip | -oqnljLtpvZaCXB -d=C -x= -P= | r t* | !unpack
-  gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd pigz lz4 | -cdfklnqrtv -# --stdout --decompress --keep --force
-        --best --fast --recursive --test --list --verbose --quiet -T= --threads= | t* | !compress
-~ zcat bzcat xzcat zstdcat | -fq | r*
-~ zipinfo | -12lmhtzCTv | r t*
-  7z 7za | -y -o=C -p= -m= | t r t* | !unpack
-  patch | -bcfNRstuZ -p= -F= -i=r --strip= --fuzz= --input=r --dry-run --reverse --forward --batch --silent
-        --quiet --verbose --binary --backup --unified | w? r? | !patch
-  split | -dx -b= -l= -n= -a= -C= --bytes= --lines= --number= --numeric-suffixes? --suffix-length=
-        --additional-suffix= --verbose | r? w? | !split
-  rsync | -aAhHilnNogOpPqrRtuvxXzcCDEIJLSWbkK -B= --archive --verbose --progress --recursive --delete
-        --delete-after --delete-before --delete-during --delete-excluded --dry-run --exclude= --include=
-        --exclude-from=r --include-from=r --compress --human-readable --partial --stats --size-only
-        --ignore-existing --update --checksum --links --perms --times --no-owner --no-group --no-perms --bwlimit=
-        --info= --itemize-changes --copy-links --safe-links --relative --quiet --inplace --port= --mkpath
-        --existing --ignore-times --prune-empty-dirs --numeric-ids --chmod= | t* | !copy_over
-  pkill killall | -efxiogvqw -# -n -s= -u= --signal= --exact --full -:9 -:KILL -:TERM -:HUP -:INT -:SIGKILL
-        -:SIGTERM | t* | machine.kill
-  systemctl | --user --no-pager -al -t= -n= --type= --all --state= --no-legend | @systemctl
-  service | | t* | machine.service
-  journalctl | -abefkqrxu -n= -u= -p= -o= -S= -U= -t= --no-pager --since= --until= --unit= --user --lines=
-        --output= --follow --boot --dmesg --reverse --disk-usage | t*
-  crontab | -l | | persist.cron
-  shutdown reboot poweroff halt | -hrPfnkc --halt --reboot --poweroff | t* | machine.power
-  vim vi nano emacs pico ed ex | -Rnu | t* | shell.interactive
-  ssh-keygen | -qlvyB -t= -b= -C= -N= -f=w -E= -a= -m= | t* | !keygen
+~ rm | -rRfivId --recursive --force --verbose | t* | !rm
+  cp | -afinpRruvLPT --recursive --verbose --force --no-clobber --archive | t* | !copy
+  mv | -finuv --verbose --force --no-clobber | t* | !copy
+  ln | | q | !link
+  chmod | -v | /0?[67][0145][0145]|[ua]?[+-]x|u[+-][rwx]+|g?o?-[rwx]+/ t* | !chmod
+  mktemp | -dqu |
+  zip | -rqvj9 | w r*
   openssl | | @openssl
-  gpg gpg2 | --version --list-keys -k -K --list-secret-keys --verify --dearmor -o=w --output=w --batch --yes
-        --armor | r* | net.fetch
+  curl | -sSfLIiOkvgGN#0123456 -o=w -d=t -F=t -T=t -H=t -X=t -u=t -A=t -e=t -w=/[^@]*/ -m= --output=w --data=t
+        --data-raw=t --data-binary=t --data-urlencode=t --json=t --form=t --upload-file=t --header=t --request=t
+        --user=t --user-agent=t --referer=t --write-out=/[^@]*/ --max-time= --connect-timeout= --retry= --retry-delay=
+        --retry-all-errors --url=u --silent --show-error --fail --fail-with-body --location --head --include
+        --remote-name --insecure --verbose --get --no-buffer --compressed --http1.1 --http2 --tlsv1.2 --tlsv1.3 --ipv4
+        --proto=/=https/ --create-dirs --version --help | u* | !curl
+  wget | -qcNv -O=w -P=w -U=t --output-document=w --directory-prefix=w --quiet --no-verbose --show-progress --continue
+        --tries= --timeout= --header=t --user-agent=t --no-check-certificate --spider --method=t --post-data=t
+        --post-file=t --version | u* | !curl
+  docker podman | --version | @docker
+  docker-compose | --version | @compose
+  kubectl | --version | @kubectl
+  gcloud | | @gcloud
 """
+SUBCOMMANDS = {
+    "openssl": """
+  rand | -:hex -:base64 | /\\d+/
+  version | |
+""",
+    "docker": f"""
+  run | -ditP -e=t -p= -w= -u=/[\\w:$-]+/ --detach --interactive --tty --rm --init --name= --env=t --publish= --workdir=
+        --entrypoint= --platform= --memory= --cpus= -v= --volume= --pull=/\\w+/ | a | container.run !docker_run
+  build | {_BUILD} | {_CONTEXT} | container.run run.project
+  buildx | | @docker_buildx
+  compose | | @compose
+  container image volume network system | | @docker_group
+  ps images logs inspect version info top port diff history | -afqnst -n= --all --follow --tail= --format= --filter=
+        --quiet --no-trunc | t* | container.run
+  pull start stop restart tag | | {_WORD}* | container.run
+  rm rmi kill prune | -af | t* | destroy.containers
+  push | | t* | package.publish
+""",
+    "docker_buildx": f"""
+  build | {_BUILD} | {_CONTEXT} | container.run run.project
+""",
+    "docker_group": f"""
+  ls ps inspect df info logs | -aqv --all --quiet --format= --filter= | t* | container.run
+  create pull | | {_WORD} | container.run
+  prune rm remove | -af | t* | destroy.containers
+""",
+    "compose": f"""
+  ps logs ls images config top port version | -aqf --follow --tail= --all --services | {_WORD}* | container.run
+        run.project
+  up start restart stop build pull | -d --detach --build --no-cache --wait --quiet | {_WORD}* | container.run
+        run.project
+  down | --remove-orphans | | container.run run.project
+""",
+    "kubectl": """
+  get describe logs top version api-resources cluster-info explain | -Aw -n= -l= -c= -o=/(?!.*file=).*/
+        --namespace= --selector=
+        --output=/(?!.*file=).*/
+        --all-namespaces --watch --tail= --since= --previous --container= --context= --sort-by= --show-labels | t* |
+        cloud.read !cluster
+""",
+    "gcloud": """
+  config | | /get|get-value|list/ /project|account|core\\x2fproject/? | cloud.read
+""",
+}
+"""The tables of subcommands by the names that operands `@name` have."""
