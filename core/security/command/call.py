@@ -33,8 +33,10 @@ _SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential)")
 _BEFORE_GLOB = re.compile(r"[*?\[]")
 _NARROW_GLOB = re.compile(r"(?!\.)[^*?\[]*\*[^*?\[]*")
 """One star in a name that does not begin with a dot."""
-_SECRET_FILES = (".env", ".env.local", ".netrc", ".npmrc", ".pgpass", ".git-credentials", ".htpasswd", "id_rsa",
-                 "id_ed25519", "server.pem", "server.key", "secrets.yaml", "credentials.json", "kubeconfig")  # fmt: skip
+_SECRET_FILES = (
+    *(".env", ".env.local", ".netrc", ".npmrc", ".pgpass", ".git-credentials", ".htpasswd", "id_rsa", "id_ed25519"),
+    *("server.pem", "server.key", "secrets.yaml", "credentials.json", "kubeconfig"),
+)
 """What a glob in the workspace may mean."""
 _PACKAGE = re.compile(
     r"(?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?"
