@@ -93,7 +93,7 @@ class Program:
         started_at = perf_counter()
         self.write(key)
         while key.encode() not in self._seen:
-            if not self.read(TIMEOUT_S):
+            if not self.read(TIMEOUT_S) or perf_counter() - started_at > TIMEOUT_S:
                 raise TimeoutError(f"{key!r} was not drawn")
         return milliseconds_since(started_at)
 

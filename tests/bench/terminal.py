@@ -27,7 +27,7 @@ from tests.doubles import FINISH, bash, write_script
 from tui.vt import load_faster
 
 ECHOES, KEYS_AT_REST = sized(60, 3), sized(40, 3)
-FLOOD_BYTES = sized(100_000_000, 2_000_000)
+FLOOD_BYTES = sized(100_000_000, 20_000_000)
 """What `cat` floods with."""
 LINE = b"\x1b[32m%07d\x1b[0m the quick brown fox jumps over the lazy dog, and the dog sleeps on in the sun\r\n"
 PIECE_BYTES = 64 * 1024

@@ -14,15 +14,17 @@ from tests.bench.areas import AREAS
 from tests.bench.size import SMALL, sized
 from tests.program import ROOT
 
-NEEDS = {"browsing": "browser", "containers": "docker"}
-"""The requirement of the areas that have one."""
+MARKS = {
+    "browsing": (pytest.mark.browser,),
+    "containers": (pytest.mark.docker,),
+    **dict.fromkeys(("first_frame", "keys", "resume", "terminal"), (pytest.mark.alone,)),
+}
+"""What areas need, and those that draw a flooded screen: beside other tests that would take minutes."""
 WITHIN_S = 400
 
 
 @pytest.mark.timeout(WITHIN_S + 20)
-@pytest.mark.parametrize(
-    "area", [pytest.param(area, marks=getattr(pytest.mark, NEEDS[area]) if area in NEEDS else ()) for area in AREAS]
-)
+@pytest.mark.parametrize("area", [pytest.param(area, marks=MARKS.get(area, ())) for area in AREAS])
 def test_an_area_measures(tmp_path: Path, area: str) -> None:
     figures = tmp_path / "figures.json"
     done = subprocess.run(
