@@ -22,8 +22,8 @@ from core.security.patterns import Pattern, WorkFolders, absolute, path_matches
 from core.security.permissions import Permission
 from core.security.policy import Rule
 
-MAX_PATHS = 200
-"""Files that stars and hard links add to what is mounted; each is looked at again before every action."""
+MAX_PATHS = 100
+"""Files that stars and hard links add to what is mounted. bubblewrap takes a second for them, and longer for more."""
 MAX_ENTRIES = 50_000
 """A walk over so many takes about a second."""
 SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc", "/sbin", "/sys",
