@@ -36,7 +36,7 @@ def turns(workspace: Path) -> list[dict[str, Any]]:
     return [
         PLAN,
         {"text": "That is my plan."},
-        {"tool_calls": [bash("echo seen-$((40+2))")]},
+        {"tool_calls": [bash("echo seen")]},
         {"tool_calls": [REMOVE]},
         {"expect": "please don't", "tool_calls": [edit]},
         {"text": "A summary.", "fault": "server_error"},
