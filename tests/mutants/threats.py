@@ -553,6 +553,13 @@ PLANTED = (
         "tests/runtime/test_bash.py::TestSpoofing::test_printing_the_markers_does_not_end_a_command",
     ),
     Planted(
+        "S22",
+        "runtime/egress.py",
+        "            if any(matches(denied.glob, name) for name in names):",
+        "            if False:",
+        "tests/runtime/test_egress.py::test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named",
+    ),
+    Planted(
         "S23",
         "runtime/server/identity.py",
         "if version != str(PROTOCOL_VERSION):",
