@@ -28,13 +28,13 @@ _STREAMS = frozenset(["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "
 _MAGIC = re.compile(r"^/proc/[^/]+/(?:root|cwd|fd|task|exe|map_files)(?:/|$)|^/dev/fd/")
 _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`: where it leads depends on links."""
-_INSIDE = (Region.INSIDE, Region.TEMPORARY)
 _SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential)")
 _BEFORE_GLOB = re.compile(r"[*?\[]")
 _NARROW_GLOB = re.compile(r"(?!\.)[^*?\[]*\*[^*?\[]*")
 """One star in a name that does not begin with a dot."""
 _SECRET_FILES = (".env", ".env.local", ".netrc", ".npmrc", ".pgpass", ".git-credentials", ".htpasswd", "id_rsa",
-                 "id_ed25519", "server.pem", "server.key", "secrets.yaml", "credentials.json", "kubeconfig")  # fmt: skip
+                 "id_ed25519", "server.pem", "server.key", "secrets.yaml", "credentials.json",
+                 "kubeconfig")  # fmt: skip
 """What a glob in the workspace may mean."""
 _PACKAGE = re.compile(
     r"(?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?"
@@ -232,7 +232,7 @@ class Call:
             self.findings.add(self.findings.runs, folder)
         if self.shell.wrote_code:
             self.rule("run.written")
-        is_here = self.folders and all(self.findings.places.place(one) in _INSIDE for one in self.folders)
+        is_here = self.folders and all(self.findings.places.place(one) is Region.INSIDE for one in self.folders)
         self.rule("run.project" if is_here else "run.elsewhere")
 
     def runs(self, value: Value) -> None:
