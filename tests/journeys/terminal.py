@@ -12,7 +12,7 @@ from tests.program import HANDLOOM, Handloom
 from tui.model.held import HELD_GUARDS
 
 GUARD_MS = "HANDLOOM__SCREEN__QUESTION_GUARD_MS"
-WAIT_S = 30.0
+WAIT_S = 60.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""
 
 

@@ -18,7 +18,7 @@ import pyte
 
 from tests.program import HANDLOOM, Handloom
 
-WAIT_S = 40.0
+WAIT_S = 60.0
 
 
 class OurTerminal:

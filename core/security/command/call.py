@@ -28,7 +28,6 @@ _STREAMS = frozenset(["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "
 _MAGIC = re.compile(r"^/proc/[^/]+/(?:root|cwd|fd|task|exe|map_files)(?:/|$)|^/dev/fd/")
 _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`: where it leads depends on links."""
-_INSIDE = (Region.INSIDE, Region.TEMPORARY)
 _SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential)")
 _BEFORE_GLOB = re.compile(r"[*?\[]")
 _NARROW_GLOB = re.compile(r"(?!\.)[^*?\[]*\*[^*?\[]*")
@@ -234,7 +233,7 @@ class Call:
             self.findings.add(self.findings.runs, folder)
         if self.shell.wrote_code:
             self.rule("run.written")
-        is_here = self.folders and all(self.findings.places.place(one) in _INSIDE for one in self.folders)
+        is_here = self.folders and all(self.findings.places.place(one) is Region.INSIDE for one in self.folders)
         self.rule("run.project" if is_here else "run.elsewhere")
 
     def runs(self, value: Value) -> None:

@@ -78,7 +78,10 @@ class Reader:
 
     def _all(self, nodes: Sequence[Node], shell: Shell, stdin: Input, depth: int) -> Shell:
         for node in nodes:
-            shell = self._node(node, shell, stdin, depth)
+            after = self._node(node, shell, stdin, depth)
+            if after.folders and after.folders != shell.folders:  # a folder may not be there
+                after = after.at((*after.folders, *shell.folders))
+            shell = after
         return shell
 
     def _node(self, node: Node, shell: Shell, stdin: Input, depth: int) -> Shell:

@@ -32,7 +32,7 @@ effect, so a program with many options has only those that are used every day.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from core.security.command.call import Call
@@ -134,9 +134,9 @@ def matched(call: Call, row: Row, args: Sequence[Value]) -> Given:
         else:
             at = _short(call, row, value, args, at, given)
     given.operands = _kinds(call, row, operands, given)
-    for name, value in given.options:
-        if value is not None and row.options[name].kind != "t":
-            _checked(call, row.options[name].kind, value)
+    for name, taken in given.options:
+        if taken is not None and row.options[name].kind != "t":
+            _checked(call, row.options[name].kind, taken)
     for kind, value in given.operands:
         _checked(call, kind, value)
     return given
@@ -250,8 +250,10 @@ def apply(call: Call, row: Row, given: Given) -> None:
                     call.hands(value)
         else:
             call.rule(rule)
-    acts = {"r": call.reads, "l": call.lists, "w": call.writes, "m": call.makes_folder, "u": call.fetches,
-            "k": call.installs, "d": lambda value: call.removes(value, recursive=False)}  # fmt: skip
+    acts: dict[str, Callable[[Value], object]] = {
+        "r": call.reads, "l": call.lists, "w": call.writes, "m": call.makes_folder, "u": call.fetches,
+        "k": call.installs, "d": lambda value: call.removes(value, recursive=False),
+    }  # fmt: skip
     for kind, value in [*effects, *given.operands]:
         if act := acts.get(kind):
             act(value)

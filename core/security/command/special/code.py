@@ -111,12 +111,17 @@ def _shell(call: Call, given: Given) -> None:
 
 def _fetched_tool(call: Call, given: Given) -> None:
     words = given.of("a")
-    found = re.fullmatch(r"([\w-]+)(?:@[\w.]+)?", (words[0].text or "") if words else "")
+    found = re.fullmatch(r"([\w-]+)(?:@(?:latest|\d[\w.]*))?", (words[0].text or "") if words else "")
     if found is None or found[1] not in _TOOLS["uvx" if call.name in ("uvx", "uv") else "npx"]:
         call.rule("package.run", words[0].shown if words else "")
         return
     call.rule("package.install")
     call.command([known(found[1]), *words[1:]])
+
+
+def _node(call: Call, given: Given) -> None:
+    if not given.of("x") and not given.options:
+        _piped(call)
 
 
 def _uv_run(call: Call, given: Given) -> None:
@@ -143,6 +148,7 @@ HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "python": _python,
     "shell": _shell,
     "fetched_tool": _fetched_tool,
+    "node": _node,
     "uv_run": _uv_run,
     "npm_package": _npm_package,
 }

@@ -39,7 +39,7 @@ def _find(call: Call, given: Given) -> None:
     roots = roots or [Value(".", ".")]
     for root in roots:
         call.lists(root)
-    narrowed = ""
+    narrowed, is_plain = "", True
     while args:
         part = args.pop(0).text
         if part in _VALUES and args and args[0].text is not None:
@@ -51,7 +51,7 @@ def _find(call: Call, given: Given) -> None:
             elif part not in ("-type", "-maxdepth", "-mindepth"):
                 narrowed = ""
         elif part == "-delete":
-            _found_removed(call, roots, narrowed)
+            _found_removed(call, roots, narrowed if is_plain else "")
         elif part == "-exec":
             words = [value.text for value in args]
             end = next((n for n, text in enumerate(words) if text in (";", "+")), 0)
@@ -59,10 +59,10 @@ def _find(call: Call, given: Given) -> None:
                 not re.fullmatch(r"-[rfv]+", text or "") for text in words[1 : end - 1]
             ):  # fmt: skip
                 raise call.fail(None, "what find runs")
-            _found_removed(call, roots, narrowed)
+            _found_removed(call, roots, narrowed if is_plain else "")
             del args[: end + 1]
         elif part in _FLAGS:
-            narrowed = narrowed if part == "-print" else ""
+            is_plain = is_plain and part == "-print"
         else:
             raise call.fail(None, "an expression of find")
 
@@ -80,7 +80,7 @@ def _found_removed(call: Call, roots: list[Value], narrowed: str) -> None:
 
 def _jq(call: Call, given: Given) -> None:
     for value in given.of("p"):
-        if value.text is None or re.search(r"\b(?:import|include|input_filename|env|\$ENV|load|strenv)\b", value.text):
+        if value.text is None or re.search(r"\b(?:import|include|input_filename|env|load|strenv)\b|\$ENV", value.text):
             raise call.fail(value, "a filter")
 
 

@@ -6,7 +6,7 @@ _BUILD = (
     " -q -t= -f=r --tag= --file=r --build-arg= --target= --no-cache --pull --load --platform= --progress=/\\w+/"
     " --label= --quiet --rm"
 )
-_CONTEXT = "/\\.\\x2f?|(?:\\.\\x2f)?[\\w-]+(?:\\x2f[\\w.-]*)*/"
+_CONTEXT = "/\\.\\x2f?|(?:\\.\\x2f)?\\w[\\w-]*(?:\\x2f[\\w.-]*)*/"
 _WORD = "/[\\w.@:\\x2f$-]+/"
 
 TABLE = """
@@ -22,9 +22,11 @@ TABLE = """
   mktemp | -dqu |
   zip | -rqvj9 | w r*
   openssl | | @openssl
-  curl | -sSfLIiOkvgGN#0123456 -o=w -d=t -F=t -T=t -H=t -X=t -u=t -A=t -e=t -w=/[^@]*/ -m= --output=w --data=t
+  curl | -sSfLIiOkvgGN#0123456 -o=w -d=t -F=t -T=t -H=t -X=t -u=t -A=t -e=t -w=/(?!.*%output)[^@]*/ -m= --output=w
+        --data=t
         --data-raw=t --data-binary=t --data-urlencode=t --json=t --form=t --upload-file=t --header=t --request=t
-        --user=t --user-agent=t --referer=t --write-out=/[^@]*/ --max-time= --connect-timeout= --retry= --retry-delay=
+        --user=t --user-agent=t --referer=t --write-out=/(?!.*%output)[^@]*/ --max-time= --connect-timeout=
+        --retry= --retry-delay=
         --retry-all-errors --url=u --silent --show-error --fail --fail-with-body --location --head --include
         --remote-name --insecure --verbose --get --no-buffer --compressed --http1.1 --http2 --tlsv1.2 --tlsv1.3 --ipv4
         --proto=/=https/ --create-dirs --version --help | u* | !curl

@@ -81,7 +81,7 @@ TABLE = f"""
         {_TARGET}* | run.project
   just task | --list -l | /[\\w:-]+/? y* | run.project
   tox | -p -e=/[\\w,.-]+/ --version | | run.project
-  node nodejs | -v --version --test --enable-source-maps --no-warnings | x? | run.project
+  node nodejs | -v --version --test | x? | run.project !node
   tsx ts-node | --version | x | run.project
   bash sh | | q | !shell
   pytest py.test | {_PYTEST} | t* | run.project
@@ -115,7 +115,7 @@ SUBCOMMANDS = {
 """,
     "uv": f"""
   add remove sync lock build venv export tree | {_UV} | k* {_INSTALL}
-  init | {_UV} | m? {_INSTALL}
+  init | {_UV} | w? {_INSTALL}
   version help | {_UV} | {_NAME}* | run.project
   run | {_UV} -m | a | package.install run.project !uv_run
   pip | | @uv_pip | run.project
@@ -135,8 +135,8 @@ SUBCOMMANDS = {
     "npm": f"""
 - | {_JS} | | package.install run.project
   install i ci add uninstall remove rm update upgrade | {_JS} | k* | package.install run.project !npm_package
-  run | {_JS} | /[\\w:.-]+/? v | run.project
-  {_SCRIPT} | {_JS} | v | run.project
+  run | {_JS} | /[\\w:.-]+/? y* | run.project
+  {_SCRIPT} | {_JS} | y* | run.project
   ls list outdated | {_JS} | {_NAME}* | run.project
   version | | /major|minor|patch/? | run.project
   publish | | t* | package.publish
@@ -154,7 +154,7 @@ SUBCOMMANDS = {
   run r | {_CARGO} | v | run.project
   add remove update fetch | {_CARGO} | /[\\w@.=-]+/* {_INSTALL}
   install | --locked --version= --force | /[\\w@.=-]+/* {_INSTALL}
-  new init | --lib --bin --name= | m? {_INSTALL}
+  new init | --lib --bin --name= | w? {_INSTALL}
   publish | {_CARGO} | t* | package.publish
 """,
     "go": f"""
