@@ -690,7 +690,7 @@ THREATS = (
         "A storm of sizes, a terminal of one cell, one without colours or without anything",
         "The layout bears every size; NO_COLOR and ASCII are followed; a dumb terminal is refused with the way out",
         (
-            "tests/journeys/test_terminal_whole.py::test_a_storm_of_sizes_is_borne",
+            "tests/journeys/test_terminal_whole.py::test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on",
             "tests/tui/look/test_appearance.py::test_with_no_color_there_is_no_colour_at_all",
             "tests/tui/look/test_glyphs.py::test_no_screen_has_anything_but_ascii",
             "tests/journeys/test_screen_reader.py::test_a_terminal_that_can_draw_nothing_is_told_about_it",

@@ -23,8 +23,10 @@ ROOT = HERE.parent.parent
 """The folder of the packages: the working copy's, or that of installed packages."""
 CODE = (
     "core/__init__.py",
+    "core/denials.py",
     "core/errors.py",
     "core/events",
+    "core/globs.py",
     "core/images.py",
     "core/plugins.py",
     *(f"core/secrets/{name}.py" for name in ("__init__", "dumps", "encodings", "finder", "layouts", "lent", "masker")),
