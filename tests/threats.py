@@ -832,6 +832,7 @@ THREATS = (
         "left running is ended, so the next command works, and the bomb ends with the sandbox",
         (
             "tests/runtime/test_walls.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",
+            "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
             "tests/docker/test_server.py::test_a_fork_bomb_that_leaves_no_room_is_ended_and_told",
         ),
         is_blocker=True,

@@ -455,9 +455,9 @@ PLANTED = (
         "S08",
         "runtime/confinement.py",
         "        self._isolation = isolation\n",
-        "        doubled = replace(isolation.limits, processes=2 * (isolation.limits.processes or 100))\n"
-        "        self._isolation = replace(isolation, limits=doubled)\n",
-        "tests/runtime/test_walls.py::test_a_fork_bomb_is_held_and_ends_with_the_sandbox",
+        "        more = replace(isolation.limits, processes=4 * (isolation.limits.processes or 100))\n"
+        "        self._isolation = replace(isolation, limits=more)\n",
+        "tests/runtime/test_walls.py::test_memory_processes_and_files_have_an_end",
     ),
     Planted(
         "S09",
