@@ -77,7 +77,6 @@ THREATS = (
         "They have an end, and a navigation has 30 s",
         (
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_redirects_without_end_are_refused",
-            "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_never_comes_leaves_time_to_say_so",
             "tests/runtime/plugins/test_browser.py::TestPagesThatActByThemselves::test_a_page_that_reloads_itself_without_end_can_be_left",
         ),
     ),

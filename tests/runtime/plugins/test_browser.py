@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 import stat
@@ -186,20 +185,6 @@ class TestPagesThatActByThemselves:
             if "heading 'next'" in seen.content:
                 break
         assert "heading 'next'" in seen.content
-
-    async def test_a_page_that_never_comes_leaves_time_to_say_so(self, browser: Browser, site: Site) -> None:
-        """The navigation ends before the step does, so the browser is not ended with it."""
-        is_over = asyncio.Event()
-
-        async def never(request: web.Request) -> web.Response:
-            await is_over.wait()
-            return web.Response()
-
-        site.pages["/"] = never
-        await browser.plugin.start()
-        seen = await browser.act(f"goto('{site.url()}')", timeout=10)
-        is_over.set()
-        assert "Timeout 7000ms exceeded" in seen.last_browser_action_error
 
     async def test_four_hundred_dialogs_are_dismissed(self, browser: Browser, site: Site) -> None:
         site.pages["/"] = "<script>for (let i = 0; i < 400; i++) alert('x' + i % 40)</script><h1>after</h1>"
