@@ -1,8 +1,8 @@
 """Bugs that take away what is held against a row of docs/threats.md, each with the test of the row that has to fail.
 
 `python -m tests.mutants --threats` plants them. `old` is in its file exactly once; a short test holds that, so that a
-change of the program takes its row along. Every row has one, or a reason in `NOT_PLANTED`. A bug must not harm the machine that it is tried on: a
-limit that stops a bomb is raised, not removed.
+change of the program takes its row along. Every row has one, or a reason in `NOT_PLANTED`. A bug must not
+harm the machine that it is tried on: a limit that stops a bomb is raised, not removed.
 """
 
 from __future__ import annotations
