@@ -74,7 +74,7 @@ _ROWS = (
     Rule("machine.firewall", HIGH, "It changes the rules of the network."),
     Rule("rights.wide", HIGH, "It gives everyone rights to files, or changes rights outside the workspace."),
     Rule("rights.many", MEDIUM, "It changes the rights of a whole folder."),
-    Rule("rights.root", UNKNOWN, "It runs with the rights of the administrator."),
+    Rule("rights.root", HIGH, "It runs with the rights of the administrator."),
     Rule("rights.setuid", HIGH, "It makes a program run with the rights of its owner."),
     Rule("rights.container", HIGH, "It gives a container the rights of the machine."),
     # What outlasts the conversation.

@@ -51,7 +51,7 @@ def later_turns() -> list[dict[str, Any]]:
     """What the model says in the second conversation: a loop, a limit, a tool of a server, and the end."""
     return [
         *[{"tool_calls": [bash("echo again")]}] * 4,
-        {"tool_calls": [call("add", a=2, b=3)]},
+        {"tool_calls": [call("good__add", a=2, b=3)]},
         FINISH,
     ]
 
@@ -87,8 +87,11 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
         terminal.press("C-q")
         terminal.wait_for("NO ISOLATION", gone=True)
     later = Handloom(tmp_path / "later", HANDLOOM__AGENT__MAX_ITERATIONS="5")
-    server = {"command": sys.executable, "args": [str(ROOT / "tests/mcp/server.py"), "stdio"]}
-    (later.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"good": server}}))
+    later.home.mkdir(parents=True, exist_ok=True)
+    (later.home / "config.toml").write_text(
+        f"[mcp.servers.good]\ncommand = {json.dumps(sys.executable)}\n"
+        f"args = {json.dumps([str(ROOT / 'tests/mcp/server.py'), 'stdio'])}\n"
+    )
     with closing(Terminal(later, *size)) as terminal:
         seen.terminal = terminal
         terminal.handloom("--model", write_script(tmp_path, later_turns(), "later.yaml"))
@@ -146,9 +149,7 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
 
 
 def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
-    seen.sees("Trust ", "Do not trust them")
-    terminal.choose(2)
-    seen.sees("Do not trust them", gone=True)
+    seen.sees("Say what you want done")
     terminal.type("add them")
     terminal.press("Enter")
     seen.sees("echo again", "Allow once")
@@ -158,7 +159,7 @@ def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
     terminal.press("Enter")
     seen.sees("The agent seems stuck in a loop", "Tell the agent")
     terminal.choose(1)
-    seen.sees("Call the tool add?", "Allow once")
+    seen.sees("good__add", "Allow once")
     terminal.choose(1)
     seen.sees("A limit was reached", "Extend the limit")
     terminal.choose(1)

@@ -159,7 +159,7 @@ async def test_secrets_and_then_the_network() -> None:
 
 async def test_a_page_and_then_a_push() -> None:
     push = CmdRunAction(command="git push")
-    assert (await judged(push, run("ls"))).risk is MEDIUM
+    assert (await judged(push, run("ls"))).risk is UNKNOWN
     assert "flow.page-then-push" in (await judged(push, run("curl https://a.example/"))).reasons[0]
 
 

@@ -55,6 +55,8 @@ async def rules(tmp_path: Path, tool: str, *, mode: str = "never") -> list[str]:
     """Which rule asks about a call of this tool after something foreign was read; at most one."""
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "policy.toml").write_text('allow = ["bash(*)"]\n')  # so that only the tool is asked about
     settings = Settings.model_validate({"agent": {"confirm": mode}, "mcp": {"servers": {"m": marked(tmp_path, MARKS)}}})
     environ = {"MARKS": str(tmp_path / "marks.json")}
     turns = [READS, {"tool_calls": [call(f"m__{tool}", text="a secret")]}, FINISH]

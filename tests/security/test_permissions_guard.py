@@ -65,7 +65,7 @@ class TestTheOrder:
         found = {mode: await verdict(guard_in(tmp_path, mode)) for mode in ConfirmMode}
         assert found == {
             ConfirmMode.ALWAYS: Verdict.ASK,
-            ConfirmMode.RISKY: Verdict.ALLOW,  # a push is of middling risk
+            ConfirmMode.RISKY: Verdict.ASK,  # a push leaves the machine
             ConfirmMode.AUTO_EDIT: Verdict.ASK,
             ConfirmMode.PLAN: Verdict.DENY,
             ConfirmMode.NEVER: Verdict.ALLOW,
