@@ -55,5 +55,6 @@ def _copy_etc(to: Path) -> None:
 
 
 def chosen(names: Sequence[str], count: int, start: int) -> tuple[str, ...]:
-    """So many names, from a place on, in their order."""
-    return tuple(names[(start + at * 7) % len(names)] for at in range(min(count, len(names))))
+    """So many different names, evenly spread, from a place on."""
+    count = min(count, len(names))
+    return tuple(names[(start + at * len(names) // count) % len(names)] for at in range(count))
