@@ -150,6 +150,10 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
 
 def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("Say what you want done")
+    terminal.press("C-x", "M")
+    seen.sees("Add two numbers")  # the server is ready
+    terminal.press("Escape")
+    seen.sees("Say what you want done")
     terminal.type("add them")
     terminal.press("Enter")
     seen.sees("echo again", "Allow once")
