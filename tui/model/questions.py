@@ -28,7 +28,7 @@ from core.events import (
     MCPAction,
     event_to_dict,
 )
-from core.security.facts import facts_of
+from core.security.facts import Facts, facts_of
 from core.security.judgement import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.proposals import Reach, proposal, reach_of
@@ -40,6 +40,8 @@ MAX_REASONS = 5
 MAX_HEAD_CELLS = 1_000
 MIXED_CHARS = 20_000
 """Of a body that is looked at for mixed alphabets."""
+UNKNOWN_KINDS = frozenset({"action.unknown", "program.unknown"})
+"""Rules of risk about what nothing is known of."""
 _ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
 
 
@@ -91,15 +93,23 @@ def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Questio
     if not isinstance(event, Action):
         return question
     judged = event.judgement
-    read = facts_of(event, workspace=folders.workspace).risk if folders is not None else None
+    facts = facts_of(event, workspace=folders.workspace) if folders is not None else None
+    read = facts.risk if facts is not None else None
     question = replace(question, risk=risk_words(event, read))
     reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
     question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
     question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
     rule = judged.rule if judged is not None else ""
-    is_unread = risk_of(event, read) in ("high", "unknown") or rule in NOT_UNDERSTOOD
-    question = replace(question, starts_at_deny=is_unread, is_broken=rule == BROKEN)
+    starts_at_deny = risk_of(event, read) == "high" or rule in NOT_UNDERSTOOD or _is_unknown(event, facts)
+    question = replace(question, starts_at_deny=starts_at_deny, is_broken=rule == BROKEN)
     return question if folders is None else _with_proposal(question, event, folders)
+
+
+def _is_unknown(action: Action, facts: Facts | None) -> bool:
+    """Whether it is not known what an action does. A known program may be of unknown risk, such as a push."""
+    if facts is None:
+        return risk_of(action) == "unknown"
+    return bool(facts.not_understood) or not UNKNOWN_KINDS.isdisjoint(facts.rules)
 
 
 def _words(event: Event) -> tuple[str, str, str]:
