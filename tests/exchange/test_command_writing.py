@@ -86,7 +86,7 @@ def test_secrets_leave_masked_or_where_that_is_said(leaky: Handloom) -> None:
     assert leaky("export", "c", "--mask", "--allow-secrets").status == 2
 
 
-@pytest.mark.parametrize(("answer", "status"), [("y", 0), ("m", 0), ("n", 1), ("", 1)])
+@pytest.mark.parametrize(("answer", "status"), [("write", 0), ("mask", 0), ("w", 1), ("y", 1), ("", 1)])
 def test_at_a_terminal_it_asks(answer: str, status: int, leaky: Handloom, tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     ended, said, asked = at_a_terminal(leaky, "export", "c", "-o", str(file), answer=answer)
@@ -94,7 +94,7 @@ def test_at_a_terminal_it_asks(answer: str, status: int, leaky: Handloom, tmp_pa
     assert ended == status, said
     assert file.exists() == (status == 0)
     if status == 0:
-        assert (SECRET in file.read_text()) == (answer == "y")
+        assert (SECRET in file.read_text()) == (answer == "write")
     else:
         assert "Nothing was written." in said
 
