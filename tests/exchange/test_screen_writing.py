@@ -74,9 +74,17 @@ async def test_a_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> N
         await it.settle()
 
 
-@pytest.mark.parametrize(("key", "leaves", "masked"), [("escape", False, False), ("m", True, True), ("w", True, False)])
+@pytest.mark.parametrize(
+    ("keys", "leaves", "masked"),
+    [
+        (["escape"], False, False),
+        (["enter"], False, False),
+        (["down", "enter"], True, True),
+        (["down", "down", "enter"], True, False),
+    ],
+)
 async def test_secrets_are_shown_before_anything_is_written(
-    key: str, leaves: bool, masked: bool, tmp_path: Path
+    keys: list[str], leaves: bool, masked: bool, tmp_path: Path
 ) -> None:
     file = tmp_path / "work.md"
     async with home_with(tmp_path, leaking()) as home, running(manager=manager_of(home)) as it:
@@ -87,7 +95,7 @@ async def test_secrets_are_shown_before_anything_is_written(
         assert "a GitHub token" in shown
         assert SECRET not in shown
         assert not file.exists()
-        await it.press(key)
+        await it.press(*keys)
         await until(it.pilot, lambda: it.shows_the_workspace)
         await it.settle()
         assert file.exists() == leaves
@@ -104,7 +112,7 @@ async def test_pictures_that_nobody_looked_into_are_told(has_secrets: bool, tmp_
         if has_secrets:
             await until(it.pilot, lambda: isinstance(it.app.screen, FindingsScreen))
             await until(it.pilot, lambda: told in it.screen_text())
-            await it.press("m")
+            await it.press("down", "enter")
         await until(it.pilot, lambda: it.shows_the_workspace and told in it.screen_text())
         assert file.exists()
         await it.settle()
