@@ -149,11 +149,11 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
 
 
 def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
-    seen.sees("Say what you want done")
+    seen.sees("waits for you")
     terminal.press("C-x", "M")
-    seen.sees("Add two numbers")  # the server is ready
+    seen.sees("6 tools")  # the server is ready
     terminal.press("Escape")
-    seen.sees("Say what you want done")
+    seen.sees("6 tools", gone=True)
     terminal.type("add them")
     terminal.press("Enter")
     seen.sees("echo again", "Allow once")
