@@ -151,9 +151,9 @@ def _answer_all(terminal: Terminal, seen: Recorder) -> None:
 def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("waits for you")
     terminal.press("C-x", "M")
-    seen.sees("6 tools")  # the server is ready
+    terminal.wait_for("6 tools")  # the server is ready
     terminal.press("Escape")
-    seen.sees("6 tools", gone=True)
+    terminal.wait_for("6 tools", gone=True)
     terminal.type("add them")
     terminal.press("Enter")
     seen.sees("echo again", "Allow once")
