@@ -28,10 +28,13 @@ TRIES = 5
 """A command that takes too long is read again: what counts is its best time, for others have the caches too."""
 
 
+_REFUSED = {"if then fi", 'echo "unclosed', "ls ) ("}
+
+
 @cache
 def bad() -> tuple[Row, ...]:
-    """The bad commands that can be read whole."""
-    return tuple(row for row in corpus("bad") if row.rule != "opaque.syntax")
+    """The bad commands that bash reads: one that it refuses may be another command within others."""
+    return tuple(row for row in corpus("bad") if row.command not in _REFUSED)
 
 
 @cache
