@@ -28,6 +28,7 @@ class Authority:
         folder.mkdir()
         _openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # Python 3.13 asks for it
             *("-subj", "/CN=tests", "-keyout", self._key, "-out", self.certificate),
         )
 
@@ -35,7 +36,7 @@ class Authority:
         """A certificate for this name, such as `DNS:localhost` or `IP:127.0.0.1`; with negative days an expired one."""
         key, request, certificate = (self._folder / f"server.{end}" for end in ("key", "csr", "crt"))
         extensions = self._folder / "server.ext"
-        extensions.write_text(f"subjectAltName={name}\n")
+        extensions.write_text(f"subjectAltName={name}\nauthorityKeyIdentifier=keyid\n")
         _openssl(
             *("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
             *("-subj", "/CN=server", "-keyout", key, "-out", request),
