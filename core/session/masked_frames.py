@@ -2,7 +2,8 @@
 
 Whoever records gets frames as they are, for the recording is masked as a whole. Others see stars in place of secrets;
 of a known one that is cut between two frames, three bytes at most are seen before (see `core.secrets.streams`). What
-looks like a secret is known as soon as it is whole: of one that is cut between two frames, the first part is seen.
+looks like a secret is known as soon as it is whole: of one that is cut between two frames, the first part is seen, and
+one that colours split is seen until its event is stored.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
 from core.live import Frames
 from core.secrets import Masker
 from core.secrets.detector import Detector
+from core.secrets.shapes import may_hold
 from core.secrets.streams import StreamMasker
 
 TAIL_BYTES = 512
@@ -73,7 +75,8 @@ class MaskedFrames(Frames):
         """Let the masker know what looks like a secret, before it is shown."""
         if self._detector is not None:
             seen = stream.tail + data
-            self._detector.mask(seen.decode("utf-8", "replace"))
+            if may_hold(text := seen.decode("utf-8", "replace")):
+                self._detector.mask(text)
             stream.tail = seen[-TAIL_BYTES:]
 
     def _rest(self, kind: type[Frame]) -> Iterator[Frame]:

@@ -24,7 +24,7 @@ from core.events import (
 from core.memory.seen import is_seen
 from core.secrets import PLACEHOLDER, Masker
 from core.secrets.detector import Detector
-from core.secrets.shapes import certain
+from core.secrets.shapes import certain, may_hold
 from core.session.masked_frames import MaskedFrames
 from core.store.event_store import EventStore
 from core.store.writer import Draft
@@ -197,3 +197,9 @@ def test_what_looks_like_a_secret_is_masked_live_before_anybody_knows_it(pieces:
     assert terminal.startswith("TOKEN=")
     assert value not in terminal
     assert terminal.endswith("*" * (len(line) - 2 - max(cut, 6) if pieces == 2 else len(value)) + "\r\n")
+
+
+@pytest.mark.parametrize("kind", LOOK_LIKE_ONE)
+def test_a_text_with_something_certain_is_worth_looking_at(kind: str) -> None:
+    assert may_hold(LOOK_LIKE_ONE[kind])
+    assert not may_hold("120 files were compiled in 3 s; 2 warnings\n")
