@@ -46,7 +46,7 @@ _ROWS = (
     # What is not known.
     Rule("not-understood", UNKNOWN, "Part of it is not understood."),
     Rule("action.unknown", UNKNOWN, "Nothing is known about this kind of action."),
-    Rule("program.unknown", UNKNOWN, "This program is not in the table of known programs."),
+    Rule("program.unknown", UNKNOWN, "Handloom does not know what this program does."),
     Rule("shell.interactive", UNKNOWN, "It opens a shell or an editor that waits for input."),
     # Running code.
     Rule("run.remote", HIGH, "It runs what it fetches from the network."),
