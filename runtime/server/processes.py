@@ -71,8 +71,18 @@ def group_members(group: int) -> set[int]:
 
 
 def kill_all(pids: Iterable[int]) -> None:
-    """SIGKILL to each; who is gone already is gone."""
+    """SIGKILL to each; who is gone already is gone.
+
+    All are stopped before the first one dies: a shell that sees its command die would begin the next one.
+    """
+    pids = tuple(pids)
+    stop_all(pids)
     _signal_all(pids, signal.SIGKILL)
+
+
+def stop_all(pids: Iterable[int]) -> None:
+    """SIGSTOP to each: it does nothing more, starts nothing more, and keeps its children."""
+    _signal_all(pids, signal.SIGSTOP)
 
 
 def end_commands(root: int) -> bool:
@@ -88,7 +98,7 @@ def end_commands(root: int) -> bool:
         empty = 0 if fresh else empty + 1
         if empty == EMPTY_ROUNDS:
             break
-        _signal_all(fresh, signal.SIGSTOP)
+        stop_all(fresh)
         stopped |= fresh
     kill_all(stopped)
     return bool(stopped)

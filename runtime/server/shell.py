@@ -258,7 +258,9 @@ class Shell:
     async def _end_command(self) -> None:
         """Signals to what has the terminal: the command, or the shell where it runs a loop of its own.
 
-        A shell that is killed is waited for: a prompt on its way would be that of a dead shell.
+        bash ends a list of commands when one of them dies of SIGINT, and goes on to the next one where it dies of
+        another signal; so the shell gets a SIGINT of its own before the stronger ones. A shell that is killed is
+        waited for: a prompt on its way would be that of a dead shell.
         """
         assert self.terminal is not None
         for number, wait_s in INTERRUPT_STEPS:
@@ -266,6 +268,8 @@ class Shell:
             if number is signal.SIGKILL and group == self.pid:
                 break
             with suppress(ProcessLookupError, PermissionError):
+                if number is not signal.SIGINT:
+                    os.kill(self.pid, signal.SIGINT)
                 os.killpg(group, number)
             if await self.ends_within(wait_s):
                 return

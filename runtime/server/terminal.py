@@ -173,6 +173,7 @@ class Terminal:
         Of a process that has ended already, what it left running stays: its number may be another's by now.
         """
         if self._process.returncode is None:
+            processes.stop_all([self.pid])
             left = processes.descendants(self.pid) | processes.session_members(self.pid)
             processes.kill_all({self.pid} | left)
         await self._exit

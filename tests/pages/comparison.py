@@ -82,8 +82,8 @@ def _of_states(theirs: State, ours: State) -> Iterator[str]:
 def _gist(error: str) -> list[str]:
     """What an error says, once each: how often playwright tried depends on the machine, and which attributes an element
     has on who has read the page."""
-    lines = (re.sub(r"\d+ × ", "", line).strip() for line in _ELEMENT.sub(_bare, error).split("\n"))
-    return list(dict.fromkeys(line for line in lines if not re.fullmatch(r"- waiting \d+ms", line)))
+    lines = (re.sub(r"^\s*(- |\d+ × )", "", line).strip() for line in _ELEMENT.sub(_bare, error).split("\n"))
+    return list(dict.fromkeys(line for line in lines if not re.fullmatch(r"waiting \d+ms", line)))
 
 
 def _bare(element: re.Match[str]) -> str:

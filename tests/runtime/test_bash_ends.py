@@ -77,6 +77,16 @@ class TestEndOfTheShell:
 
 
 class TestInterrupt:
+    @pytest.mark.parametrize("ignored", ["INT", "INT TERM"])
+    async def test_what_was_to_come_next_is_not_begun(self, shell: Shell, tmp_path: Path, ignored: str) -> None:
+        stubborn = f"bash -c \"trap '' {ignored}; echo begun; while :; do sleep 0.1; done\""
+        running = asyncio.create_task(shell.run(f"{stubborn}; echo > next", blocking=True))
+        await shell.watcher.sees(b"begun\r\n")
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await shell.run("ls next")).exit_code == 2
+
     @pytest.mark.parametrize(
         "command",
         [
