@@ -152,7 +152,7 @@ WISHES = (
         (
             f"{_CARD}::test_an_answer_reaches_as_far_as_its_row_says",
             "tests/acp/test_serving.py::TestQuestions::test_a_yes_reaches_as_far_as_its_option_says",
-            f"{_READER}::test_a_yes_reaches_as_far_as_its_letter_says",
+            f"{_READER}::test_a_yes_reaches_as_far_as_its_scope_says",
             f"{_GUARD}::TestTheOrder::test_a_permission_allows_and_a_denial_beats_it",
             "tests/tui/panels/test_permissions.py::test_permissions_of_every_scope_are_listed_followed_and_taken_back",
         ),
@@ -332,10 +332,10 @@ WISHES = (
         "A25",
         "A screen reader cannot follow boxes and redraws",
         "`--screen-reader`: plain lines on the normal screen, each with who says it, nothing by colour or place; "
-        "questions, scopes and the trust of a folder are letters that are typed",
+        "questions, scopes and the trust of a folder are whole words that are typed",
         (
             f"{_READER}::test_a_task_from_message_to_end_without_a_drawn_line",
-            f"{_READER}::test_a_yes_reaches_as_far_as_its_letter_says",
+            f"{_READER}::test_a_yes_reaches_as_far_as_its_scope_says",
             f"{_READER}::test_a_folder_is_asked_about_before_anything_is_said",
         ),
     ),

@@ -31,7 +31,7 @@ def test_a_task_from_message_to_end_without_a_drawn_line(handloom: Handloom) -> 
         terminal.wait_for("You: ", raw=True)
         terminal.write("look around\n")
         terminal.wait_for("Command: echo seen", "Question: Run this command?", "Answer: ", raw=True)
-        terminal.write("y\n")
+        terminal.write("yes\n")
         terminal.wait_for("Output: seen-42", "Exit 0", "Agent, finished: All is done.", "Status: finished", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
@@ -54,11 +54,12 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
         terminal.wait_for("You: ", raw=True)
         terminal.write("tidy up\n")
         terminal.wait_for("Answer: ", raw=True)
-        terminal.write("perhaps\n")
-        terminal.wait_for("Answer y, n, s, a, p or w.", raw=True)
-        terminal.write("n keep x\n")
+        for word in ("perhaps", "y", "yes please", "always", "always a"):
+            terminal.write(f"{word}\n")
+        terminal.wait_for("Answer yes, no, stop, always or never.", raw=True)
+        terminal.write("no keep x\n")
         terminal.wait_for("echo begun; sleep 600\r\nAsked by:", raw=True)
-        terminal.write("y\n")
+        terminal.write("yes\n")
         terminal.write(b"\x03")
         terminal.wait_for("Stopping the agent.", "Status: stopped", raw=True)
         terminal.write(b"\x03")
@@ -70,19 +71,21 @@ def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
     assert any("keep x" in str(event) for event in events)
 
 
-ASKED = "Or allow bash(git branch *): a in this conversation, p in this project, w everywhere."
+ASKED = "To allow bash(git branch *) from now on: always conversation, always project or always everywhere."
 
 
-@pytest.mark.parametrize(("letter", "kept"), [("a", False), ("p", True), ("w bash(git *)", True)])
-def test_a_yes_reaches_as_far_as_its_letter_says(handloom: Handloom, letter: str, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("scope", "kept"), [("conversation", False), ("project", True), ("everywhere bash(git *)", True)]
+)
+def test_a_yes_reaches_as_far_as_its_scope_says(handloom: Handloom, scope: str, kept: bool) -> None:
     turns = [{"tool_calls": [bash("git branch 1")]}, {"tool_calls": [bash("git branch 2")]}, FINISH]
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
         terminal.wait_for(ASKED, "Asked by: the mode", "Answer: ", raw=True)
-        terminal.write("w bash(make *)\n")
+        terminal.write("always everywhere bash(make *)\n")
         terminal.wait_for("It does not cover this action: bash: git branch 1.", raw=True)
-        terminal.write(f"{letter}\n")
+        terminal.write(f"always {scope}\n")
         terminal.wait_for("Command: git branch 2", "Agent, finished: All is done.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
@@ -101,13 +104,13 @@ def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Ha
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
         terminal.wait_for("Asked by: policy.toml:1 ask", "It asks each time", "Answer: ", raw=True)
-        terminal.write("p\n")
-        terminal.wait_for("This rule asks every time. Answer y to allow the action once.", raw=True)
-        terminal.write("v p\n")
+        terminal.write("always project\n")
+        terminal.wait_for("This rule asks every time. Answer yes to allow the action once.", raw=True)
+        terminal.write("never project\n")
         terminal.wait_for("Agent, finished: All is done.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
-        assert "Or allow" not in terminal.raw.decode()
+        assert "To allow" not in terminal.raw.decode()
     assert "deny" in handloom("permissions", "list").out
 
 
@@ -141,15 +144,15 @@ def test_a_folder_is_asked_about_before_anything_is_said(handloom: Handloom) -> 
         assert b"You: " not in terminal.raw
         terminal.write("do it all\n")
         terminal.wait_for("That is no answer to the question about the folder.", raw=True)
-        terminal.write("r 1\n")
+        terminal.write("read 1\n")
         terminal.wait_for("AGENTS.md\r\nBe kind.\r\nAlways.", raw=True)
-        terminal.write("y\n")
+        terminal.write("yes\n")
         terminal.wait_for("It counts from your next message on", "You: ", raw=True)
         terminal.write("hello\n")
         terminal.wait_for("Agent, finished: All is done.", raw=True)
         terminal.write("/trust\n")
         terminal.wait_for("You said yes to these files", raw=True)
-        terminal.write("x\n")
+        terminal.write("revoke\n")
         terminal.wait_for("Taken back.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
@@ -166,7 +169,7 @@ def test_a_no_to_a_folder_is_remembered(handloom: Handloom) -> None:
     model = write_script(handloom.workspace.parent, [FINISH])
     with lines(handloom, "--model", model) as terminal:
         terminal.wait_for("Question: Trust ", "Answer: ", raw=True)
-        terminal.write("n\n")
+        terminal.write("no\n")
         terminal.wait_for("It stays as it is.", "You: ", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0
@@ -187,10 +190,10 @@ def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns), "--agent", "Planner") as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("write a file\n")
-        terminal.wait_for("1. Write it", "Answer y to have this plan carried out", raw=True)
-        terminal.write("y\n")
+        terminal.wait_for("1. Write it", "Answer yes to have this plan carried out", raw=True)
+        terminal.write("yes\n")
         terminal.wait_for("You approved the plan", "Command: echo made", "Answer: ", raw=True)
-        terminal.write("y\n")
+        terminal.write("yes\n")
         terminal.wait_for("Agent, finished: All is done.", raw=True)
         terminal.write(b"\x04")
         assert terminal.end() == 0

@@ -1,7 +1,7 @@
 """Answers to questions where lines are typed: may this action be carried out, and does what a folder brings count.
 
-Every answer is a line of its own, so letters can be answers here. An answer names the action that was read out, and a
-permission is given only where its pattern covers that action.
+Every answer is a line that begins with a whole word: a letter that was meant for something else says nothing. An answer
+names the action that was read out, and a permission is given only where its pattern covers that action.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from core.trust.book import Standing
     from core.trust.survey import Piece
 
-SCOPES = {"a": Scope.CONVERSATION, "p": Scope.PROJECT, "w": Scope.EVERYWHERE}
+SCOPES = {str(scope): scope for scope in Scope}
 LINE_CELLS = 300
 SHOWN_PROBLEMS = 5
 
@@ -52,16 +52,15 @@ def question_lines(question: Question, reach: Reach | None) -> list[str]:
     lines += [in_ascii(reason) for reason in question.reasons]
     if question.stays:
         lines.append(_("It asks each time, whatever is permitted."))
-    lines.append(_("Answer y for yes, n for no, n and a reason to say why, or s to deny it and stop the agent."))
+    lines.append(_("Answer yes, no, no and a reason, or stop, which denies it and stops the agent."))
     if reach is not None and reach.is_usable:
         pattern = sanitize_line(question.pattern, LINE_CELLS)
         if not question.stays:
-            told = _("Or allow {pattern}: a in this conversation, p in this project, w everywhere.")
+            told = _("To allow {pattern} from now on: always conversation, always project or always everywhere.")
             lines.append(told.format(pattern=pattern))
-        lines.append(
-            _("With v before the letter, as in v p, it is denied from now on: {pattern}").format(pattern=pattern)
-        )
-        lines.append(_("Behind these letters you may write another pattern."))
+        told = _("To deny {pattern} from now on: never conversation, never project or never everywhere.")
+        lines.append(told.format(pattern=pattern))
+        lines.append(_("You may write another pattern behind it."))
     return lines
 
 
@@ -69,31 +68,30 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
     """Do what an answer says; what is said back where it says nothing. Raises HandloomError."""
     id = question.action_id
     word, _space, rest = text.partition(" ")
-    if is_never := word.lower() == "v":
-        word, _space, rest = rest.strip().partition(" ")
-    word, rest = word.lower(), rest.strip()
-    if word in ("always", *SCOPES):
-        return await _permit(session, question, SCOPES[word[0]], rest or question.pattern, is_never=is_never)
-    if is_never:
-        return _("Write a scope behind v: v a, v p or v w. Nothing was carried out.")
-    match word:
-        case "y" | "yes" if not rest:  # "yes, but only in build" is no yes
+    match word.lower(), rest.strip():
+        case "yes", "":  # "yes, but only in build" is no yes
             await session.confirm(id)
-        case "n" | "no":
-            await session.reject(rest or NOT_WANTED, id)
-        case "s" | "stop":
+        case "no", reason:
+            await session.reject(reason or NOT_WANTED, id)
+        case "stop", "":
             await session.reject("", id)
+        case ("always" | "never") as verb, said if said:
+            scope, _space, pattern = said.partition(" ")
+            if scope.lower() not in SCOPES:
+                return _("Say how far: conversation, project or everywhere. Nothing was carried out.")
+            pattern = pattern.strip() or question.pattern
+            return await _permit(session, question, SCOPES[scope.lower()], pattern, is_never=verb == "never")
         case _:
-            return _("Answer y, n, s, a, p or w. Nothing was carried out.")
+            return _("Answer yes, no, stop, always or never. Nothing was carried out.")
     return ""
 
 
 async def _permit(session: AgentSession, question: Question, scope: Scope, pattern: str, *, is_never: bool) -> str:
     if question.stays and not is_never:
-        return _("This rule asks every time. Answer y to allow the action once.")
+        return _("This rule asks every time. Answer yes to allow the action once.")
     reach = await asyncio.to_thread(question.look, pattern) if question.look is not None and pattern else None
     if reach is None:
-        return _("This action is too complex to always allow. Answer y to allow it once.")
+        return _("This action is too complex to always allow. Answer yes to allow it once.")
     if reach.problem:
         return sanitize(reach.problem)
     if reach.uncovered and not is_never:
@@ -141,7 +139,7 @@ class TrustTalk:
         folder = sanitize_line(standing.survey.folder, LINE_CELLS)
         if not standing.waiting:
             told = [_("You said yes to these files of {folder}.").format(folder=folder)]
-            keys = _("Answer x to take it back, r and a number to read a file, or n to leave it as it is.")
+            keys = _("Answer revoke to take it back, read and a number to read a file, or no to leave it as it is.")
         else:
             what = _(
                 "Question: Trust {folder}? It brings files that would direct your agent or run commands. "
@@ -150,7 +148,7 @@ class TrustTalk:
             told = [what.format(folder=folder)]
             if standing.changed:
                 told.append(_("You said yes to this folder before. What is listed has changed since, or is new."))
-            keys = _("Answer y for yes, as long as they stay like this, n for no, or r and a number to read a file.")
+            keys = _("Answer yes, as long as they stay like this, no, or read and a number to read a file.")
         for n, piece in enumerate(self._pieces, 1):
             path, count = sanitize_line(piece.path, LINE_CELLS), piece.text.count("\n") + 1
             told.append(_("{n}. {path}, {kind}, lines: {count}").format(n=n, path=path, kind=piece.kind, count=count))
@@ -167,20 +165,20 @@ class TrustTalk:
         standing = self._standing
         assert standing is not None
         word, _space, rest = text.lower().partition(" ")
-        if word == "r" and rest.strip().isdecimal() and 0 < int(rest) <= len(self._pieces):
+        if word == "read" and rest.strip().isdecimal() and 0 < int(rest) <= len(self._pieces):
             piece = self._pieces[int(rest) - 1]
             return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
-        if word in ("y", "yes") and standing.waiting:
+        if word == "yes" and not rest and standing.waiting:
             await self._trust.give(self._folder, standing)
             said = _("It counts from your next message on, as long as it stays like this.")
-        elif word in ("n", "no"):
+        elif word == "no":
             if standing.waiting:
                 await self._trust.refuse(standing)
             said = _("It stays as it is. /trust asks again.")
-        elif word == "x" and not standing.waiting:
+        elif word == "revoke" and not standing.waiting:
             await self._trust.revoke(self._folder)
             said = _("Taken back. What the agent was told already, it knows.")
         else:
-            return [_("That is no answer to the question about the folder. Answer with one of the letters above.")]
+            return [_("That is no answer to the question about the folder. Answer with one of the words above.")]
         self._standing = None
         return [said]

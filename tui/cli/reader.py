@@ -10,24 +10,24 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from core.controller.halts import Way
 from core.errors import HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
 from core.exit_status import ExitStatus
 from core.session.compacting import compact_wish
 from core.stream import EventStreamSubscriber
 from tui.cli.answering import TrustTalk, answer, asked_about, question_lines
-from tui.cli.spoken import WAY_LETTERS, planned, spoken, status, way_out
+from tui.cli.spoken import planned, spoken, spoken_ways, status, way_out
 from tui.display.glyphs import in_ascii
 from tui.display.notices import in_words
 from tui.display.text import sanitize
 from tui.i18n import _
 
 if TYPE_CHECKING:
+    from core.controller.halts import Way
     from core.manager.conversation_manager import ConversationManager
     from core.session.agent_session import AgentSession
     from tui.cli.options import StartOptions
@@ -230,8 +230,8 @@ class Reader:
             self._say(*await self._trust.again(session.recollection.along))
             self._prompt(_("Answer: ") if self._trust.is_open else _("You: "))
         elif state.halt is not None:
-            await self._take(text, [str(way) for way in state.halt.ways])
-        elif state.planning and text.lower() in ("y", "yes") and (tasks := await session.planning.tasks()):
+            await self._take(text, spoken_ways(state.halt))
+        elif state.planning and text.lower() == "yes" and (tasks := await session.planning.tasks()):
             await session.planning.approve(tasks)
         elif state.awaiting is not None:
             await self._answer_question(text, state.awaiting)
@@ -257,9 +257,8 @@ class Reader:
         self._told = self._session.stream.latest_id
         await self._tell_state()
 
-    async def _take(self, text: str, ways: list[str]) -> None:
-        for way in ways:
-            if text.lower() == WAY_LETTERS.get(way):
-                await self._session.ways.take(Way(way))
-                return
-        self._say(_("Answer with one of the letters above."))
+    async def _take(self, text: str, ways: Sequence[Way]) -> None:
+        if text.isdecimal() and 0 < int(text) <= len(ways):
+            await self._session.ways.take(ways[int(text) - 1])
+        else:
+            self._say(_("Answer with one of the numbers above."))

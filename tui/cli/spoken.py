@@ -44,24 +44,12 @@ from tui.model.marks import mark_of_stored
 from tui.model.question_list import WAYS
 
 if TYPE_CHECKING:
-    from core.controller.halts import Halt
+    from core.controller.halts import Halt, Way
     from core.controller.state import State
 
 PLANNED_CELLS = 200
 LINES = 40
 """Of one output; more is a matter for the export."""
-WAY_LETTERS = {
-    "retry": "r",
-    "extend": "e",
-    "condense": "c",
-    "restart_sandbox": "b",
-    "skip": "k",
-    "tell": "t",
-    "cut_loop": "x",
-    "resend": "a",
-    "stop": "s",
-}
-"""What is typed for each way out of a halt; another model is chosen on the command line."""
 
 
 def spoken(envelope: Envelope) -> list[str]:
@@ -119,7 +107,7 @@ def spoken(envelope: Envelope) -> list[str]:
 def planned(tasks: Sequence[Mapping[str, object]]) -> list[str]:
     """A plan that waits for the user's approval."""
     lines = [sanitize_line(f"{n}. {task.get('title', '')}", PLANNED_CELLS) for n, task in enumerate(tasks[:LINES], 1)]
-    return [*lines, _("Answer y to have this plan carried out, or say what shall be otherwise.")]
+    return [*lines, _("Answer yes to have this plan carried out, or say what to change.")]
 
 
 def _labelled(label: str, text: str) -> list[str]:
@@ -137,9 +125,14 @@ def _labelled(label: str, text: str) -> list[str]:
     return [f"{label}: {lines[0]}", *lines[1:]]
 
 
+def spoken_ways(halt: Halt) -> list[Way]:
+    """The ways out that can be taken here: another model is chosen on the command line."""
+    return [way for way in halt.ways if way != "switch_model"]
+
+
 def way_out(halt: Halt, reason: str) -> list[str]:
-    """What stands in the way, and the keys of the ways out."""
-    ways = [f"{WAY_LETTERS[way]}: {WAYS[way]}." for way in halt.ways if way in WAY_LETTERS]
+    """What stands in the way, and the ways out with their numbers."""
+    ways = [f"{n}. {WAYS[way]}." for n, way in enumerate(spoken_ways(halt), 1)]
     return [*_labelled(_("Halted"), reason), _("Question: How shall it go on?"), *ways]
 
 
