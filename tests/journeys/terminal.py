@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import subprocess
 import time
@@ -14,6 +15,9 @@ from tui.model.held import HELD_GUARDS
 GUARD_MS = "HANDLOOM__SCREEN__QUESTION_GUARD_MS"
 WAIT_S = 60.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""
+READ_S = 3.0
+"""Until a question that takes keys has moved its highlight."""
+CHOOSES = 5
 
 
 class Terminal:
@@ -52,6 +56,16 @@ class Terminal:
 
     def choose(self, row: int) -> None:
         """Take a row of the question by its number."""
+        for _attempt in range(CHOOSES):
+            self.read_the_question()
+            self.press(str(row))
+            with contextlib.suppress(AssertionError):  # on a busy machine, the question was drawn only now
+                self.wait_for(f"❯ {row} ", within_s=READ_S)
+                break
+        self.press("Enter")
+
+    def choose_unnumbered(self, row: int) -> None:
+        """Take a row of a dialog whose rows have no numbers."""
         self.read_the_question()
         self.press(str(row))
         self.press("Enter")
@@ -78,12 +92,12 @@ class Terminal:
         """Whether a full-screen program has the terminal."""
         return self._tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
 
-    def wait_for(self, *texts: str, gone: bool = False) -> str:
+    def wait_for(self, *texts: str, gone: bool = False, within_s: float = WAIT_S) -> str:
         """Wait until all texts are on the screen (or none of them is); the answer is the screen.
 
         tmux tells nobody when its screen changes, so this is the one place that looks again and again.
         """
-        end = time.monotonic() + WAIT_S
+        end = time.monotonic() + within_s
         while time.monotonic() < end:
             screen = self.screen
             if all((text in screen) is not gone for text in texts):

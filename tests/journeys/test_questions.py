@@ -26,6 +26,7 @@ PLAN = {
         call("task_tracker", command="plan", task_list=[{"id": "1", "title": "Look around", "status": "todo"}])
     ]
 }
+REVIEWER = "---\nname: Reviewer\ndescription: Reads what was changed.\n---\nRead each line.\n"
 REMOVE = call("execute_bash", command="rm -rf build", security_risk="HIGH")
 
 
@@ -52,6 +53,15 @@ def later_turns() -> list[dict[str, Any]]:
     return [
         *[{"tool_calls": [bash("echo again")]}] * 4,
         {"tool_calls": [call("good__add", a=2, b=3)]},
+        FINISH,
+    ]
+
+
+def last_turns() -> list[dict[str, Any]]:
+    """What the model says in the third conversation: two actions at once, failures of the provider, a dead sandbox."""
+    return [
+        {"tool_calls": [bash("echo one"), bash("echo two")]},
+        {"tool_calls": [bash("kill -9 $PPID")], "fault": "rate_limit"},
         FINISH,
     ]
 
@@ -96,6 +106,16 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
         seen.terminal = terminal
         terminal.handloom("--model", write_script(tmp_path, later_turns(), "later.yaml"))
         _answer_halts(terminal, seen)
+        terminal.press("C-q")
+        terminal.wait_for("NO ISOLATION", gone=True)
+    last = Handloom(tmp_path / "last", HANDLOOM__LLM__NUM_RETRIES="1")
+    agents = last.workspace / ".handloom" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "reviewer.md").write_text(REVIEWER)
+    with closing(Terminal(last, *size)) as terminal:
+        seen.terminal = terminal
+        terminal.handloom("--model", write_script(tmp_path, last_turns(), "last.yaml"))
+        _answer_rest(terminal, seen)
         seen.save(Path(os.environ.get("HANDLOOM_CASTS") or tmp_path, f"questions-{size[0]}x{size[1]}.cast"))
         terminal.press("C-q")
         terminal.wait_for("NO ISOLATION", gone=True)
@@ -111,7 +131,7 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
 
 def _answer_all(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("Trust ", "Do not trust them")
-    terminal.choose(2)
+    terminal.choose_unnumbered(2)
     seen.sees("Do not trust them", gone=True)
     terminal.type("look around")
     terminal.press("Enter")
@@ -166,6 +186,37 @@ def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("good__add", "Allow once")
     terminal.choose(1)
     seen.sees("A limit was reached", "Extend the limit")
+    terminal.choose(1)
+    seen.sees("All is done.")
+
+
+def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
+    seen.sees("Trust ", "Do not trust them")
+    terminal.choose_unnumbered(1)
+    seen.sees("Do not trust them", gone=True)
+    seen.sees("waits for you")
+    terminal.press("C-x", "G")
+    seen.sees("Type to narrow down")
+    terminal.type("Reviewer")
+    seen.sees("CodeActAgent", gone=True)
+    terminal.press("Enter")
+    seen.sees("Do not use it", "Let it work")
+    terminal.choose(2)
+    seen.sees("Do not use it", gone=True)
+    seen.sees("2 ◆")
+    terminal.type("begin")
+    terminal.press("Enter")
+    seen.sees("echo one", "Allow once")
+    terminal.choose(2)  # allow both
+    seen.sees("The model did not answer", "❯ 1 Try again")
+    terminal.choose(2)
+    seen.sees("Type to narrow down")
+    terminal.press("Escape")
+    seen.sees("The model did not answer", "❯ 2 Choose another model")
+    terminal.choose(1)
+    seen.sees("kill -9", "❯ 2 Deny")
+    terminal.choose(1)
+    seen.sees("The sandbox has stopped", "Restart the sandbox")
     terminal.choose(1)
     seen.sees("All is done.")
 

@@ -137,7 +137,7 @@ def action_list(question: Question, reach: Reach | None, pattern: str = "") -> Q
     rows.append(Row(Does.DENY, _("Deny")))
     stop = _("Deny and stop the agent")
     if question.behind:
-        stop = _("Deny, drop the {n} actions behind it, and stop the agent").format(n=question.behind)
+        stop = _("Deny this and the {n} behind it, and stop the agent").format(n=question.behind)
     rows.append(Row(Does.STOP, stop))
     if can_forbid(question, reach):
         rows.append(Row(Does.OPEN, _("Always deny {pattern}…").format(pattern=_cut(pattern)), denies=True))

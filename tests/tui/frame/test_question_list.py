@@ -339,7 +339,7 @@ async def test_several_that_wait_are_counted_and_those_of_a_kind_answered_at_onc
         await it.session.become(agent_state=waits, awaiting=first, queue=tuple(queue))
         await it.settle()
         assert "1 of 3" in it.screen_text()
-        assert "Deny, drop the 2 actions behind it, and stop the agent" in it.screen_text()
+        assert "Deny this and the 2 behind it, and stop the agent" in it.screen_text()
         assert "2 Allow all 2 of this kind, once" in it.screen_text()
         await it.press("2", "enter")
         assert it.session.wishes == [("alike",)]
