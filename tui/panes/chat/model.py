@@ -293,7 +293,11 @@ class ChatModel(PaneModel):
                 self._detail(f"{event.kind} {event.message}")
 
     def _condensed(self, event: CondensationAction) -> None:
-        """A block that opens on the summary; one line where there is none."""
+        """A block that opens on the summary; one line where there is none, and nothing where nothing came of it."""
+        if not (event.forgotten or event.summary):
+            if event.note:
+                self._detail(event.note)
+            return
         told = counted(
             len(event.forgotten),
             "The model no longer sees {n} older event",
