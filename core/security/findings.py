@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from core.security.network import host_of, is_local, is_metadata, urls_in
+from core.security.network import as_number, host_of, is_local, is_metadata, urls_in
 from core.security.places import Places, Region
 from core.security.rules import RULES, names
 
@@ -107,6 +107,7 @@ class Findings:
     def calling(self, host: str, rule: str, about: str = "") -> None:
         """A host is called; the rule holds where it is another machine."""
         host = host.lower().strip("[]").rstrip(".")
+        host = as_number(host) or host
         if is_metadata(host):
             self.name("secret.metadata", host)
         if is_local(host):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from urllib.parse import urlsplit
 
 _URL = re.compile(r"\b(?:https?|ftps?|wss?|ssh|git|sftp|rsync)://[^\s'\"<>`\\)\]}]{1,2000}", re.IGNORECASE)
@@ -118,12 +119,18 @@ def is_local(host: str) -> bool:
 
 def is_metadata(host: str) -> bool:
     """Whether a host is a cloud's metadata service."""
-    return host in _METADATA or _as_number(host) == "169.254.169.254"
+    return host in _METADATA or as_number(host) in _METADATA
 
 
-def _as_number(host: str) -> str:
-    """An IPv4 address that is written as one number, decimal or hexadecimal, in dots; empty for others."""
+def as_number(host: str) -> str:
+    """An IPv4 address in any of the forms that programs take, such as `0xA9FEA9FE` or `169.254.43518`, in dots.
+
+    Empty for others.
+    """
     try:
-        return str(ipaddress.IPv4Address(int(host, 0)))
-    except ValueError:
+        return socket.inet_ntoa(socket.inet_aton(host)) if _NUMBERS.fullmatch(host) else ""
+    except OSError:
         return ""
+
+
+_NUMBERS = re.compile(r"(?:0[xX][0-9a-fA-F]+|[0-9]+)(?:\.(?:0[xX][0-9a-fA-F]+|[0-9]+)){0,3}")

@@ -92,16 +92,14 @@ def _named(nodes: list[ast.AST]) -> dict[str, str] | None:
     """What imported names mean; None where a module or a function is not in the list, or a name is bound twice."""
     named: dict[str, str] = {}
     for node in nodes:
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                if one.name not in _MODULES:
-                    return None
-                named[one.asname or one.name] = one.name
-        elif isinstance(node, ast.ImportFrom):
-            for one in node.names:
-                if node.level or not _is_function(f"{node.module}.{one.name}"):
-                    return None
-                named[one.asname or one.name] = f"{node.module}.{one.name}"
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        for one in node.names:
+            meant = one.name if isinstance(node, ast.Import) else f"{node.module}.{one.name}"
+            if not (meant in _MODULES if isinstance(node, ast.Import) else not node.level and _is_function(meant)):
+                return None
+            if named.setdefault(one.asname or one.name, meant) != meant:
+                return None
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     opened = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -123,6 +121,8 @@ def _is_function(name: str) -> bool:
 
 def _is_known(node: ast.AST, named: dict[str, str], reads: list[str]) -> bool:
     match node:
+        case ast.Attribute(ctx=ast.Store()):
+            return False
         case ast.Call(func=ast.Name(id="open"), args=[ast.Constant(value=str() as path), *rest], keywords=keywords):
             reads.append(path)
             modes = [one.value for one in rest if isinstance(one, ast.Constant)]
@@ -138,8 +138,6 @@ def _is_known(node: ast.AST, named: dict[str, str], reads: list[str]) -> bool:
             return False
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in named:
             return _is_function(f"{named[name]}.{attr}") or attr in _ATTRIBUTES
-        case ast.Attribute(attr=attr, ctx=ast.Load()):
+        case ast.Attribute(attr=attr):
             return attr in _METHODS or attr in _ATTRIBUTES
-        case ast.Attribute():
-            return False
     return True

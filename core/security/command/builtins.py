@@ -49,9 +49,10 @@ def _pushd(call: Call) -> None:
 
 
 def _export(call: Call) -> None:
+    """Variables that are set. `-p` shows them instead, and `-r` would make a later assignment fail: not understood."""
     for value in call.args:
         name, equals, _ = value.start.partition("=")
-        if value.text in ("-x", "-r", "-p", "--") and not (call.name == "export" and value.text == "-r"):
+        if (value.text == "-x" and call.name != "export") or (value.text == "-p" and len(call.args) == 1):
             continue
         if not _NAME.fullmatch(name) or (value.is_many and not equals):
             raise call.fail(value, f"an argument of {call.name}")
@@ -196,7 +197,7 @@ BUILTINS: dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(("exit", "return", "shift"), _exit),
     "cd": _cd,
     **dict.fromkeys(("pushd", "popd"), _pushd),
-    **dict.fromkeys(("export", "declare", "local", "readonly", "typeset"), _export),
+    **dict.fromkeys(("export", "declare", "typeset"), _export),
     "read": _read,
     "unset": _unset,
     "set": _set,
@@ -209,7 +210,7 @@ BUILTINS: dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(
         names(
             "alias unalias eval trap shopt enable builtin let getopts mapfile readarray complete"
-            " compgen compopt caller fc bind ulimit suspend dirs coproc hash"
+            " compgen compopt caller fc bind ulimit suspend dirs coproc hash local readonly"
         ),
         _refuse,
     ),

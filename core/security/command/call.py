@@ -28,6 +28,8 @@ _STREAMS = frozenset(["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "
 _MAGIC = re.compile(r"^/proc/[^/]+/(?:root|cwd|fd|task|exe|map_files)(?:/|$)|^/dev/fd/")
 _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`: where it leads depends on links."""
+_AMBIGUOUS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)|(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*[^!-$&-~]")
+"""An address with one slash, or with `%` or a letter beyond ASCII in its host."""
 _SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential)")
 _BEFORE_GLOB = re.compile(r"[*?\[]")
 _NARROW_GLOB = re.compile(r"(?!\.)[^*?\[]*\*[^*?\[]*")
@@ -300,7 +302,7 @@ class Call:
             path = unquote(value.text.partition("://")[2] or value.text.partition(":")[2])
             self.reads(Value(path if path.startswith("/") else f"/{path.partition('/')[2]}", value.shown))
             return True
-        if re.search(r"[\\\s\x00-\x1f]", start):
+        if re.search(r"[\\\s\x00-\x1f]", start) or _AMBIGUOUS.match(start):
             raise self.fail(value, "an address that can be read in two ways")
         host = host_of(start)
         if value.text is None and _SECRET_NAME.search(value.shown):

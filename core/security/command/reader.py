@@ -146,9 +146,8 @@ class Reader:
         return self._repeated(once, shell) if node.loops else once(shell)
 
     def _for(self, node: For, shell: Shell, stdin: Input, depth: int) -> Shell:
-        if changes_shell(node.name):
-            raise NotUnderstoodError(node.name, "a variable of the shell itself")
         values = self._values(node.words, shell, depth)
+        shell = self.assign(node.name, None, "...", shell)
         shell, stdin = self._redirected(node.redirects, shell, stdin, depth)
         texts = dict.fromkeys(None if value.is_glob and value.start[:1] in "*?[-" else value.text for value in values)
         if len(texts) > MAX_WORDS:
@@ -355,11 +354,16 @@ class Reader:
             return self._output(substitution, start, depth)
 
         for one in redirects:
+            into = one.fd or ("0" if one.operator.startswith("<") else "1")
+            if one.operator.startswith("<") and into != "0":
+                raise NotUnderstoodError(f"{one.fd}{one.operator}{one.target.source}", "a redirection")
             if one.body is not None:
                 value = joined(one.body, shell, self._home, run, assigned=True)
                 stdin = Input(value.text, is_given=True)
                 continue
             if one.operator in ("<&", ">&") and (one.target.literal or "") in ("-", "0", "1", "2"):
+                if into == "0" and one.target.literal not in ("-", "0"):
+                    raise NotUnderstoodError(f"{one.fd}{one.operator}{one.target.source}", "a redirection")
                 continue
             if one.operator == ">&" and (one.fd or (one.target.literal or "0").isdigit()):
                 raise NotUnderstoodError(f"{one.fd}>&{one.target.source}", "a redirection")

@@ -84,8 +84,9 @@ class Shell:
         return any(path == link or path.startswith(f"{link}/") for link in self.links)
 
     def wrote(self, path: str) -> bool:
-        """Whether a command wrote this file, or a folder that it lies in was made of a file."""
-        return path in self.written or self.leads_through_link(path)
+        """Whether a command wrote this file, or a folder that it lies in."""
+        is_in = any(path.startswith(f"{one}/") for one in self.written)
+        return path in self.written or is_in or self.leads_through_link(path)
 
     @property
     def wrote_code(self) -> bool:
@@ -93,5 +94,5 @@ class Shell:
         return any(posixpath.splitext(path)[1].lower() not in _DATA for path in self.written)
 
 
-_DATA = names(".log .csv .tsv .png .jpg .jpeg .gif .svg .pdf .jsonl .parquet")
+_DATA = names(".log .out .csv .tsv .png .jpg .jpeg .gif .svg .pdf .jsonl .parquet")
 """What ends the names of files that no program obeys."""

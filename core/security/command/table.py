@@ -123,6 +123,8 @@ def matched(call: Call, row: Row, args: Sequence[Value]) -> Given:
         value = args[at]
         at += 1
         if is_over or (ends and row.operands[-1] == "q") or not _may_be_option(call, row, value):
+            if ends and row.operands[-1] != "q" and _may_be_none(value):
+                raise call.fail(value, "a word that may be none")
             operands.append(value)
             if ends and len(operands) >= max(before, 1):
                 operands += args[at:]
@@ -157,6 +159,11 @@ def _checked(call: Call, kind: str, value: Value) -> None:
         raise call.fail(value, "a word that a command or a file may have chosen")
 
 
+def _may_be_none(value: Value) -> bool:
+    """Whether it can be no word at all, so that the next word takes its place."""
+    return value.text is None and value.is_many and not value.start
+
+
 def _may_be_option(call: Call, row: Row, value: Value) -> bool:
     if value.is_glob and value.start[:1] in ("", "*", "?", "[") and not row.is_plain:
         raise call.fail(value, "a glob that may be an option")
@@ -184,7 +191,7 @@ def _long(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, gi
 
 
 def _next(call: Call, name: str, value: Value, args: Sequence[Value], at: int, given: Given) -> int:  # noqa: PLR0917
-    if at >= len(args) or args[at].is_glob or (args[at].is_many and args[at].is_foreign):
+    if at >= len(args) or args[at].is_glob or _may_be_none(args[at]) or (args[at].is_many and args[at].is_foreign):
         raise call.fail(value, f"an option of {call.name}")
     given.options.append((name, args[at]))
     return at + 1
@@ -199,7 +206,9 @@ def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, g
         option = row.options.get(name)
         if option is None or text[n + 1 : n + 2] == "=":
             raise call.fail(value, f"an option of {call.name}")
-        if option.value and (n + 1 < len(text) or (value.text is None and n + 1 == len(text))):
+        if option.value and value.text is None and n + 1 == len(text):
+            raise call.fail(value, "a value that may be empty")
+        if option.value and n + 1 < len(text):
             given.options.append((name, value.behind(n + 1)))
             return at
         if option.value == "=":
@@ -245,6 +254,9 @@ def apply(call: Call, row: Row, given: Given) -> None:
     for rule in row.rules:
         if rule == "run.project":
             call.project()
+            for value in (value for kind, value in effects if kind == "r"):
+                if any(map(call.shell.wrote, call.paths(value))):  # a list of packages or settings
+                    call.rule("run.written", value.shown)
             for kind, value in [*((kind, value) for kind, value in effects if kind != "t"), *given.operands]:
                 if kind in ("", "t") or (kind.startswith("/") and "://" not in value.start):
                     call.hands(value)

@@ -31,7 +31,7 @@ _OFTEN_EXPORTED = re.compile(
     r"EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
     r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
 )
-_OBEYED_IN_LOWER_CASE = re.compile(r"npm_\w*|\w*_proxy|bash\w*|ld_\w*|git_\w*")
+_OBEYED_IN_LOWER_CASE = re.compile(r"(?:npm|pnpm|yarn|ld|git)_\w*|\w*_proxy|bash\w*")
 
 
 def changes_shell(name: str) -> bool:
@@ -41,7 +41,7 @@ def changes_shell(name: str) -> bool:
 
 def may_be_exported(name: str) -> bool:
     """Whether a variable may be in the environment of programs already, so that setting it changes it there."""
-    return _OFTEN_EXPORTED.fullmatch(name) is not None
+    return bool(_OFTEN_EXPORTED.fullmatch(name) or _OBEYED_IN_LOWER_CASE.fullmatch(name))
 
 
 def is_harmless(name: str, value: str | None) -> bool:

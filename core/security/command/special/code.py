@@ -28,6 +28,8 @@ _FOREIGN_MODULES = names(
     "mpi4py joblib paramiko supervisor watchdog watchfiles livereload coverage"
 )
 """Modules of others that run what they are given."""
+_ONLY_BASH = re.compile(r"\[\[|\$'|&>|\|&|<<<|[<>]\(|\{\S*,|\b(?:declare|typeset|pushd|popd|source|pipefail)\b")
+"""What `sh` reads otherwise than bash: `[[ x || y ]]` runs y, and `declare` is not found."""
 _SHELL_FLAGS = re.compile(r"-[euxl]*([co]?)")
 
 
@@ -79,6 +81,8 @@ def _python_module(call: Call, value: Value, rest: list[Value]) -> None:
     elif name in ("venv", "unittest", "build"):
         for one in rest:
             call.hands(one)
+        if name == "venv" and any(one.start.startswith("--c") for one in rest):
+            _emptied(call, rest)
     elif name == "json.tool" and len(rest) < 2:
         for one in rest:
             call.reads(one)
@@ -95,7 +99,7 @@ def _shell(call: Call, given: Given) -> None:
         if words[0].text == "-s" or found is None or (found[1] and not words[1:]):
             break
         if found[1] == "c":
-            return call.script(words[1])
+            return _script(call, words[1])
         if found[1] == "o" and words.pop(1).text != "pipefail":
             break
         words.pop(0)
@@ -106,7 +110,13 @@ def _shell(call: Call, given: Given) -> None:
         return call.mentions(words[1:])
     if call.stdin.text is None:
         return _piped(call)
-    return call.script(known(call.stdin.text))
+    return _script(call, known(call.stdin.text))
+
+
+def _script(call: Call, value: Value) -> None:
+    if call.name == "sh" and value.text is not None and _ONLY_BASH.search(value.text):
+        raise call.fail(value, "a form of bash in a text for sh")
+    call.script(value)
 
 
 def _fetched_tool(call: Call, given: Given) -> None:
@@ -144,12 +154,27 @@ def _npm_package(call: Call, given: Given) -> None:
             call.rule("package.install-url", value.shown)
 
 
+def _emptied(call: Call, values: list[Value]) -> None:
+    """`--clear` removes all that is in the folder of an environment."""
+    for value in values:
+        if not value.start.startswith("-"):
+            call.removes(value, recursive=True)
+
+
+def _uv_venv(call: Call, given: Given) -> None:
+    if given.has("-c"):
+        raise call.fail(None, "-c of uv venv")
+    if given.has("--clear"):
+        _emptied(call, given.of("k"))
+
+
 HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "python": _python,
     "shell": _shell,
     "fetched_tool": _fetched_tool,
     "node": _node,
     "uv_run": _uv_run,
+    "uv_venv": _uv_venv,
     "npm_package": _npm_package,
 }
 """By their names in the table."""

@@ -72,10 +72,18 @@ def _chmod(call: Call, given: Given) -> None:
             call.findings.writing(path)
 
 
+def _zip(call: Call, given: Given) -> None:
+    """A name without a dot gets `.zip` behind it."""
+    for value in given.of("w"):
+        if value.text and "." not in posixpath.basename(value.text):
+            call.writes(Value(f"{value.text}.zip", value.shown))
+
+
 HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "rm": _rm,
     "copy": _copy,
     "link": _link,
     "chmod": _chmod,
+    "zip": _zip,
 }
 """By their names in the table."""

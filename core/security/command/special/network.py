@@ -20,9 +20,19 @@ def _is_local(values: list[Value]) -> bool:
     return bool(values) and all(value.start and is_local(host_of(value.start)) for value in values)
 
 
+_FORM = re.compile(
+    r"[\w.\[\]-]+=(?:[@<][^;,\"\\]+(?:;(?:type|filename)=[\w./+-]+)*|(?![@<;(])(?:(?!;\s*\w+=[@<]?).)*)", re.DOTALL
+)
+"""A field of a form: a text, or one file. What curl reads further files from is not in it."""
+
+
 def _sent(call: Call, name: str, value: Value) -> bool:
     """Data that goes out; whether it is more than a text that stands here."""
     is_file = name in ("-T", "--upload-file", "--post-file")
+    if (name in ("-F", "--form") and value.text is not None and not _FORM.fullmatch(value.text)) or (
+        name in ("-T", "--upload-file") and re.search(r"[{\[]", value.start)
+    ):
+        raise call.fail(value, "which files curl sends")
     found = re.match(r"(?:[^=@]*=)?[@<](.*)|[^=@]+@(.*)", value.start, re.DOTALL)
     file = value.start if is_file else (found[1] or found[2] or "") if found else ""
     if (is_file or found) and file not in {"-", "."}:
@@ -58,6 +68,8 @@ def _curl(call: Call, given: Given) -> None:
     if is_wget or (call.name == "curl" and given.has("-O", "--remote-name")):
         for value in urls:
             name = value.start.split("?")[0].rstrip("/").rpartition("/")[2]
+            if is_wget and "%" in name:
+                raise call.fail(value, "the name of the file that wget writes")
             call.writes(Value(name or "index.html", value.shown))
 
 

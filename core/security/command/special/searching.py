@@ -37,6 +37,9 @@ def _find(call: Call, given: Given) -> None:
     while args and not args[0].start.startswith(("-", "!", "(")):
         roots.append(args.pop(0))
     roots = roots or [Value(".", ".")]
+    for value in (*roots, *args):
+        if value.is_glob and (value in args or value.start[:1] in "*?["):
+            raise call.fail(value, "a glob that may be an expression of find")
     for root in roots:
         call.lists(root)
     narrowed, is_plain = "", True
@@ -123,7 +126,10 @@ def _awk(call: Call, given: Given) -> None:
 
 
 def _xargs(call: Call, given: Given) -> None:
-    mark = next((value.text for value in given.values("-I")), None)
+    marks = given.values("-I")
+    if marks and (len(marks) > 1 or not marks[0].text or given.has("-n", "-L")):  # the last of them counts
+        raise call.fail(None, "options of xargs that replace each other")
+    mark = marks[0].text if marks else None
     found = Value(None, "...", is_foreign=True, is_many=True)
     words = [found if mark and mark in one.start else one for one in given.of("a")]
     call.command([*(words or [Value("echo", "echo")]), *([found] if mark is None else [])], Input(is_given=False))
@@ -142,6 +148,11 @@ def _env(call: Call, given: Given) -> None:
     call.command(words)
 
 
+def _nohup(call: Call, given: Given) -> None:
+    """What the command prints goes to a file if it is a terminal that would get it."""
+    call.shell = call.shell.with_written(*(f"{folder}/nohup.out" for folder in call.folders))
+
+
 HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "grep": _grep,
     "find": _find,
@@ -150,5 +161,6 @@ HANDLERS: dict[str, Callable[[Call, Given], None]] = {
     "awk": _awk,
     "xargs": _xargs,
     "env": _env,
+    "nohup": _nohup,
 }
 """By their names in the table."""

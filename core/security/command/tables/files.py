@@ -20,7 +20,7 @@ TABLE = """
   ln | | q | !link
   chmod | -v | /0?[67][0145][0145]|[ua]?[+-]x|u[+-][rwx]+|g?o?-[rwx]+/ t* | !chmod
   mktemp | -dqu |
-  zip | -rqvj9 | w r*
+  zip | -rqvj9 | w r* | !zip
   openssl | | @openssl
   curl | -sSfLIiOkvgGN#0123456 -o=w -d=t -F=t -T=t -H=t -X=t -u=t -A=t -e=t -w=/(?!.*%output)[^@]*/ -m= --output=w
         --data=t

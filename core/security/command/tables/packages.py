@@ -114,7 +114,8 @@ SUBCOMMANDS = {
   list freeze show check | {_PIP} | {_NAME}* | run.project
 """,
     "uv": f"""
-  add remove sync lock build venv export tree | {_UV} | k* {_INSTALL}
+  add remove sync lock build export tree | {_UV} | k* {_INSTALL}
+  venv | {_UV} | k* {_INSTALL} !uv_venv
   init | {_UV} | w? {_INSTALL}
   version help | {_UV} | {_NAME}* | run.project
   run | {_UV} -m | a | package.install run.project !uv_run

@@ -31,7 +31,7 @@ TABLE = """
   date | -uRI --iso-8601? --utc | /\\+.*/?
 ~ uname arch nproc whoami groups tty uptime free lscpu lsb_release sw_vers locale | -abcghimnoprsv --all --human |
   id | -ugnrG | /[\\w-]+/?
-  ps | -aAeflLFjTwx -o=/[a-z,%]+/ -p=/[\\d,]+/ -u=/\\w+/ -C=/[\\w.-]+/ --sort=/[\\w%-]+/ --no-headers
+  ps | -aAeflLFjTwx -o=/(?!.*environ)[a-z,%]+/ -p=/[\\d,]+/ -u=/\\w+/ -C=/[\\w.-]+/ --sort=/[\\w%-]+/ --no-headers
         --forest | /auxw*|ax|axu/?
   pgrep | -alfx -u=/\\w+/ | /[\\w.-]+/
 ~ which whereis type | -a | t*
@@ -61,7 +61,7 @@ TABLE = """
   xargs | -0rt -n=/\\d+/ -I= -L=/\\d+/ -P=/\\d+/ --null --no-run-if-empty | a | !xargs
   env | | a | !env
   nice | -n=/-?\\d+/ | $
-  nohup | | $
+  nohup | | $ | !nohup
   time | -p | $
   timeout | -k=/[\\d.]+[smhd]?/ -s=/\\w+/ --preserve-status --foreground | /[\\d.]+[smhd]?/ $
   stdbuf | -i=/\\w+/ -o=/\\w+/ -e=/\\w+/ | $
