@@ -201,6 +201,8 @@ def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, g
     text = value.start
     if row.has_numbers and value.text is not None and text[1:].isdigit():
         return at
+    if len(text) > 2 and any(len(name) > 2 and name[1] != "-" for name in row.options):
+        raise call.fail(value, f"an option of {call.name}")  # it takes no clusters: -overlay is not -o
     for n, letter in enumerate(text[1:], 1):
         name = f"-{letter}"
         option = row.options.get(name)
