@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +21,8 @@ from runtime.workspace_files import WorkspaceFiles
 
 SUFFIX = ".from-sandbox"
 MAX_KEPT = 99
-"""Files of one name that are moved aside; then the last one is replaced."""
+"""Files of one name that are moved aside with a number; the names of further ones are random."""
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def move_aside(workspace: Path, names: Iterable[str]) -> list[str]:
@@ -31,12 +34,13 @@ def move_aside(workspace: Path, names: Iterable[str]) -> list[str]:
         return []  # the workspace is gone
     try:
         for name in names:
-            with suppress(OSError):  # nothing is there, or it is gone again
-                if moved := _moved(files, name):
-                    shown = name if name.isprintable() else ascii(name)
-                    lines.append(
-                        f"{shown}: moved to {moved}; programs outside would run it. /restore {shown} undoes it"
-                    )
+            shown = name if name.isprintable() else ascii(name)
+            try:
+                moved = _moved(files, name)
+                lines.append(f"{shown}: moved to {moved}; programs outside would run it. /restore {shown} undoes it")
+            except OSError as error:
+                if error.errno not in _GONE:
+                    lines.append(f"{shown}: could not be moved ({error.strerror}). Look at it: programs may run it")
     finally:
         files.close()
     return lines
@@ -48,10 +52,16 @@ def _moved(files: WorkspaceFiles, name: str) -> str:
         os.stat(last, dir_fd=folder, follow_symlinks=False)
         for number in range(1, MAX_KEPT + 1):
             new = f"{last}{SUFFIX}" + (f".{number}" if number > 1 else "")
-            if not _is_there(folder, new) or number == MAX_KEPT:
-                os.rename(last, new, src_dir_fd=folder, dst_dir_fd=folder)
-                return name.removesuffix(last) + new
-    return ""
+            if not _is_there(folder, new):
+                break
+        else:  # whoever made so many may have made folders, which nothing replaces
+            new = f"{last}{SUFFIX}.{secrets.token_hex(4)}"
+        try:
+            os.rename(last, new, src_dir_fd=folder, dst_dir_fd=folder)
+        except PermissionError:  # the sandbox may have taken the right to write from the folder
+            os.chmod(".", stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU, dir_fd=folder)
+            os.rename(last, new, src_dir_fd=folder, dst_dir_fd=folder)
+        return name.removesuffix(last) + new
 
 
 def put_back(workspace: Path, names: Iterable[str], wanted: str) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from core.autorun import is_autorun
+
 
 class Region(StrEnum):
     """Where a path leads."""
@@ -150,7 +152,8 @@ class Places:
     def persistence(self, path: str) -> str:
         """The rule about what outlasts the conversation that the path meets; empty where it meets none."""
         path = self.symbolic(path)
-        return next((rule for pattern, rule in _PERSISTENCE_PATTERNS if pattern.search(path)), "")
+        by_name = "persist.hook" if is_autorun(path) else ""
+        return next((rule for pattern, rule in _PERSISTENCE_PATTERNS if pattern.search(path)), by_name)
 
 
 def _within(path: str, *folders: str) -> bool:
