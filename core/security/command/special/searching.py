@@ -37,9 +37,9 @@ def _find(call: Call, given: Given) -> None:
     while args and not args[0].start.startswith(("-", "!", "(")):
         roots.append(args.pop(0))
     roots = roots or [Value(".", ".")]
-    for value in (*roots, *args):
-        if value.is_glob and (value in args or value.start[:1] in "*?["):
-            raise call.fail(value, "a glob that may be an expression of find")
+    for word in (*roots, *args):
+        if word.is_glob and (word in args or word.start[:1] in "*?["):
+            raise call.fail(word, "a glob that may be an expression of find")
     for root in roots:
         call.lists(root)
     narrowed, is_plain = "", True
