@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from core.autorun import is_autorun
 from core.denials import Denials
 from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
@@ -34,6 +33,7 @@ from core.security.patterns import (
     is_inside,
     may_touch,
     parts_of,
+    runs_later,
     touches,
     unclear_for,
     uncovered,
@@ -65,8 +65,6 @@ CHANGED = (
     "The rules that deny have changed. The sandbox that runs enforces them from its next start, which is when the "
     "conversation is opened again. Until then they are only read."
 )
-_OWN = frozenset({".git", ".openhands"})
-"""Folders of the workspace whose files programs run or obey, beside those of `autorun`; an edit there asks."""
 
 
 class Guard:
@@ -333,4 +331,4 @@ def _edits_the_work(action: Action, facts: Facts, folders: WorkFolders) -> bool:
     paths = (*facts.reads, *facts.writes)
     if not paths or facts.risk is ActionSecurityRisk.HIGH or not all(is_inside(path, folders) for path in paths):
         return False
-    return not any(is_autorun(path) or not _OWN.isdisjoint(path.split("/")) for path in facts.writes)
+    return not any(runs_later(path) for path in facts.writes)

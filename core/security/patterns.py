@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.autorun import is_autorun
 from core.events import (
     Action,
     AgentDelegateAction,
@@ -40,11 +41,15 @@ HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty
 _PATTERN = re.compile(rf"({'|'.join(TOOLS)})\((.*)\)", re.DOTALL)
 _NEXT = re.compile(rf"(?<=\))\s+(?=(?:{'|'.join(TOOLS)})\()")
 _PATHS = frozenset({"read", "write"})
+_OBEYED = frozenset({".git", ".openhands"})
+"""Folders whose files programs run or obey, beside those of `autorun`."""
 _SITE = re.compile(r"https?://[^/*]+/")
 
 
 class PatternError(ValueError):
     """Not a pattern; the text says what one looks like."""
+
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +159,17 @@ def covers(pattern: Pattern, part: Part, folders: WorkFolders) -> bool:
     if pattern.is_all:
         return True
     if part.tool in _PATHS:
+        if part.tool == "write" and runs_later(part.text) and not runs_later(unescaped(pattern.glob)):
+            return False  # a folder that may be written is no yes to what programs of the user run there
         return all(path_matches(pattern.glob, path, folders) for path in names_of(part.text, folders))
     if part.tool == "cell":  # code can do anything behind what a glob has matched
         return unescaped(pattern.glob) == part.text
     return command_matches(pattern.glob, part.text) if part.tool == "bash" else matches(pattern.glob, part.text)
+
+
+def runs_later(path: str) -> bool:
+    """Whether programs of the user run or obey a file of this name, so that writing it is more than an edit."""
+    return is_autorun(path) or not _OBEYED.isdisjoint(path.split("/"))
 
 
 def uncovered(patterns: Iterable[Pattern], parts: Iterable[Part], folders: WorkFolders) -> list[Part]:

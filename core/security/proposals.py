@@ -1,7 +1,7 @@
 """What a permission for an action could be, and what a pattern that somebody wrote would mean for it.
 
 A proposal covers the action and as little more as is of use: `git push origin` proposes `git push *`, but what runs
-other programs, or is not known to be safe to repeat with other words, is proposed as it stands.
+other programs, is of high risk, or is not known to be safe to repeat with other words, is proposed as it stands.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from core.events import Action
+from core.events import Action, ActionSecurityRisk
 from core.globs import escaped
 from core.security.facts import Facts
 from core.security.judgement import TAINT
 from core.security.patterns import (
     FOREIGN,
+    Part,
     Pattern,
     PatternError,
     WorkFolders,
     is_inside,
     parse_all,
     parts_of,
+    runs_later,
     uncovered,
 )
 
@@ -68,18 +70,21 @@ def proposal(action: Action, facts: Facts, folders: WorkFolders) -> str:
     parts = parts_of(action, facts, folders)
     if any(part.text is None for part in parts):
         return ""
-    patterns = tuple(dict.fromkeys(str(_for(part.tool, part.text or "", folders)) for part in parts))
+    is_risky = facts.risk is ActionSecurityRisk.HIGH
+    patterns = tuple(dict.fromkeys(str(_for(part, folders, is_exact=is_risky)) for part in parts))
     told = " ".join(patterns)
     return told if len(patterns) <= MAX_PATTERNS and len(told) <= MAX_PROPOSAL_CHARS else ""
 
 
-def _for(tool: str, text: str, folders: WorkFolders) -> Pattern:
+def _for(part: Part, folders: WorkFolders, *, is_exact: bool) -> Pattern:
+    tool, text = part.tool, part.text or ""
+    is_exact = is_exact or (tool == "write" and runs_later(text))
     match tool:
         case "bash":
-            return Pattern("bash", _for_command(text))
+            return Pattern("bash", escaped(text) if is_exact else _for_command(text))
         case "read" | "write":
             path = posixpath.normpath(posixpath.join(folders.workspace, text))
-            inside = is_inside(text, folders) and posixpath.dirname(path) != path
+            inside = not is_exact and is_inside(text, folders) and posixpath.dirname(path) != path
             return Pattern(tool, f"{escaped(posixpath.dirname(path))}/**" if inside else escaped(path))
         case "browser":
             url = urlsplit(text)

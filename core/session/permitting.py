@@ -171,17 +171,12 @@ class Permitting:
     async def _keep(self, event: PermissionAction) -> None:
         self._take(await self._add(event))
 
-    async def confirm(self, action_id: int | None = None, *, alike: bool = False) -> None:
+    async def confirm(self, action_id: int | None = None) -> None:
         """Let an action that waits be carried out, by default the one that is asked about.
 
-        `alike` lets those behind it be carried out, too, that wait and are of its kind. Raises UsageError where the
-        action does not wait any more.
+        Raises UsageError where the action does not wait any more.
         """
-        first = self._asked(action_id)
-        if alike:
-            for pending in self.alike(first):
-                await self._wish(AgentState.USER_CONFIRMED, pending.id, "")
-        await self._wish(AgentState.USER_CONFIRMED, first, "")
+        await self._wish(AgentState.USER_CONFIRMED, self._asked(action_id), "")
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:
         """As `confirm`, and with it every other action that waits and is allowed as the permissions are now."""
@@ -206,11 +201,6 @@ class Permitting:
             if (await self.guard.judge(pending.action)).verdict is Verdict.DENY:
                 await self._wish(AgentState.USER_REJECTED, pending.id, reason)
         await self._wish(AgentState.USER_REJECTED, first, reason)
-
-    def alike(self, action_id: int) -> tuple[Pending, ...]:
-        """The actions behind this one that wait and are of its kind."""
-        kind = next((type(p.action) for p in self._state().queue if p.id == action_id), None)
-        return tuple(pending for pending in self._behind(action_id) if type(pending.action) is kind)
 
     def _asked_by_voice(self) -> bool:
         """Whether the action that is asked about waits because of what was read or done before it."""

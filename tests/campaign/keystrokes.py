@@ -62,7 +62,6 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Deny": [("reject", NOT_WANTED)],
     "Deny and stop the agent": [("reject", "")],
     "Deny this and the 1 behind it, and stop the agent": [("reject", "")],
-    "Allow all 2 of this kind, once": [("alike",)],
     "Carry out the plan": [("approve_plan", "one")],
     "Try again": [("take", "retry")],
     "Extend the limit by the same amount": [("take", "extend")],

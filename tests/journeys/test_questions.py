@@ -207,7 +207,9 @@ def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     terminal.type("begin")
     terminal.press("Enter")
     seen.sees("echo one", "Allow once")
-    terminal.choose(2)  # allow both
+    terminal.choose(1)
+    seen.sees("echo two", "Allow once")
+    terminal.choose(1)
     seen.sees("The model did not answer", "❯ 1 Try again")
     terminal.choose(2)
     seen.sees("Type to narrow down")

@@ -182,6 +182,8 @@ def test_a_hostile_pattern_takes_no_time() -> None:
         (CmdRunAction(command="echo a > /etc/x"), "bash(echo a) write(/etc/x)"),
         (FileWriteAction(path="src/a.py", content=""), "write(/nowhere/work/src/**)"),
         (FileWriteAction(path="/etc/hosts", content=""), "write(/etc/hosts)"),
+        (FileWriteAction(path=".envrc", content=""), "write(/nowhere/work/.envrc)"),
+        (CmdRunAction(command="git push --force origin main"), "bash(git push --force origin main)"),
         (BrowseURLAction(url="https://a.example/b?c"), "browser(https://a.example/*)"),
         (MCPAction(name="mail__send"), "mcp(mail__send)"),
         (IPythonRunCellAction(code="2*3"), r"cell(2\*3)"),
@@ -208,6 +210,14 @@ def test_a_proposal_covers_its_action(action: Action, proposed: str) -> None:
 )
 def test_one_key_never_opens_everything(action: Action) -> None:
     assert proposal(action, facts_of(action, workspace=PLACE.workspace), PLACE) == ""
+
+
+@pytest.mark.parametrize("path", [".envrc", "sub/.vscode/tasks.json", ".git/hooks/pre-commit", ".openhands/setup.sh"])
+def test_a_folder_that_may_be_written_is_no_yes_to_what_runs_later(path: str) -> None:
+    action = FileWriteAction(path=path, content="")
+    assert not allows("write(/nowhere/work/**)", action)
+    assert allows(f"write(/nowhere/work/{path})", action)
+    assert allows("write(**)", action), "whoever writes this means everything"
 
 
 def test_what_a_pattern_would_mean_is_said() -> None:

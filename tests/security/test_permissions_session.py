@@ -152,19 +152,6 @@ async def test_two_answers_at_the_same_moment_carry_out_one_action(tmp_path: Pat
         assert not made(tmp_path, "b")
 
 
-async def test_all_of_a_kind_are_answered_at_once_and_others_are_not(tmp_path: Path) -> None:
-    edit = call("str_replace_editor", command="create", path="x", file_text="x", security_risk="LOW")
-    turns = [{"tool_calls": [bash("touch a"), bash("touch b"), edit, bash("touch c")]}, FINISH]
-    async with conversation(tmp_path, turns, settings=ASKS) as session:
-        await said_and_settled(session)
-        await session.permitting.confirm(alike=True)
-        await settled(session)
-        assert [made(tmp_path, name) for name in "abxc"] == [True, True, False, False]
-        await session.confirm()
-        await settled(session)
-        assert made(tmp_path, "c"), "it was agreed to before"
-
-
 async def test_never_here_denies_from_now_on(tmp_path: Path) -> None:
     turns = [commands("touch a"), commands("touch b"), {"expect": "permission", **FINISH}]
     async with conversation(tmp_path, turns, settings=ASKS) as session:

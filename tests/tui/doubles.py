@@ -223,8 +223,8 @@ class PermittingDouble:
     async def permit(self, text: str, scope: Scope, verdict: Verdict = Verdict.ALLOW) -> None:
         self._session._wish("permit", text, scope, verdict)
 
-    async def confirm(self, action_id: int | None = None, *, alike: bool = False) -> None:
-        self._session._wish("alike" if alike else "confirm")
+    async def confirm(self, action_id: int | None = None) -> None:
+        self._session._wish("confirm")
         await self._session.become(agent_state=AgentState.RUNNING, awaiting=None)
 
     async def confirm_allowed(self, action_id: int | None = None) -> None:

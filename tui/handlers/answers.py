@@ -229,8 +229,6 @@ async def _carry_out(session: AgentSession, action_id: int, row: Row) -> None:
     match row.does:
         case Does.ALLOW:
             await session.confirm(action_id)
-        case Does.ALIKE:
-            await session.permitting.confirm(action_id, alike=True)
         case Does.PERMIT | Does.FORBID:
             await _permit(session, action_id, row.stores, row.value, denies=row.does is Does.FORBID)
         case Does.DENY:

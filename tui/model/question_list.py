@@ -31,8 +31,6 @@ class Does(Enum):
 
     ALLOW = auto()
     """Run this action, once."""
-    ALIKE = auto()
-    """Run this action and those of its kind that wait behind it, once."""
     OPEN = auto()
     """Show how far a permission or a denial reaches; nothing is stored by that."""
     PERMIT = auto()
@@ -128,8 +126,6 @@ class Asked:
 def action_list(question: Question, reach: Reach | None, pattern: str = "") -> QuestionList:
     """The answers to an action that waits. `reach` is what the pattern would mean, None where it is not known."""
     rows = [Row(Does.ALLOW, _("Allow once"))]
-    if question.alike:
-        rows.append(Row(Does.ALIKE, _("Allow all {count} of this kind, once").format(count=question.alike + 1)))
     pattern = pattern or question.pattern
     if can_permit(question, reach):
         rows.append(Row(Does.OPEN, _("Always allow {pattern}…").format(pattern=_cut(pattern))))

@@ -66,8 +66,6 @@ class Question:
     number: int = 1
     """Which one it is of those that wait."""
     of: int = 1
-    alike: int = 0
-    """How many of those behind it are of its kind."""
     behind: int = 0
     """How many actions stand behind it, whether they ask or not."""
     diff: tuple[str, ...] = ()
@@ -203,11 +201,10 @@ def judged_again(envelope: Envelope, judgement: Judgement) -> Envelope:
 
 
 def placed(question: Question, queue: Sequence[Pending]) -> Question:
-    """The question with its number among all that wait for an answer, and how many behind it are of its kind."""
+    """The question with its number among all that wait for an answer, and how many actions stand behind it."""
     waiting = [pending for pending in queue if pending.held]
     own = next((pending for pending in waiting if pending.id == question.action_id), None)
     if own is None:
         return question
-    alike = sum(type(pending.action) is type(own.action) for pending in waiting) - 1
     behind = len(queue) - 1 - queue.index(own)
-    return replace(question, number=waiting.index(own) + 1, of=len(waiting), alike=alike, behind=behind)
+    return replace(question, number=waiting.index(own) + 1, of=len(waiting), behind=behind)

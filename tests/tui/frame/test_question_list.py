@@ -328,7 +328,7 @@ async def test_an_edit_is_shown_as_the_diff_of_the_chat() -> None:
         assert grounds <= drawn
 
 
-async def test_several_that_wait_are_counted_and_those_of_a_kind_answered_at_once() -> None:
+async def test_several_that_wait_are_counted_and_only_the_one_that_is_shown_is_allowed() -> None:
     async with running() as it:
         actions = [CmdRunAction(command=f"echo {n}") for n in range(2)]
         first = len(it.session.stream.events)
@@ -340,9 +340,8 @@ async def test_several_that_wait_are_counted_and_those_of_a_kind_answered_at_onc
         await it.settle()
         assert "1 of 3" in it.screen_text()
         assert "Deny this and the 2 behind it, and stop the agent" in it.screen_text()
-        assert "2 Allow all 2 of this kind, once" in it.screen_text()
-        await it.press("2", "enter")
-        assert it.session.wishes == [("alike",)]
+        await it.press("enter")
+        assert it.session.wishes == [("confirm",)]
 
 
 async def test_a_message_after_a_model_error_is_sent_as_a_message() -> None:
