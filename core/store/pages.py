@@ -17,6 +17,8 @@ from typing import Any, BinaryIO, NamedTuple, Self
 PAGE_BYTES = 4096
 """Of a database whose head cannot be read: what SQLite takes where nobody says otherwise, and nobody here does."""
 _MAGIC = b"SQLite format 3\0"
+_HEAD_BYTES = 100
+"""What stands before the first page's own content."""
 _TABLE_LEAF, _INDEX_LEAF = 0x0D, 0x0A
 _WAL_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}
 """And the order of bytes in which the log sums up."""
@@ -42,7 +44,7 @@ class Pages:
         self._file: BinaryIO | None = path.open("rb") if path.exists() else None
         wal = path.with_name(f"{path.name}-wal")
         self._wal: BinaryIO | None = wal.open("rb") if wal.exists() else None
-        self.size = _page_size(self._read(self._file, 0, 100))
+        self.size = _page_size(self._read(self._file, 0, _HEAD_BYTES))
         self.log_is_torn = False
         """Whether a part of the log is damaged, and a commit behind it is whole, which SQLite would not see."""
         self._in_wal, pages = self._look_through_wal()
@@ -101,7 +103,7 @@ class Pages:
             number, commits, *its_salt, sum_0, sum_1 = _FRAME_HEAD.unpack(frame[: _FRAME_HEAD.size])
             if its_salt != salt:
                 break  # what is left of an older log
-            is_whole = number > 0 and _sum(frame[:8] + frame[_FRAME_HEAD.size :], order, before) == (sum_0, sum_1)
+            is_whole = _sum(frame[:8] + frame[_FRAME_HEAD.size :], order, before) == (sum_0, sum_1)
             if is_whole:
                 waiting[number] = place + _FRAME_HEAD.size
             is_torn |= not is_whole
@@ -115,21 +117,21 @@ class Pages:
     def _free_pages(self) -> set[int]:
         """The pages that hold nothing any more, as far as the list of them can be read."""
         free: set[int] = set()
-        trunk = int.from_bytes(self.page(1)[32:36], "big") if self.count else 0
-        while 0 < trunk <= self.count and trunk not in free:
+        trunk = int.from_bytes(self.page(1)[32:36], "big")
+        while 1 < trunk <= self.count and trunk not in free:
             page = self.page(trunk)
             if page[0] in (_TABLE_LEAF, _INDEX_LEAF):  # not what a list looks like: it begins with a number of a page
                 break
             free.add(trunk)
             count = min(int.from_bytes(page[4:8], "big"), self.size // 4 - 2)
             leaves = struct.unpack(f">{count}I", page[8 : 8 + 4 * count])
-            free.update(leaf for leaf in leaves if 1 < leaf <= self.count)
+            free.update(leaf for leaf in leaves if leaf != 1)
             trunk = int.from_bytes(page[:4], "big")
         return free
 
     def cells_of(self, number: int) -> Iterator[Cell]:
         """The records of a page; none where it is no leaf."""
-        page, head = self.page(number), 100 if number == 1 else 0
+        page, head = self.page(number), _HEAD_BYTES if number == 1 else 0
         if page[head] not in (_TABLE_LEAF, _INDEX_LEAF):
             return
         is_table = page[head] == _TABLE_LEAF
@@ -152,11 +154,11 @@ class Pages:
 
     def _payload(self, page: bytes, place: int, size: int, is_table: bool) -> bytes | None:
         """What a cell holds, with what flows over into other pages; None where that is not there."""
-        if not 0 < size <= self.count * self.size:
+        if size > self.count * self.size:
             return None
         most = self.size - 35 if is_table else (self.size - 12) * 64 // 255 - 23
         if size <= most:
-            return page[place : place + size] if place + size <= self.size else None
+            return page[place : place + size]
         least = (self.size - 12) * 32 // 255 - 23
         here = least + (size - least) % (self.size - 4)
         here = here if here <= most else least

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.store.pages import Pages
+from core.store.pages import Cell, Pages
 
 PAGE_SIZES = [512, 4096]
 VALUES = st.one_of(
@@ -22,6 +24,7 @@ VALUES = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=2000),
     st.binary(max_size=2000),
 )
+LEAF = 0x0D
 
 
 @contextmanager
@@ -29,6 +32,8 @@ def database(path: Path, page_size: int, journal: str = "DELETE") -> Iterator[sq
     with closing(sqlite3.connect(path, isolation_level=None)) as made:
         made.execute(f"PRAGMA page_size = {page_size}")
         made.execute(f"PRAGMA journal_mode = {journal}")
+        made.execute("PRAGMA synchronous = OFF")
+        made.execute("PRAGMA secure_delete = OFF")
         yield made
 
 
@@ -90,3 +95,490 @@ def test_every_value_is_as_it_was_written(
         with Pages(path) as pages:  # with a log, while it is there
             found = {cell.rowid: cell.record for cell in pages.cells() if len(cell.record) == 5}
     assert {number: values for number, values in found.items() if values[:1] != ("table",)} == written
+
+
+# -- the layout of the file ----------------------------------------------------------------------------------------
+
+
+NUMBERS = [sign * (2**bits + more) for bits in (7, 8, 15, 16, 23, 31, 47, 62) for more in (-1, 0) for sign in (1, -1)]
+
+
+def test_every_kind_of_value_is_read(tmp_path: Path) -> None:
+    values = [None, 0, 1, 2, -1, *NUMBERS, 2**63 - 1, -(2**63), 0.5, -1e300, "", "text", "é漢", b"", b"\0\xff"]
+    with database(tmp_path / "db", 4096) as made:
+        made.execute("CREATE TABLE t (a, b, c)")
+        made.executemany("INSERT INTO t (rowid, a, b, c) VALUES (?, ?, ?, ?)", [
+            (rowid, value, "between", value) for rowid, value in enumerate(values, 1)
+        ])  # fmt: skip
+    assert table(tmp_path / "db") == {rowid: (value, "between", value) for rowid, value in enumerate(values, 1)}
+
+
+def test_a_number_of_a_row_of_any_length_is_read(tmp_path: Path) -> None:
+    rowids = [1, *(2 ** (7 * size) + more for size in range(1, 9) for more in (-1, 0)), 2**63 - 1, -1, -(2**63)]
+    with database(tmp_path / "db", 4096) as made:
+        made.execute("CREATE TABLE t (a)")
+        made.executemany("INSERT INTO t (rowid, a) VALUES (?, ?)", [(rowid, f"row {rowid}") for rowid in rowids])
+    assert table(tmp_path / "db") == {rowid: (f"row {rowid}",) for rowid in rowids}
+
+
+def test_a_row_of_many_columns_is_whole(tmp_path: Path) -> None:
+    names = ", ".join(f"c{number}" for number in range(200))
+    with database(tmp_path / "db", 4096) as made:
+        made.execute(f"CREATE TABLE t ({names})")
+        made.execute(f"INSERT INTO t VALUES ({', '.join('?' * 200)})", range(200))
+    assert table(tmp_path / "db") == {1: tuple(range(200))}
+
+
+@pytest.mark.parametrize("page_size", [512, 1024, 8192, 32768, 65536])
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+def test_a_database_with_any_size_of_page_is_read(tmp_path: Path, page_size: int, journal: str) -> None:
+    """Many rows are a tree of several levels, and the list of tables is on the first page."""
+    with database(tmp_path / "db", page_size, journal) as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("BEGIN")
+        made.executemany("INSERT INTO t VALUES (?)", [(f"{number} " * 20,) for number in range(400)])
+        made.execute("INSERT INTO t VALUES (?)", ["long" * page_size])
+        made.execute("COMMIT")
+        written = {number: (body,) for number, body in made.execute("SELECT rowid, body FROM t")}
+        assert table(tmp_path / "db") == written
+        with Pages(tmp_path / "db") as pages:
+            (schema,) = (cell for cell in pages.cells_of(1))
+            count = made.execute("PRAGMA page_count").fetchone()[0]
+            assert (pages.size, pages.count, pages.log_is_torn) == (page_size, count, False)
+    assert schema == Cell(1, ("table", "t", "t", 2, "CREATE TABLE t (body)"))
+
+
+def test_a_file_that_is_not_there_or_empty_has_no_pages(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "short").write_bytes(b"SQLite format 3\0")
+    for name, count in (("none", 0), ("empty", 0), ("short", 1)):
+        with Pages(tmp_path / name) as pages:
+            assert (pages.count, list(pages.cells())) == (count, [])
+    assert not (tmp_path / "none").exists()
+
+
+def test_files_are_closed(tmp_path: Path) -> None:
+    write_with_log(tmp_path / "db", ["a"])
+    with Pages(tmp_path / "db") as pages:
+        list(pages.cells())
+    with pytest.raises(ValueError, match="closed file"):
+        pages.page(1)
+    with pytest.raises(ValueError, match="closed file"):
+        pages.page(2)
+
+
+# -- what was deleted ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_on_free_pages_is_left_out(tmp_path: Path) -> None:
+    """Among so many free pages, the list of them is several pages itself."""
+    with database(tmp_path / "db", 512) as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("BEGIN")
+        made.executemany("INSERT INTO t VALUES (?)", [(f"{number}".ljust(300, "x"),) for number in range(700)])
+        made.execute("COMMIT")
+        made.execute("DELETE FROM t WHERE rowid > 300")
+        assert made.execute("PRAGMA freelist_count").fetchone()[0] > 2 * 126
+        written = {number: (body,) for number, body in made.execute("SELECT rowid, body FROM t")}
+    assert b"650xxx" in (tmp_path / "db").read_bytes()
+    assert table(tmp_path / "db") == written
+    with Pages(tmp_path / "db") as pages:
+        assert sum(len(list(pages.cells_of(number))) for number in range(1, pages.count + 1)) > len(written) + 200
+
+
+def with_free_pages(path: Path) -> tuple[bytearray, int]:
+    """Two rows in pages 2 and 3, and pages that are free; the file and the number of the page with their list."""
+    with database(path, 512) as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("CREATE TABLE u (body)")
+        made.execute("INSERT INTO t VALUES ('kept')")
+        made.execute("INSERT INTO u VALUES (?)", ["flows" * 700])
+        made.execute("DELETE FROM u")
+        assert made.execute("PRAGMA freelist_count").fetchone()[0] > 4
+    data = bytearray(path.read_bytes())
+    return data, int.from_bytes(data[32:36], "big")
+
+
+def page_of(data: bytearray, number: int, cell: bytes) -> None:
+    """Make a page a leaf with one record, of a page size of 512."""
+    place = 512 - len(cell)
+    leaf = struct.pack(">BHHHBH", LEAF, 0, 1, place, 0, place)
+    data[(number - 1) * 512 : number * 512] = leaf.ljust(place, b"\0") + cell
+
+
+def test_a_list_of_free_pages_that_is_damaged_frees_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    whole, trunk = with_free_pages(path)
+    at = (trunk - 1) * 512
+    damages = {
+        "goes round": (at, struct.pack(">I", trunk)),
+        "goes on at the first page": (at, struct.pack(">I", 1)),
+        "goes on behind the end": (at, struct.pack(">I", 2**31)),
+        "is longer than a page": (at + 4, struct.pack(">I", 2**31)),
+        "has the first page in it": (at + 8, struct.pack(">I", 1)),
+        "begins at the first page": (32, struct.pack(">I", 1)),
+        "begins behind the end": (32, struct.pack(">I", len(whole) // 512 + 1)),
+    }
+    for damage, (place, by) in damages.items():
+        data = whole.copy()
+        data[place : place + len(by)] = by
+        path.write_bytes(data)
+        with Pages(path) as pages:
+            found = [cell.record for cell in pages.cells() if cell.record[0] == "table" or len(cell.record) == 1]
+        assert [record[:2] for record in found] == [("table", "t"), ("table", "u"), ("kept",)], damage
+
+
+def test_a_page_with_records_is_no_list_of_free_pages(tmp_path: Path) -> None:
+    data, trunk = with_free_pages(tmp_path / "db")
+    page_of(data, trunk, b"\x06\x09\x02\x15save")
+    (tmp_path / "db").write_bytes(data)
+    assert table(tmp_path / "db") == {1: ("kept",), 9: ("save",)}
+
+
+def test_the_last_page_can_be_free_or_a_list_of_those(tmp_path: Path) -> None:
+    data, _ = with_free_pages(tmp_path / "db")
+    last = len(data) // 512
+    page_of(data, last, b"\x06\x09\x02\x15save")
+    for first, leaf in ((last - 1, last), (last - 1, 2)):
+        data[32:36] = struct.pack(">I", first)
+        data[(first - 1) * 512 : first * 512] = struct.pack(">III", 0, 1, leaf).ljust(512, b"\0")
+        (tmp_path / "db").write_bytes(data)
+        assert table(tmp_path / "db") == ({1: ("kept",)} if leaf == last else {9: ("save",)})
+    data[32:36] = struct.pack(">I", last)
+    data[(last - 1) * 512 :] = struct.pack(">III", 0, 1, 2).ljust(512, b"\0")
+    (tmp_path / "db").write_bytes(data)
+    assert table(tmp_path / "db") == {}
+
+
+def test_only_pages_that_are_listed_are_free(tmp_path: Path) -> None:
+    """Behind the entries of the list's first page stand old ones; its second is full and says that it has more."""
+    data = bytearray(512 * 8)
+    for number in range(2, 9):
+        page_of(data, number, bytes([6, number]) + b"\x02\x15page")
+    data[:18], data[32:36] = b"SQLite format 3\0\x02\0", struct.pack(">I", 2)
+    data[512 : 512 * 2] = struct.pack(">IIIII", 3, 1, 4, 5, 6).ljust(512, b"\0")
+    data[512 * 2 : 512 * 3] = struct.pack(">II", 0, 2**30).ljust(508, b"\0") + struct.pack(">I", 7)
+    (tmp_path / "db").write_bytes(data)
+    assert table(tmp_path / "db") == dict.fromkeys((5, 6, 8), ("page",))
+
+
+# -- damaged pages -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_cut_off_has_what_is_left(tmp_path: Path) -> None:
+    with database(tmp_path / "db", 512) as made:
+        made.execute("CREATE TABLE t (body)")
+        made.executemany("INSERT INTO t VALUES (?)", [(f"{number}".ljust(100, "x"),) for number in range(60)])
+        written = {number: (body,) for number, body in made.execute("SELECT rowid, body FROM t")}
+    data = (tmp_path / "db").read_bytes()
+    pages = len(data) // 512
+    for size in (512 * (pages - 4), 512 * (pages - 4) - 1, 512 * (pages - 6) - 130):
+        (tmp_path / "db").write_bytes(data[:size])
+        with Pages(tmp_path / "db") as cut:
+            assert cut.count == -(-size // 512)
+        found = table(tmp_path / "db")
+        assert 20 < len(found) < 60
+        whole = {number for number, (body,) in found.items() if (body,) == written[number]}
+        assert len(found) - len(whole) <= (size % 512 > 0)
+
+
+@pytest.mark.parametrize("said", [0, 2, 256, 1000, 3000, 32769])
+def test_a_page_size_that_cannot_be_is_taken_for_the_usual_one(tmp_path: Path, said: int) -> None:
+    with database(tmp_path / "db", 4096) as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("INSERT INTO t VALUES ('kept')")
+    data = bytearray((tmp_path / "db").read_bytes())
+    data[16:18] = struct.pack(">H", said)
+    (tmp_path / "db").write_bytes(data)
+    assert table(tmp_path / "db") == {1: ("kept",)}
+    data[:18] = b"SQLite format 4\0\x02\x00"
+    (tmp_path / "db").write_bytes(data)
+    assert table(tmp_path / "db") == {1: ("kept",)}
+
+
+def cells_with(path: Path, cell: bytes, *overflow: bytes, kind: int = LEAF) -> list[Cell]:
+    """The records of a database of 512-byte pages whose second one holds a sound record, this cell, and another."""
+    sound = b"\x06\x01\x02\x15good"
+    head = b"SQLite format 3\0" + struct.pack(">H", 512)
+    places = [512 - len(sound), 512 - len(sound) - len(cell)]
+    page = struct.pack(">BHHHB3H", kind, 0, 3, places[1], 0, places[0], places[1], places[0])
+    pages = [head, page.ljust(places[1], b"\0") + cell + sound, *overflow]
+    path.write_bytes(b"".join(each.ljust(512, b"\0") for each in pages))
+    with Pages(path) as found:
+        return list(found.cells())
+
+
+GOOD = Cell(1, ("good",))
+
+
+@pytest.mark.parametrize(
+    ("payload", "record"),
+    [
+        (b"\x03\x01\x15\x7fgood", (127, "good")),
+        (b"\x01", ()),
+        (b"\x02\x0c", (b"",)),
+        (b"\x02\x0d", ("",)),
+        (b"\x02\x0e\xff", (b"\xff",)),
+        (b"\x02\x0f\xff", None),  # no UTF-8
+        (b"\x02\x0a", None),  # kinds that only SQLite itself uses
+        (b"\x02\x0b", None),
+        (b"\x02\x0f", None),  # cut off
+        (b"\x02\x15goo", None),
+        (b"\x02\x07\0\0\0\0\0\0\0", None),
+        (b"\x02\x01", None),
+        (b"\x02\x15goods", None),  # more than the head says
+        (b"\x02\x00\x00", None),
+        (b"\x03\x00", None),  # a head that is longer than the record
+        (b"\x02\x81\x00", None),  # a head that ends within a number
+        (b"\x00", None),
+    ],
+)
+def test_a_record_that_is_none_is_left_out_and_others_are_read(
+    tmp_path: Path, payload: bytes, record: tuple[Any, ...] | None
+) -> None:
+    found = cells_with(tmp_path / "db", bytes([len(payload), 7]) + payload)
+    assert found == ([GOOD, GOOD] if record is None else [GOOD, Cell(7, record), GOOD])
+
+
+def test_a_cell_that_is_none_is_left_out_and_others_are_read(tmp_path: Path) -> None:
+    for cell in (b"\x00\x07", b"\x7f\x07\x02\x15good", b"\xff" * 9 + b"\x07", b"\xff" * 20):
+        assert cells_with(tmp_path / "db", cell) == [GOOD, GOOD]
+
+
+@pytest.mark.parametrize("kind", [0x00, 0x02, 0x05, 0x0C, 0x0E])
+def test_a_page_that_is_no_leaf_has_no_records(tmp_path: Path, kind: int) -> None:
+    assert cells_with(tmp_path / "db", b"", kind=kind) == []
+
+
+def test_a_page_that_says_it_has_more_records_than_it_can_is_read(tmp_path: Path) -> None:
+    sound = b"\x06\x01\x02\x15good"
+    for number, begin in ((1, 100), (2, 0)):
+        head = b"SQLite format 3\0" + struct.pack(">H", 512)
+        page = struct.pack(">BHHHBH", LEAF, 0, 0xFFFF, 0, 0, 512 - len(sound))
+        page = page.ljust(512 - len(sound) - begin, b"\xff") + sound
+        (tmp_path / "db").write_bytes(head.ljust(100, b"\0") + page if number == 1 else head.ljust(512, b"\0") + page)
+        with Pages(tmp_path / "db") as pages:
+            assert list(pages.cells_of(number)) == [GOOD]
+
+
+def long_row(next_page: int) -> bytes:
+    """The cell of a text of 1,100 letters, of which 508 bytes each are in further pages, from this one on."""
+    payload = b"\x03\x91\x25" + b"x" * 1100
+    size = len(payload)
+    least = (512 - 12) * 32 // 255 - 23
+    here = least + (size - least) % 508
+    return bytes([0x80 | size >> 7, size & 0x7F, 7]) + payload[:here] + struct.pack(">I", next_page)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_whole"),
+    [
+        (3, 4, True),
+        (4, 3, True),
+        (0, 4, False),
+        (1, 4, False),
+        (3, 0, False),
+        (3, 1, False),
+        (3, 5, False),
+        (3, 2**31, False),
+        (2**32 - 1, 4, False),
+    ],
+)
+def test_a_row_whose_further_pages_are_not_there_is_left_out(
+    tmp_path: Path, first: int, second: int, is_whole: bool
+) -> None:
+    more = {first: struct.pack(">I", second) + b"x" * 508, second: struct.pack(">I", 0) + b"x" * 508}
+    found = cells_with(tmp_path / "db", long_row(first), *(more.get(number, b"") for number in (3, 4)))
+    assert found == ([GOOD, Cell(7, ("x" * 1100,)), GOOD] if is_whole else [GOOD, GOOD])
+
+
+def test_a_row_that_goes_on_in_a_free_page_is_left_out(tmp_path: Path) -> None:
+    more = struct.pack(">I", 4) + b"x" * 508, struct.pack(">I", 0) + b"x" * 508
+    cells_with(tmp_path / "db", long_row(3), *more, b"")
+    data = bytearray((tmp_path / "db").read_bytes())
+    data[32:36], data[512 * 4 : 512 * 4 + 12] = struct.pack(">I", 5), struct.pack(">III", 0, 1, 4)
+    (tmp_path / "db").write_bytes(data)
+    with Pages(tmp_path / "db") as pages:
+        assert list(pages.cells()) == [GOOD, GOOD]
+
+
+def test_a_row_that_says_it_is_longer_than_the_file_is_left_out_at_once(tmp_path: Path) -> None:
+    """Its further pages go round for ever."""
+    round_and_round = struct.pack(">I", 3) + b"x" * 508
+    cell = b"\xff" * 8 + b"\xff\x07" + b"\x03\x91\x25" + b"x" * 36 + struct.pack(">I", 3)
+    assert cells_with(tmp_path / "db", cell + struct.pack(">I", 3) * 100, round_and_round) == [GOOD, GOOD]
+
+
+# -- the write-ahead log -------------------------------------------------------------------------------------------
+
+
+def write_with_log(path: Path, *transactions: list[str], page_size: int = 512) -> None:
+    """A database as it lies when its process is killed: the newest in its log alone."""
+    with database(path.with_name("live"), page_size, "WAL") as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        made.execute("PRAGMA wal_autocheckpoint = 0")
+        for bodies in transactions:
+            made.execute("BEGIN")
+            made.executemany("INSERT INTO t VALUES (?)", [(body,) for body in bodies])
+            made.execute("COMMIT")
+        for ending in ("", "-wal"):
+            shutil.copyfile(f"{path.with_name('live')}{ending}", f"{path}{ending}")
+
+
+def frames_of(path: Path) -> list[int]:
+    """Where the frames of a log begin, of pages of 512 bytes."""
+    return list(range(32, path.stat().st_size, 24 + 512))
+
+
+def read_by_sqlite(path: Path) -> dict[int, tuple[str]]:
+    """The rows, from a copy."""
+    for ending in ("", "-wal"):
+        shutil.copyfile(f"{path}{ending}", f"{path}.copy{ending}")
+    with closing(sqlite3.connect(f"{path}.copy")) as copy:
+        return {number: (body,) for number, body in copy.execute("SELECT rowid, body FROM t")}
+
+
+def change(path: Path, place: int, by: bytes) -> None:
+    data = bytearray(path.read_bytes())
+    data[place : place + len(by)] = by
+    path.write_bytes(data)
+
+
+TRANSACTIONS = [["a" * 400, "b" * 400], ["c" * 2000], ["d"], ["e" * 400, "f" * 400]]
+
+
+def test_what_is_committed_to_the_log_is_read(tmp_path: Path) -> None:
+    path, wal = tmp_path / "db", tmp_path / "db-wal"
+    write_with_log(path, *TRANSACTIONS)
+    everything = {number: (body,) for number, body in enumerate((b for bs in TRANSACTIONS for b in bs), 1)}
+    assert table(path) == everything == read_by_sqlite(path)
+    whole = wal.read_bytes()
+    for size in (*range(0, 100, 13), *(place + more for place in frames_of(wal) for more in (-1, 0, 1, 24, 300))):
+        wal.write_bytes(whole[: max(size, 0)])
+        with Pages(path) as pages:
+            assert not pages.log_is_torn
+        assert table(path) == read_by_sqlite(path), f"the log has only {size} bytes"
+
+
+def test_the_log_alone_is_read_with_its_own_size_of_page(tmp_path: Path) -> None:
+    with database(tmp_path / "live", 1024, "WAL") as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("INSERT INTO t VALUES (?)", ["long" * 1000])
+        shutil.copyfile(tmp_path / "live-wal", tmp_path / "db-wal")
+    assert table(tmp_path / "db") == {1: ("long" * 1000,)}
+    (tmp_path / "db").touch()
+    assert table(tmp_path / "db") == {1: ("long" * 1000,)}
+
+
+@pytest.mark.parametrize(
+    ("place", "by"),
+    [(0, b"\x36"), (3, b"\x81"), (3, b"\x84"), (8, struct.pack(">I", 256)), (8, struct.pack(">I", 1000)),
+     (8, struct.pack(">I", 0)), (8, struct.pack(">I", 131072)), (16, b"salt"), (20, b"salt"), (24, b"sums"),
+     (28, b"sums")],
+)  # fmt: skip
+def test_a_log_whose_head_is_damaged_is_left_out(tmp_path: Path, place: int, by: bytes) -> None:
+    write_with_log(tmp_path / "db", ["newer"])
+    change(tmp_path / "db-wal", place, by)
+    with Pages(tmp_path / "db") as pages:
+        assert pages.size == 512
+        assert [cell.record[:2] for cell in pages.cells()] == [("table", "t")]
+    (tmp_path / "db").unlink()
+    with Pages(tmp_path / "db") as pages:
+        assert pages.count == 0
+
+
+def test_what_is_left_of_an_older_log_is_left_out(tmp_path: Path) -> None:
+    """SQLite begins the log again at its start, with other salt, and leaves what is behind."""
+    with database(tmp_path / "db", 512, "WAL") as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("INSERT INTO t VALUES (?)", ["old" * 1000])
+        made.execute("PRAGMA wal_checkpoint(RESTART)")
+        made.execute("UPDATE t SET body = 'new'")
+        assert (tmp_path / "db-wal").stat().st_size > 4000
+        assert table(tmp_path / "db") == {1: ("new",)}
+
+
+def test_what_was_never_committed_is_left_out(tmp_path: Path) -> None:
+    """A transaction that does not fit the cache is written to the log before it ends."""
+    with database(tmp_path / "db", 512, "WAL") as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("INSERT INTO t VALUES ('kept')")
+        made.execute("PRAGMA cache_size = 2")
+        made.execute("BEGIN")
+        made.executemany("INSERT INTO t VALUES (?)", [("never" * 80,) for _ in range(100)])
+        assert b"nevernever" in (tmp_path / "db-wal").read_bytes()
+        assert table(tmp_path / "db") == {1: ("kept",)}
+        made.execute("ROLLBACK")
+        made.execute("INSERT INTO t VALUES ('last')")
+        assert table(tmp_path / "db") == {1: ("kept",), 2: ("last",)}
+
+
+def test_behind_a_damaged_frame_the_others_are_read(tmp_path: Path) -> None:
+    path, wal = tmp_path / "db", tmp_path / "db-wal"
+    write_with_log(path, ["a"], ["b"], ["c"])
+    *_, second, third = frames_of(wal)
+    change(wal, second + 24 + 300, b"damage")
+    with Pages(path) as pages:
+        assert pages.log_is_torn
+    assert table(path) == {1: ("a",), 2: ("b",), 3: ("c",)}  # the same page is in the third
+    assert read_by_sqlite(path) == {1: ("a",)}
+    change(wal, third + 24 + 300, b"damage")
+    with Pages(path) as pages:
+        assert not pages.log_is_torn
+    assert table(path) == read_by_sqlite(path) == {1: ("a",)}
+
+
+@pytest.mark.parametrize("place", [0, 4, 8, 12, 16, 20, 24, 24 + 511])
+def test_a_frame_of_which_any_byte_is_damaged_is_left_out(tmp_path: Path, place: int) -> None:
+    path, wal = tmp_path / "db", tmp_path / "db-wal"
+    write_with_log(path, ["a"], ["b"])
+    frame = frames_of(wal)[-1] + place
+    change(wal, frame, bytes([wal.read_bytes()[frame] ^ 0x40]))
+    assert table(path) == read_by_sqlite(path) == {1: ("a",)}
+
+
+def test_frames_of_a_transaction_that_is_torn_wait_for_the_next_commit(tmp_path: Path) -> None:
+    """A damaged first frame does not take the others of its transaction with it."""
+    path, wal = tmp_path / "db", tmp_path / "db-wal"
+    write_with_log(path, ["a" * 400, "b" * 400, "c" * 400])
+    change(wal, frames_of(wal)[0] + 24 + 500, b"damage")
+    with Pages(path) as pages:
+        assert pages.log_is_torn
+    assert set(table(path).values()) >= {("b" * 400,), ("c" * 400,)}
+
+
+def test_a_log_that_is_summed_up_in_the_other_order_is_read(tmp_path: Path) -> None:
+    """A machine with the other order of bytes writes such a log."""
+    path, wal = tmp_path / "db", tmp_path / "db-wal"
+    write_with_log(path, *TRANSACTIONS)
+    expected = table(path)
+    data = bytearray(wal.read_bytes())
+    order = ">" if data[3] == 0x82 else "<"
+    data[3] ^= 1
+    data[24:32] = struct.pack(">II", *summed(data[:24], order, (0, 0)))
+    before = summed(data[:24], order, (0, 0))
+    for place in frames_of(wal):
+        before = summed(data[place : place + 8] + data[place + 24 : place + 24 + 512], order, before)
+        data[place + 16 : place + 24] = struct.pack(">II", *before)
+    wal.write_bytes(data)
+    assert read_by_sqlite(path) == expected
+    assert table(path) == expected
+
+
+def summed(data: bytes, order: str, begin: tuple[int, int]) -> tuple[int, int]:
+    """SQLite's checksum of a log."""
+    one, two = begin
+    numbers = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for place in range(0, len(numbers), 2):
+        one = (one + numbers[place] + two) % 2**32
+        two = (two + numbers[place + 1] + one) % 2**32
+    return one, two
+
+
+def test_a_log_that_cannot_be_read_is_taken_for_none(tmp_path: Path) -> None:
+    with database(tmp_path / "db", 512) as made:
+        made.execute("CREATE TABLE t (body)")
+        made.execute("INSERT INTO t VALUES ('kept')")
+    (tmp_path / "db-wal").symlink_to("/proc/self/mem")  # reading its first bytes is an error of the disk
+    assert table(tmp_path / "db") == {1: ("kept",)}
