@@ -82,12 +82,11 @@ def salvage(source: Path, target: Path, scratch: Path) -> Salvage:
     with closing(sqlite3.connect(scratch, isolation_level=None)) as found:
         for statement in _SCRATCH:
             found.execute(statement)
-        found.execute("BEGIN")
+        found.execute("BEGIN")  # which never ends: the file is thrown away
         with Pages(source) as pages:
             for cell in pages.cells():
                 for statement, values in _sorted_out(cell):
                     found.execute(statement, values)
-        found.execute("COMMIT")
         schema.upgrade(target)
         with closing(sqlite3.connect(target, isolation_level=None)) as new:
             new.execute("PRAGMA synchronous = OFF")  # it counts once it has its place, and is on the disk before
@@ -123,7 +122,7 @@ def _sorted_out(cell: Cell) -> Iterator[tuple[str, tuple[Any, ...]]]:
         case (str() as id, int() as key) if cell.rowid is None and _ID.fullmatch(id):
             yield _add("ids", 2), (key, id)
         case _ if cell.rowid is None:
-            return
+            pass
         case (int(), int(), str(), str(), None | int(), str(), int(), str() | bytes()):
             if row := sound_row(cell.record):
                 yield _add("events", 8), row
@@ -230,7 +229,7 @@ def _add_conversations(found: sqlite3.Connection, new: sqlite3.Connection, done:
     """Those whose row was found, and those of which there are only events."""
     taken: set[str] = set()
     for row in found.execute("SELECT * FROM conversations ORDER BY key"):
-        if row[1] not in taken and _put(new, row):
+        if _put(new, row):
             taken.add(row[1])
             done.conversations += 1
     left = found.execute(  # a single event of nothing that is known has the number of a conversation that is damaged
@@ -271,7 +270,7 @@ def _add_events(found: sqlite3.Connection, log: _Log) -> None:
             facts = facts.after(envelope.event, envelope.source)
         log.new.execute(ADD_EVENT, row)
         next_id, token, log.done.events = row[1] + 1, max(token, row[6]), log.done.events + 1
-    if isinstance(log.count, int) and next_id < log.count <= next_id + WIDEST_GAP:
+    if isinstance(log.count, int) and log.count <= next_id + WIDEST_GAP:
         _mark(log, range(next_id, log.count), last_at)
     log.new.execute(NOTE_FACTS, facts.row(log.key))
     log.new.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, ?, NULL)", (log.key, token + 1))
