@@ -133,7 +133,7 @@ class Query:
         words: dict[str, None] = {}
         runs: dict[str, None] = {}
         for quoted, plain in _TERMS.findall(text)[:MAX_TERMS]:
-            is_begin = plain.endswith("*") and len(plain) > 1
+            is_begin = plain.endswith("*")
             term = quoted or (plain[:-1] if is_begin else plain)
             parts = _WORDS.findall(_CJK.sub(" ", term))
             runs.update(dict.fromkeys(_CJK.findall(term)))

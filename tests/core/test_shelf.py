@@ -75,6 +75,13 @@ async def test_an_id_is_known_by_a_beginning_that_no_other_has(store: EventStore
     assert await store.shelf.resolve("x%") == "x%y"
     with pytest.raises(UsageError, match=r"begins with ab: abc, abc1, abd2\. Write more"):
         await store.shelf.resolve("ab")
+    for id in ("ab5", "ab6"):
+        await put(store, id)
+    with pytest.raises(UsageError, match=r"begins with ab: ab5, ab6, abc, abc1, abd2\. Write more"):
+        await store.shelf.resolve("ab")
+    await put(store, "ab7")
+    with pytest.raises(UsageError, match=r"begins with ab: ab5, ab6, ab7, abc, abc1, \.\.\.\. Write more"):
+        await store.shelf.resolve("ab")
     for nothing in ("", "%", "zz", "\N{PILE OF POO}"):
         with pytest.raises(UsageError, match="There is no conversation"):
             await store.shelf.resolve(nothing)

@@ -58,6 +58,7 @@ def test_it_reads_like_the_list_that_it_was_made_of() -> None:
     assert list(stored) == given
     assert (len(stored), stored[-1], stored[1:3]) == (4, given[-1], given[1:3])
     assert stored != given[1:]
+    assert repr(stored) == repr(given)
 
 
 def test_its_rows_are_those_of_events_that_are_written_one_by_one() -> None:
