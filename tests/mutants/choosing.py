@@ -50,14 +50,25 @@ class SuiteIndex:
             return 0, 0
         if module in imports:
             return 1, len(imports)
-        if is_mirrored and words & {name, *packages[1:]}:
+        if is_mirrored and (name in words or any(f"{about}_".startswith(f"test_{one}_") for one in packages[1:])):
             return 2, len(imports)
-        if any(module in self._imports.get(helper, ()) for helper in imports if helper.startswith("tests.")):
+        reached = self._reached(test)
+        if module in reached:
             return 3, len(imports)
-        if between := sum(module in self._imports.get(one, ()) for one in imports):
+        if between := sum(module in self._imports.get(one, ()) for one in reached):
             return 4, -between
         is_near = is_mirrored and any(one.startswith(".".join(packages[:2])) for one in imports)
         return (5 if is_near else FARTHEST), len(imports)
+
+    def _reached(self, test: str) -> set[str]:
+        """What a test imports, and what its helpers do, among them the `conftest` of its folder."""
+        reached: set[str] = set()
+        waiting = [test, test.rpartition(".")[0] + ".conftest"]
+        while waiting:
+            more = self._imports.get(waiting.pop(), frozenset()) - reached
+            reached |= more
+            waiting += [one for one in more if one.startswith("tests.")]
+        return reached
 
 
 def _sources(root: Path) -> Iterator[Path]:
