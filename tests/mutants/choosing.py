@@ -46,17 +46,18 @@ class SuiteIndex:
         *folders, about = test.removeprefix("tests.").split(".")
         is_mirrored = bool(set(packages) & set(folders))
         words = set(about.removeprefix("test_").split("_"))
+        shared = 1000 if is_mirrored and words & set(name.split("_")) else 0
         if is_mirrored and about == f"test_{name}":
             return 0, 0
         if module in imports:
-            return 1, len(imports)
+            return 1, len(imports) - shared
         if is_mirrored and (name in words or any(f"{about}_".startswith(f"test_{one}_") for one in packages[1:])):
             return 2, len(imports)
         reached = self._reached(test)
         if module in reached:
             return 3, len(imports)
         if between := sum(module in self._imports.get(one, ()) for one in reached):
-            return 4, -between
+            return 4, -between - shared
         is_near = is_mirrored and any(one.startswith(".".join(packages[:2])) for one in imports)
         return (5 if is_near else FARTHEST), len(imports)
 
