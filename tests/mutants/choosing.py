@@ -49,6 +49,8 @@ class SuiteIndex:
         shared = 1000 if is_mirrored and words & set(name.split("_")) else 0
         if is_mirrored and about == f"test_{name}":
             return 0, 0
+        if is_mirrored and about == f"test_{packages[-1]}":
+            return 0, 1
         if module in imports:
             return 1, len(imports) - shared
         if is_mirrored and (name in words or any(f"{about}_".startswith(f"test_{one}_") for one in packages[1:])):
