@@ -70,3 +70,12 @@ async def test_an_index_of_another_form_is_made_anew_and_one_of_this_form_is_lef
         connection.close()
     assert [hit.event_id for hit in await store.search("three")] == [2]
     assert [hit.event_id for hit in await store.search("two")] == [1]
+
+
+async def test_answers_are_told_from_the_first_event_to_the_last(store: EventStore) -> None:
+    lease = await store.create_conversation("c", title="", workspace="/w", model="m")
+    answer = Draft(MessageAction(content="answer"), EventSource.AGENT, cause=0)
+    await store.append(lease, [Draft(MessageAction(content="first"), EventSource.AGENT, cause=7), said("x"), answer])
+    assert await store.answers("c") == [(0, 1), (2, 1)]
+    assert await store.answers("c", after=0) == [(2, 1)]
+    assert await store.answers("c", before=2) == [(0, 1)]

@@ -168,7 +168,7 @@ def test_a_log_that_is_summed_up_in_the_other_order_is_read(tmp_path: Path) -> N
     assert table(path) == expected
 
 
-def summed(data: bytes, order: str, begin: tuple[int, int]) -> tuple[int, int]:
+def summed(data: bytes | bytearray, order: str, begin: tuple[int, int]) -> tuple[int, int]:
     """SQLite's checksum of a log."""
     one, two = begin
     numbers = struct.unpack(f"{order}{len(data) // 4}I", data)

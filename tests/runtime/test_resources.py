@@ -27,10 +27,10 @@ def test_usage_is_what_the_kernel_says(tmp_path: Path) -> None:
     assert abs(found["disk"]["free"] - disk.free) < 2**30
     assert abs(found["disk"]["used"] - disk.used) < 2**30
     assert abs(found["disk"]["percent"] - 100 * disk.used / disk.total) < 1
-    said = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    counted = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     assert found["io"].keys() == {"read_bytes", "write_bytes"}
-    assert found["io"]["read_bytes"] <= int(said["read_bytes"])
-    assert found["io"]["write_bytes"] <= int(said["write_bytes"])
+    assert found["io"]["read_bytes"] <= int(counted["read_bytes"])
+    assert found["io"]["write_bytes"] <= int(counted["write_bytes"])
 
 
 def test_a_server_that_has_just_begun_has_a_percentage(tmp_path: Path) -> None:
