@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -157,3 +158,19 @@ async def test_a_switch_that_was_broken_off_is_ended_before_anybody_opens(
     assert kept.read_bytes() == damaged
     async with EventStore(tmp_path) as store:
         assert len(await store.read("one")) == len(TEXTS)
+
+
+async def test_without_room_for_the_new_database_nothing_is_changed(tmp_path: Path) -> None:
+    await written(tmp_path, "one")
+    change(tmp_path, "DELETE FROM events WHERE id = 5")
+    damaged, troubles = (tmp_path / "handloom.db").read_bytes(), look(tmp_path / "handloom.db")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))  # writing beyond it fails, as on a full disk
+    try:
+        with pytest.raises(StoreError, match="could not be mended"):
+            mend(tmp_path, troubles, NOW)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "handloom.db").read_bytes() == damaged
+    assert not (tmp_path / "mending").exists()
+    assert mend(tmp_path, troubles, NOW).salvage is not None
