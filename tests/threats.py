@@ -668,7 +668,7 @@ THREATS = (
             "tests/tui/frame/test_question_list.py::test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached",
             "tests/tui/frame/test_question_list.py::test_letters_that_only_look_latin_are_told",
             "tests/tui/frame/test_question_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
-            "tests/security/test_permissions_session.py::test_of_two_screens_only_the_first_answer_counts",
+            "tests/core/test_permitting.py::test_of_two_screens_only_the_first_answer_counts",
             "tests/tui/replay/test_follow.py::test_a_question_is_seen_and_only_its_owner_answers_it_then_it_goes_on_here",
         ),
         is_blocker=True,
