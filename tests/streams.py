@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from core.live import Frames
 from core.events import Frame, Status
+from core.live import Frames
 from core.store.event_store import EventStore
 from core.store.listing import ConversationInfo
 from core.stream import EventStream
