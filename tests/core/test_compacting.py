@@ -30,10 +30,8 @@ def test_a_wish_says_what_to_keep_and_all_else_is_a_message(text: str, keep: str
 
 async def test_the_newest_condensation_after_an_event_is_what_came_of_it(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
-        made = [
-            CondensationAction(forgotten_event_ids=[1], summary=text, summary_offset=1) for text in ("first", "second")
-        ]
-        first, second = [await session.stream.append(event, "environment") for event in made]  # type: ignore[arg-type]
+        made = [CondensationAction(forgotten_event_ids=[1], summary=s, summary_offset=1) for s in ("first", "second")]
+        first, second = [await session.stream.append(event, EventSource.ENVIRONMENT) for event in made]
         await session.stream.append(NullAction(), EventSource.ENVIRONMENT)
         assert await came_of(session, first.id - 1) == made[1]
         assert await came_of(session, first.id) == made[1]

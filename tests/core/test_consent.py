@@ -29,7 +29,7 @@ async def test_an_import_is_refused_until_the_user_has_said_yes_and_never_again(
     async with opened_stream(tmp_path) as stream:
         consent = await loaded(stream, tmp_path)
         assert (consent.is_needed, consent.origin) == (True, "a.zip")
-        with pytest.raises(ConsentError, match="imported from a.zip"):
+        with pytest.raises(ConsentError, match="imported from a"):
             consent.require()
         await consent.give()
         consent.require()

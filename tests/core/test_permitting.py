@@ -297,3 +297,58 @@ async def test_what_an_undo_took_back_is_not_allowed_where_the_process_ended_bef
 
 def patterns(session: AgentSession) -> list[str]:
     return [str(permission.pattern) for permission in session.guard.conversation]
+
+
+async def test_what_is_allowed_now_is_confirmed_with_the_one_that_is_asked_about_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    turns = [commands("touch a", "mkdir b", "touch c"), FINISH]
+    async with conversation(tmp_path, turns, settings=ASKS) as session:
+        await said_and_settled(session)
+        first, *_ = [pending.id for pending in session.state.queue]
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        with pytest.raises(UsageError, match="answered already"):
+            await session.permitting.confirm_allowed(first + 1)
+        await session.permitting.confirm_allowed(first)
+        await settled(session)
+        assert [made(tmp_path, name) for name in "abc"] == [True, False, False]
+        (asked, behind) = session.state.queue
+        assert (asked.held, behind.held) == (True, False), "touch c was agreed to before"
+        await session.permitting.confirm()
+        await settled(session)
+        assert [made(tmp_path, name) for name in "abc"] == [True, True, True]
+
+
+async def test_what_is_permitted_for_good_is_taken_back_for_good_and_once_keeps_nothing(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
+        await session.permitting.permit("bash(touch *)", Scope.ONCE)
+        assert (session.guard.conversation, session.guard.file.read()) == ([], ())
+        with pytest.raises(UsageError):
+            await session.permitting.permit("nothing(", Scope.CONVERSATION)
+        await session.permitting.permit("bash(touch *)", Scope.EVERYWHERE)
+        await session.permitting.permit("bash(mkdir *)", Scope.PROJECT)
+        kept = session.guard.file.read()
+        assert [(str(p.pattern), p.scope, p.folder, p.informed) for p in kept] == [
+            ("bash(touch *)", Scope.EVERYWHERE, "", False),
+            ("bash(mkdir *)", Scope.PROJECT, session.info.workspace, False),
+        ]
+        await session.permitting.take_back(kept[0])
+        assert [p.scope for p in session.guard.file.read()] == [Scope.PROJECT]
+
+
+async def test_of_two_answers_to_the_same_pattern_the_later_counts_and_a_newer_versions_allows_nothing(
+    tmp_path: Path,
+) -> None:
+    async with conversation(tmp_path, [FINISH], settings=ASKS) as session:
+        for informed in (True, False):
+            given = PermissionAction(verdict="allow", pattern="bash(ls)", informed=informed)
+            await session.stream.append(given, EventSource.USER)
+        await session.stream.append(PermissionAction(verdict="deny", pattern="bash(ls)"), EventSource.USER)
+        await session.stream.append(PermissionAction(verdict="allow", pattern="newer(("), EventSource.USER)
+        await session.permitting.load()
+        found = [(p.verdict, str(p.pattern), p.informed) for p in session.guard.conversation]
+        assert found == [(Verdict.ALLOW, "bash(ls)", True), (Verdict.DENY, "bash(ls)", False)]
+        last = [e.id for e in await session.stream.read() if isinstance(e.event, PermissionAction)]
+        assert [p.id for p in session.guard.conversation] == [f"c{last[1]}", f"c{last[2]}"]
+        await session.permitting.take_back(session.guard.conversation[0])
+        assert [p.verdict for p in session.guard.conversation] == [Verdict.DENY]
