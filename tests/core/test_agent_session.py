@@ -85,7 +85,7 @@ async def test_who_has_something_of_the_sandbox_in_hand_keeps_it_awake_until_it_
         begin = {
             "commands": lambda: session.run_command("sleep 600"),
             "terminal": lambda: session.take_terminal(24, 80),
-            "browser": lambda: session.take_browser(),
+            "browser": session.take_browser,
         }[hands]
         taken = await begin()
         await runtime.started.wait()

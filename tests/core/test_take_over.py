@@ -10,14 +10,27 @@ import pytest
 
 from core.controller.decide import evolve
 from core.controller.state import State
-from core.errors import UsageError
-from core.events import CmdOutputObservation, CmdRunAction, ErrorObservation, EventSource, Frame, TerminalOutput
+from core.errors import StoreError, UsageError
+from core.events import (
+    Action,
+    CmdOutputObservation,
+    CmdRunAction,
+    ErrorObservation,
+    EventSource,
+    Frame,
+    Observation,
+    Status,
+    TerminalOutput,
+)
 from core.memory.prompt import build_messages
+from core.ports import FrameSink
 from core.session.agent_session import AgentSession
 from core.session.places import TOO_MANY
+from core.session.take_over import GIVEN_BACK, MAX_WAITING_BYTES, READY
 from tests.core.test_session import conversation, of, said_and_settled
 from tests.core.test_user_shell import answer_to
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
+from tests.streams import heard
 
 
 class Seen:
@@ -135,3 +148,115 @@ async def test_closing_ends_it_and_its_end_is_in_the_log(tmp_path: Path) -> None
         await session.hands.terminal.ended()
         (observation,) = of(await stream.read(), CmdOutputObservation)
         assert "ended before they gave it back" in observation.metadata.suffix
+
+
+class Terminal(ScriptedRuntime):
+    """A sandbox that notes what is sent to its terminal; it takes keys once the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda action: None)
+        self.sent: list[object] = []
+        self.changed = asyncio.Event()
+        self.takes: FrameSink | None = None
+        self.loses = False
+
+    async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+        self.takes = on_frame
+        self.started.set()
+        while "end" not in self.sent:
+            await self._next()
+        return CmdOutputObservation(command="", content="ok")
+
+    async def _next(self) -> None:
+        await self.changed.wait()
+        self.changed.clear()
+
+    def _note(self, what: object) -> None:
+        self.sent.append(what)
+        self.changed.set()
+
+    async def resize_terminal(self, rows: int, columns: int) -> None:
+        self._note((rows, columns))
+
+    async def type_keys(self, keys: bytes) -> None:
+        if self.loses:
+            raise UsageError("The keys are lost.")
+        self._note(keys)
+
+    async def give_terminal_back(self) -> None:
+        self._note("end")
+
+    async def has(self, *sent: object) -> None:
+        """Return when exactly this has been sent."""
+        async with asyncio.timeout(20):
+            while self.sent != list(sent):
+                await asyncio.sleep(0)
+
+
+async def test_the_size_and_keys_are_sent_in_order_once_the_sandbox_takes_them_and_a_size_only_when_it_changes(
+    tmp_path: Path,
+) -> None:
+    runtime = Terminal()
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        terminal = session.hands.terminal
+        terminal.type(b"nobody has it")
+        terminal.resize(1, 2)
+        told = heard(session.frames)
+        await session.take_terminal(24, 80)
+        await runtime.started.wait()
+        terminal.type(b"a")
+        terminal.type(b"b")
+        assert not terminal.is_ready
+        assert runtime.sent == [], "they wait for the sandbox"
+        assert runtime.takes is not None
+        runtime.takes(Status("info", READY, ""))
+        await runtime.has((24, 80), b"ab")
+        terminal.resize(24, 80)
+        terminal.type(b"c")
+        await runtime.has((24, 80), b"ab", b"c")
+        terminal.resize(30, 90)
+        await runtime.has((24, 80), b"ab", b"c", (30, 90))
+        runtime.loses = True
+        terminal.type(b"d")
+        async with asyncio.timeout(20):
+            while ("error", "STATUS$KEYS_LOST", "The keys are lost.") not in told:
+                await asyncio.sleep(0)
+        terminal.give_back()
+        await terminal.ended()
+        assert not terminal.is_on
+        assert [id for _, id, _ in told].count(GIVEN_BACK) == 1
+        assert READY not in [id for _, id, _ in told]
+        runtime.sent.clear()
+        await session.take_terminal(24, 80)
+        assert not terminal.is_ready
+        terminal.interrupt()
+        await terminal.ended()
+
+
+async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_path: Path) -> None:
+    runtime = Terminal()
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        terminal = session.hands.terminal
+        await session.take_terminal(24, 80)
+        terminal.type(b"x" * (MAX_WAITING_BYTES - 1))
+        terminal.type(b"y")
+        with pytest.raises(UsageError, match="does not read what was typed"):
+            terminal.type(b"z")
+        terminal.interrupt()
+        await terminal.ended()
+
+
+async def test_what_cannot_be_stored_is_not_begun(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: Terminal()) as session:
+        hands, append, before = session.hands, session.stream.append_all, await session.stream.read()
+
+        async def full(*given: object, **named: object) -> object:
+            raise StoreError("The disk is full.")
+
+        session.stream.append_all = full  # type: ignore[method-assign, assignment]
+        for begin in (hands.terminal.begin(24, 80), hands.browser.begin(), hands.commands.run("ls")):
+            with pytest.raises(StoreError):
+                await begin
+        assert not hands.are_on
+        session.stream.append_all = append  # type: ignore[method-assign]
+        assert await session.stream.read() == before

@@ -12,6 +12,7 @@ from core.checkpoints import Checkpoint
 from core.errors import CheckpointError
 from core.events import (
     Action,
+    AgentState,
     AgentStateChangedObservation,
     CheckpointObservation,
     CmdOutputObservation,
@@ -198,3 +199,34 @@ async def test_where_there_can_be_none_that_is_said_once_and_the_work_goes_on(tm
     assert [envelope.source for envelope in told] == [EventSource.ENVIRONMENT]
     assert "There is no git here. Install it." in told_in(told[0])
     assert [e.event.content for e in events if isinstance(e.event, CmdOutputObservation)] == ["ran", "again"]
+
+
+async def test_work_that_goes_on_after_a_pause_is_a_turn_of_its_own(tmp_path: Path) -> None:
+    workspace, may_end = tmp_path / "workspace", asyncio.Event()
+    runtime = ScriptedRuntime()
+    inner = runtime.execute
+
+    async def execute(*given: Any) -> Observation:
+        observation = await inner(*given)
+        (workspace / "a").write_text("of the agent")
+        await may_end.wait()
+        return observation
+
+    runtime.execute = execute  # type: ignore[method-assign]
+    async with conversation(tmp_path, [{"tool_calls": [bash("x")]}, FINISH], make_runtime=lambda _: runtime) as (
+        session,
+        _,
+    ):
+        await session.send("go")
+        async with asyncio.timeout(10):
+            await runtime.started.wait()
+        await session.pause()
+        may_end.set()
+        await rested(session)
+        (workspace / "mine").write_text("of the user")
+        await session.resume()
+        events = await rested(session)
+        assert [(record.files, record.changed) for record in records(events)] == [(0, 0), (1, 1), (2, 1)]
+        states = [e for e in events if isinstance(e.event, AgentStateChangedObservation)]
+        running = [e.id for e in states if e.event.agent_state is AgentState.RUNNING]  # type: ignore[attr-defined]
+        assert records(events)[-1].after == running[-1]

@@ -425,3 +425,51 @@ async def test_an_undo_outlives_a_restart(tmp_path: Path) -> None:
         await session.undoing.redo()
         assert read(workspace) == {"a": "2\n", "b": "2\n"}
         await is_consistent(session)
+
+
+class Breaking(WorkspaceCheckpoints):
+    """Takes no checkpoint that is called so."""
+
+    label = ""
+
+    async def take(self, label: str) -> Checkpoint:
+        if label == self.label:
+            raise CheckpointError("No room. Make some.")
+        return await super().take(label)
+
+
+async def test_where_files_cannot_be_looked_at_the_chat_is_taken_back_and_had_again_alone(tmp_path: Path) -> None:
+    why = "The files cannot be brought back. No room. Make some."
+    async with conversation(tmp_path, TURNS, make=Breaking) as (session, store):
+        assert isinstance(store, Breaking)
+        await two_turns(session, tmp_path / "workspace")
+        with pytest.raises(UsageError, match="There is no undo to take back"):
+            await session.undoing.preview_redo()
+        store.label = "before an undo"
+        preview = await session.undoing.preview()
+        assert (preview.text, preview.changes, preview.why_no_files) == ("two", (), why)
+        with pytest.raises(UsageError, match="No room"):
+            await session.undoing.undo(preview, chat=False)
+        store.label = ""
+        assert (await session.undoing.undo()).done
+        store.label = "before a redo"
+        again = await session.undoing.preview_redo()
+        assert (again.text, again.changes, again.why_no_files, again.chat) == ("two", (), why, True)
+        assert again.redoes is not None
+        store.label = ""
+        assert [change.path for change in (await session.undoing.preview_redo()).changes] == ["a", "b", "mine"]
+        await is_consistent(session)
+
+
+async def test_the_turns_that_can_be_undone_are_listed_the_newest_first(tmp_path: Path) -> None:
+    async with conversation(tmp_path, TURNS) as (session, _):
+        with pytest.raises(UsageError, match="There is nothing to undo yet"):
+            await session.undoing.preview()
+        events = await two_turns(session, tmp_path / "workspace")
+        said = [(e.id, e.event.content) for e in events if isinstance(e.event, MessageAction)]
+        assert [(turn.id, turn.text) for turn in await session.undoing.turns()] == said[::-1]
+        assert [turn.text for turn in await session.undoing._undos.turns(limit=1)] == ["two"]
+        with pytest.raises(UsageError, match="There is no such turn"):
+            await session.undoing.preview(said[1][0] + 1)
+        first = await session.undoing.preview(said[0][0])
+        assert (first.first, first.text, first.events) == (said[0][0], "one", session.stream.latest_id + 1 - said[0][0])

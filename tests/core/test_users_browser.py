@@ -24,6 +24,7 @@ from core.events import (
 from core.memory.prompt import build_messages
 from core.ports import FrameSink
 from core.session.agent_session import AgentSession
+from core.session.users_browser import MAX_WAITING
 from core.store.event_store import EventStore
 from tests.core.test_session import conversation, said_and_settled
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
@@ -210,3 +211,34 @@ async def test_what_was_decided_before_the_user_acted_is_not_done_to_the_page_as
         assert session.state.agent_state is AgentState.FINISHED, session.state.reason
         done = [a.browser_actions for a in runtime.executed if isinstance(a, BrowseInteractiveAction)]
         assert "click('9')" not in done
+
+
+async def test_who_is_too_far_ahead_of_the_page_is_told_to_wait(tmp_path: Path) -> None:
+    runtime = ScriptedRuntime(lambda action: None)
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        browser = session.hands.browser
+        assert (browser.is_on, browser.is_busy, browser.acted_until) == (False, False, -1)
+        await session.take_browser()
+        assert (browser.is_on, browser.is_busy) == (True, True)
+        for number in range(MAX_WAITING - 1):
+            await browser.do(f"click('{number}')")
+        with pytest.raises(UsageError, match="The page does not keep up"):
+            await browser.do("click('one too many')")
+        browser.interrupt()
+        await browser.settled()
+        assert (browser.is_on, browser.is_busy) == (False, False)
+        assert len(await log(session)) == 2 * MAX_WAITING
+
+
+async def test_a_page_only_counts_as_changed_where_the_user_acted(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: ScriptedRuntime(page)) as session:
+        browser = session.hands.browser
+        await session.take_browser()
+        await browser.give_back()
+        assert browser.acted_until == -1
+        assert not browser.is_on
+        await session.take_browser()
+        await browser.do("click('1')")
+        await browser.give_back()
+        last = [e.id for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)][-1]
+        assert browser.acted_until == last
