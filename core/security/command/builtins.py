@@ -144,6 +144,8 @@ def _command(call: Call) -> None:
 def _shown(call: Call) -> None:
     """`type`, `jobs`, `umask` and the like with nothing but flags and names."""
     for value in call.args:
+        if value.text is None and value.is_foreign and call.name == "wait":
+            raise call.fail(value, "which program it waits for")  # -p evaluates a subscript
         if value.text is None and call.name in ("wait", "disown"):
             continue
         if value.text is None or not re.fullmatch(r"-[alnPtST]+|%?[\w.+][\w.+-]*", value.text):
