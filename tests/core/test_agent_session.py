@@ -141,7 +141,7 @@ async def test_after_a_pause_the_running_command_is_the_last_until_it_goes_on(tm
         await may_end.wait()
         return observation
 
-    runtime.execute = execute  # type: ignore[method-assign]
+    runtime.execute = execute  # type: ignore[method-assign, assignment]
     async with conversation(tmp_path, [STEP[0], *STEP], make_runtime=lambda _: runtime) as session:
         await session.send("go")
         await runtime.started.wait()
@@ -149,7 +149,7 @@ async def test_after_a_pause_the_running_command_is_the_last_until_it_goes_on(tm
         may_end.set()
         async with asyncio.timeout(20):
             await session.settled()
-        assert session.state.agent_state is AgentState.PAUSED
+        await state_is(session, AgentState.PAUSED)
         events = await session.stream.read()
         assert (len(of(events, CmdRunAction)), len(of(events, CmdOutputObservation))) == (1, 1)
         await session.resume()

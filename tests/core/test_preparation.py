@@ -567,3 +567,13 @@ async def test_a_repository_that_was_chosen_can_be_reached_by_its_sandbox(tmp_pa
     assert Repository.parse("https://example.org:8443/a/b").host == "example.org:8443"
     assert Repository.parse("git@example.org:a/b").host == ""
     assert Repository.parse("file:///a%20b/c").folder == "/a b/c"
+
+
+async def test_each_step_has_its_own_limit_and_the_shells_is_half_a_minute_later(tmp_path: Path) -> None:
+    origin = make_repository(tmp_path / "origin.git", {**README, SETUP: "true\n", HOOK: "true\n"})
+    async with conversation(tmp_path, ["true"], origin, with_settings=ALWAYS) as session:
+        events = await said_and_settled(session)
+        steps = [e.event for e in events if isinstance(e.event, CmdRunAction) and e.source is EventSource.ENVIRONMENT]
+        assert [step.timeout for step in steps] == [1830, 90, 630, 90]
+        assert all(step.hidden and step.blocking for step in steps)
+        assert [step.is_static for step in steps] == [True, False, False, True]

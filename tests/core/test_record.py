@@ -53,7 +53,7 @@ class World:
             lease=self._lease,
             frames=self.frames,
             masked=lambda text: text.replace("hunter2", "***"),
-            spawn=asyncio.ensure_future,  # type: ignore[arg-type]
+            spawn=asyncio.ensure_future,
             suggest_title=suggest if suggests else None,
         )
 

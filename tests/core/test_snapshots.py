@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.controller.decide import fold
-from core.controller.state import State
-from core.events import Envelope
+from core.controller.state import Limits, Pending, State
+from core.errors import StoreError
+from core.events import CmdRunAction, Envelope
 from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
+from core.session.snapshots import MAX_CHARS, Snapshots, written
 from core.settings.config import Settings
+from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
+from core.store.writer import Lease
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
@@ -123,6 +128,55 @@ async def test_from_a_snapshot_that_is_of_no_use_nothing_is_taken(home: Path, ha
         assert session.state == fold(await session.stream.read(), session.state.limits)
 
     await opened(home, again)
+
+
+async def test_one_of_an_event_that_is_not_in_the_log_is_not_begun_with(home: Path, read: list[int]) -> None:
+    with sqlite3.connect(home / "handloom.db") as database:
+        database.execute("UPDATE snapshots SET event = event + 1")
+
+    async def again(manager: ConversationManager) -> None:
+        session = await reopened(manager)
+        assert read == list(range(session.stream.latest_id + 1))
+
+    await opened(home, again)
+
+
+class Refusing(EventStore):
+    """Keeps no snapshot, and notes which it was to keep."""
+
+    fails = False
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.kept: list[int] = []
+
+    async def keep_snapshot(self, lease: Lease, event_id: int, made_by: str, state: str) -> None:
+        if self.fails:
+            raise StoreError("The disk is full.")
+        self.kept.append(event_id)
+        await super().keep_snapshot(lease, event_id, made_by, state)
+
+
+async def test_one_is_kept_where_enough_events_came_since_the_last_and_it_is_not_too_long(tmp_path: Path) -> None:
+    async with Refusing(tmp_path) as store:
+        lease = await store.create_conversation("c", title="", workspace="/", model="m")
+        snapshots = Snapshots(store, lease, Limits())
+        assert await snapshots.newest() == (State.initial(Limits()), 0)
+        rests = State.initial(Limits())
+        await snapshots.take(rests, 4, every=5)
+        await snapshots.take(replace(rests, queue=(Pending(1, CmdRunAction(command="ls")),)), 5)
+        store.fails = True
+        await snapshots.take(rests, 5, every=5)
+        assert store.kept == []
+        store.fails = False
+        await snapshots.take(rests, 5, every=5)
+        await snapshots.take(rests, 9, every=5)
+        await snapshots.take(rests, 10, every=5)
+        assert store.kept == [4, 9]
+        empty = len(written(rests))
+        await snapshots.take(replace(rests, reason="x" * (MAX_CHARS - empty)), 11)
+        await snapshots.take(replace(rests, reason="x" * (MAX_CHARS - empty + 1)), 12)
+        assert store.kept == [4, 9, 10]
 
 
 async def test_one_is_taken_while_a_conversation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

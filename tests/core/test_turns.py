@@ -212,7 +212,7 @@ async def test_work_that_goes_on_after_a_pause_is_a_turn_of_its_own(tmp_path: Pa
         await may_end.wait()
         return observation
 
-    runtime.execute = execute  # type: ignore[method-assign]
+    runtime.execute = execute  # type: ignore[method-assign, assignment]
     async with conversation(tmp_path, [{"tool_calls": [bash("x")]}, FINISH], make_runtime=lambda _: runtime) as (
         session,
         _,

@@ -28,7 +28,7 @@ class World:
     def __init__(self, stream: EventStream) -> None:
         frames = Frames()
         self.told, self.ends = heard(frames), 0
-        self.place = Surroundings(stream, frames, _nothing, asyncio.ensure_future)  # type: ignore[arg-type]
+        self.place = Surroundings(stream, frames, _nothing, asyncio.ensure_future)
         self._stream = stream
 
     async def begun(
