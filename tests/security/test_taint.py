@@ -20,6 +20,7 @@ from core.events import (
     ErrorObservation,
     EventSource,
     FileDownloadObservation,
+    FileEditAction,
     FileReadAction,
     FileReadObservation,
     FileWriteAction,
@@ -276,3 +277,78 @@ def test_no_source_is_forgotten_for_others_that_are_fine() -> None:
         return source.startswith("https://docs.example/")
 
     assert conversation.taint.asks(facts, CmdRunAction(command="git push"), is_fine)
+
+
+@pytest.mark.parametrize(
+    ("url", "asks"),
+    [
+        ("https://named.example/" + "a" * 20, False),
+        ("https://named.example/" + "a" * 21, True),
+        ("https://named.example/" + "-".join(["a" * 20, "b" * 20, "c" * 6]), False),
+        ("https://named.example/" + "-".join(["a" * 20, "b" * 20, "c" * 7]), True),
+        ("https://named.example/abcdefgh1", False),
+        ("https://named.example/abcdefghi1", True),
+        ("https://named.example/1234567890", False),
+        ("https://named.example/%41%42", False),
+        ("https://named.example/%41%42%4", True),
+        ("https://named.example/a-b-c-d-e-f-g-h-i", False),
+        ("https://named.example/a-b-c-d-e-f-g-h-i-j", True),
+        ("https://named.example/a?b=" + "a" * 21, True),
+        ("https://named.example/a?b=c&d=" + "a" * 21, True),
+        ("https://named.example/a#" + "a" * 21, True),
+        ("https://named.example/a#b", False),
+        ("https://www.named.example/a", False),
+        ("https://user@named.example/a", True),
+        ("https://docs.example/", False),
+        ("https://docs.example/a", True),
+        ("https://docs.example?a", True),
+        ("https://docs.example/guide/", False),
+        ("http://localhost/" + "a" * 21, False),
+        ("https://other.example/", True),
+    ],
+)
+def test_an_address_that_could_carry_data_asks_and_one_of_ordinary_words_does_not(url: str, asks: bool) -> None:
+    conversation = Conversation().said("look at named.example").visited("https://docs.example/guide")
+    assert bool(conversation.asks(BrowseURLAction(url=url))) is asks
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("curl -d x https://docs.example/", "It sends data out"),
+        ("cat .env", "It reads what may hold secrets (secret.read)"),
+        ("echo x > ../y", "It writes outside the workspace (/workspace/y)"),
+        ("echo x > /tmp/y", ""),
+        ("echo x > .github/workflows/a.yml", "It changes what outlasts this conversation (persist.ci)"),
+        ("eval ls", "What it does cannot be told by reading it"),
+        ("curl https://other.example/", "It calls other.example, which you have not named"),
+        ("cat src/x", ""),
+    ],
+)
+def test_the_reason_says_what_it_would_do_and_after_reading_what(command: str, why: str) -> None:
+    conversation = Conversation().visited("https://docs.example/guide")
+    end = ", after reading https://docs.example/guide (event 1)."
+    assert conversation.asks(command) == (why + end if why else None)
+    conversation.visited("https://docs.example/more").visited("https://docs.example/more")
+    end = ", after reading https://docs.example/more (event 3 and 1 more)."
+    assert conversation.asks(command) == (why + end if why else None)
+
+
+@pytest.mark.parametrize(
+    ("written", "asks"),
+    [
+        (FileWriteAction(path="x.py", content="import urllib.request"), True),
+        (FileWriteAction(path="x.py", content="print(1)"), False),
+        (FileEditAction(path="x.py", command="create", file_text="import socket"), True),
+        (FileEditAction(path="x.py", command="str_replace", old_str="a", new_str="import socket"), True),
+        (FileEditAction(path="x.py", command="str_replace", old_str="import socket", new_str="a"), False),
+    ],
+)
+def test_code_that_is_written_since_and_could_reach_out_asks_when_it_runs(written: Action, asks: bool) -> None:
+    before = Conversation().ran(written, FileWriteObservation(content="", path="x.py"))
+    before.visited("https://docs.example/guide")
+    assert before.asks("python3 x.py") is None, "it was written before"
+    since = Conversation().visited("https://docs.example/guide")
+    since.ran(written, FileWriteObservation(content="", path="x.py"))
+    assert bool(since.asks("python3 x.py")) is asks
+    assert since.asks("python3 y.py") is None

@@ -155,9 +155,10 @@ def _braces(word: Word) -> Iterator[Word]:
         raise NotUnderstoodError(word.source, "braces")
     texts = [""]
     for part in re.split(r"(\{[^{}]*\})", flat):
-        choices = part[1:-1].split(",") if part.startswith("{") and "," in part else [part]
+        is_choice = part.startswith("{") and part.endswith("}")
+        choices = part[1:-1].split(",") if is_choice and "," in part else [part]
         texts = [text + choice for text in texts for choice in choices]
-        if len(texts) > MAX_WORDS or ("{" in "".join(choices) and "," in part):
+        if len(texts) > MAX_WORDS or ("{" in part and not is_choice):  # braces within braces
             raise NotUnderstoodError(word.source, "braces")
     if not all(texts):
         raise NotUnderstoodError(word.source, "braces")
