@@ -50,8 +50,6 @@ class PatternError(ValueError):
     """Not a pattern; the text says what one looks like."""
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """What it is about, and a glob; no tool is everything."""

@@ -68,7 +68,7 @@ async def answer(session: AgentSession, question: Question, text: str) -> str:
     """Do what an answer says; what is said back where it says nothing. Raises HandloomError."""
     id = question.action_id
     word, _space, rest = text.partition(" ")
-    match word.lower(), rest.strip():
+    match word.lower().rstrip(",.:"), rest.strip():
         case "yes", "":  # "yes, but only in build" is no yes
             await session.confirm(id)
         case "no", reason:

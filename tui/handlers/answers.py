@@ -242,10 +242,10 @@ async def _carry_out(session: AgentSession, action_id: int, row: Row) -> None:
 
 def _asked(question: Question, reach: Reach | None, verdict: str = "") -> Asked:
     title = question.title
+    if question.risk:  # first, because a narrow screen cuts the end
+        title += "   " + _("(risk: {risk})").format(risk=question.risk)
     if question.of > 1:
         title += "   " + _("{n} of {count}").format(n=question.number, count=question.of)
-    if question.risk:
-        title += "   " + _("(risk: {risk})").format(risk=question.risk)
     told = [_JUDGED_NOW[verdict].format(rule=question.rule)] if verdict in _JUDGED_NOW else []
     if not told and question.rule:
         told.append(_("Asked by: {rule}").format(rule=question.rule))

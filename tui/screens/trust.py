@@ -71,8 +71,13 @@ class TrustScreen(GuardedScreen[bool | None]):
         OptionList, OptionList:focus { height: auto; max-height: 10; border: none; background: $surface; padding: 0; }
         & #trust-path { height: 1; margin-top: 1; color: $text-accent; text-style: bold; }
         VerticalScroll { height: 1fr; background: $panel; padding: 0 1; scrollbar-size-vertical: 1; }
+        &.-low > Vertical { height: 100%; width: 100%; }
+        &.-low #trust-told { max-height: 2; margin: 0; }
+        &.-low OptionList { max-height: 4; }
+        &.-low #trust-path { margin: 0; }
     }
     """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-high")]
     BINDINGS = [
         Binding("escape", "leave", "Leave"),
         Binding("pagedown,space", "page(1)", show=False, priority=True),

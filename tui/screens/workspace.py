@@ -115,9 +115,12 @@ class Workspace(Screen[None]):
         &.-small #prompt { border: none; min-height: 1; padding: 0; }
         &.-small #bottom { max-height: 90%; }
         &.-small QuestionView > .question--title { max-height: 1; }
-        &.-small QuestionView > .question--body, &.-small QuestionView > .question--rows { max-height: 2; }
-        &.-small QuestionView > .question--why, &.-small QuestionView > .question--note { max-height: 1; }
+        &.-small QuestionView > .question--body { max-height: 3; }
+        &.-small QuestionView > .question--rows { max-height: 2; }
+        &.-small QuestionView > .question--why { display: none; }
+        &.-small QuestionView > .question--note { max-height: 1; }
         &.-small QuestionView > .question--typed { max-height: 1; }
+        &.-small QuestionView .question--reasons { display: block; }
         &.-small QuestionView > .question--said { max-height: 2; }
         &.-small QuestionView.-said > .question--why, &.-small QuestionView.-said > .question--typed { display: none; }
         &.-tiny QuestionView > .question--body { max-height: 1; }

@@ -108,6 +108,7 @@ class QuestionView(Vertical):
         & > .question--rows { height: auto; max-height: 40vh; scrollbar-size-vertical: 1; }
         & > .question--typed { height: auto; color: $text-muted; }
         & > .-empty { display: none; }
+        & .question--reasons { display: none; color: $text-muted; }
         &.-typing > .question--typed { color: $text-accent; text-style: bold; }
         &.-denies { border-left: outer $error; background: $error 8%; }
         &.-denies > .question--title { color: $text-error; }
@@ -187,6 +188,7 @@ class QuestionView(Vertical):
         self._line("why", asked.why)
         body = self.query_one(".question--body", VerticalScroll)
         if body.children:  # the action stays the same: only who asks about it has changed
+            body.query_one(".question--reasons", Static).update(Content(asked.why))
             return
         question = asked.question
         if question is not None and question.diff:
@@ -194,12 +196,16 @@ class QuestionView(Vertical):
             body.mount(DiffBody(head, question.diff, question.path, self._styles))
         else:
             body.mount(Static(Content(asked.body)))
+        body.mount(Static(Content(asked.why), classes="question--reasons"))
 
     def _show_rows(self) -> None:
         rows = self.query_one(".question--rows", VerticalScroll)
+        for old in rows.children:
+            old.display = False  # removal comes later, and until then they would push the new ones out of sight
         rows.remove_children()
         self._rows = [AnswerRow(at, row) for at, row in enumerate(self.answers.rows)]
         rows.mount(*self._rows)
+        rows.scroll_home(animate=False, immediate=True)
         above = self.answers.above is not None
         note = [self.asked.note] if self.asked.is_warning or not above else []
         note += [keyed(_("{app.back} goes back to the first list."))] if above else []

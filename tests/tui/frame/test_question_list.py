@@ -295,6 +295,8 @@ async def test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached(si
         assert "❯" in shown
         assert "rm -rf ~" not in shown
         await it.press("ctrl+end")
+        if size == (40, 12):  # where the reasons stand behind the command
+            await it.press("pageup")
         assert "rm -rf ~" in it.screen_text()
         await it.press("ctrl+home")
         assert "rm -rf ~" not in it.screen_text()
@@ -303,6 +305,29 @@ async def test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached(si
         for at, row in enumerate(view.answers.rows, 1):
             await it.press(str(at))
             assert f"❯ {at} {row.title[:12]}" in it.screen_text(), "the highlight is in sight"
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24)])
+async def test_the_highlighted_row_of_a_list_that_is_opened_is_in_sight(size: tuple[int, int]) -> None:
+    async with running(size) as it:
+        await held(it, "git commit -m " + "word " * 12 + "&& git push origin && npm run build-everything-again")
+        view = it.app.workspace.question
+        assert view is not None
+        at = next(n for n, row in enumerate(view.answers.rows) if row.does is Does.OPEN)
+        await it.press(*["down"] * at, "enter")
+        assert "❯ 1" in it.screen_text()
+        await it.press("escape")
+        assert "❯" in it.screen_text()
+
+
+async def test_on_a_small_screen_the_risk_is_in_sight_and_the_reasons_can_be_read() -> None:
+    async with running((40, 12)) as it:
+        await held(it, "git push origin", reasons=["One reason that is long enough for two rows.", "Zebra."])
+        assert "(risk: not known)" in it.screen_text()
+        assert "Zebra." not in it.screen_text()
+        for _page in range(4):
+            await it.press("pagedown")
+        assert "Zebra." in it.screen_text()
 
 
 async def test_letters_that_only_look_latin_are_told() -> None:

@@ -122,3 +122,21 @@ async def test_the_list_of_knowledge_says_what_counts_and_what_is_wrong(folder: 
         assert "3 files wait for your yes" in text
         assert "! .cursorrules\n    a link" in text
         assert "Greets" not in text
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 48)])
+async def test_the_highlighted_answer_is_in_sight_at_every_size(
+    folder: Path, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    manager = ManagerDouble(home=tmp_path / "home")
+    async with running(size, manager, workspace=str(folder), model="scripted:one", screen=UNGUARDED) as run:
+        screen = await asked(run)
+        lines = screen.query_one(OptionList)
+        for words in ("Do not trust", "Trust them", "AGENTS.md"):
+            row = lines.highlighted
+            assert row is not None
+            assert words in run.screen_text()
+            assert words in str(lines.get_option_at_index(row).prompt)
+            await run.press("down")
+        await run.press("up", "up", "up")
+        assert "Do not trust" in run.screen_text()
