@@ -126,6 +126,7 @@ class Workspace(Screen[None]):
         &.-tiny QuestionView > .question--body { max-height: 1; }
         &.-tiny QuestionView > .question--rows { max-height: 2; }
         &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
+        &.-tiny QuestionView .question--reasons { display: none; }
         &.-tiny QuestionView > .question--typed { display: none; }
         &.-tiny QuestionView > .question--said { max-height: 20vh; }
         &.-tiny QuestionView.-said > .question--title { display: none; }

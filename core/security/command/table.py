@@ -208,9 +208,9 @@ def _short(call: Call, row: Row, value: Value, args: Sequence[Value], at: int, g
         option = row.options.get(name)
         if option is None or text[n + 1 : n + 2] == "=":
             raise call.fail(value, f"an option of {call.name}")
-        if option.value and value.text is None and n + 1 == len(text):
+        if option.value == "=" and value.text is None and n + 1 == len(text):
             raise call.fail(value, "a value that may be empty")
-        if option.value and n + 1 < len(text):
+        if option.value and (n + 1 < len(text) or value.text is None):
             given.options.append((name, value.behind(n + 1)))
             return at
         if option.value == "=":
