@@ -10,17 +10,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.mutants.warm import WarmPython
+
 HANGS_S = 60
 """A test that takes this long has failed."""
+NEAREST = 2
+"""Files of tests that run first, by themselves."""
 ENDED = frozenset({0, 1, 5})
 """How pytest ends where the tests passed, where one failed, and where there was none."""
 FAILURE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[:]+(?:::[^\s\[]+)?)", re.MULTILINE)
@@ -49,6 +53,7 @@ class Copy:
         self._environ = os.environ | {
             "HANDLOOM_SEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": "", "VIRTUAL_ENV": "",
         }  # fmt: skip
+        self._warm: WarmPython | None = None
         self._failing: set[str] = set()
         self._passing: set[tuple[str, ...]] = set()
 
@@ -112,26 +117,39 @@ class Copy:
         return True
 
     def _run(self, tests: Sequence[str], limit_s: float) -> Verdict:
-        """The first test that fails, or what else broke the run; and whether it was ended for its time."""
+        """The first test that fails, or what else broke the run; and whether it was ended for its time.
+
+        The nearest files run first by themselves: most bugs are noticed there, and the others need not be imported.
+        """
+        end = time.monotonic() + limit_s
+        verdicts = []
+        for part in (tests[:NEAREST], tests[NEAREST:]):
+            if part:
+                verdicts.append(self._run_part(part, max(1.0, end - time.monotonic())))
+                if verdicts[-1].killed_by or verdicts[-1].is_over:
+                    return verdicts[-1]
+        return Verdict(ran_nothing=all(verdict.ran_nothing for verdict in verdicts))
+
+    def _run_part(self, tests: Sequence[str], limit_s: float) -> Verdict:
         left_out = [part for test in sorted(self._failing) for part in ("--deselect", test)]
-        python = self.folder / ".venv" / "bin" / "python"
-        command = [str(python), "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-o", f"timeout={HANGS_S}"]
-        with subprocess.Popen(
-            [*command, *left_out, *tests],
-            cwd=self.folder, env=self._environ, text=True, errors="replace", start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        ) as process:  # fmt: skip
-            try:
-                out, _ = process.communicate(timeout=limit_s)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                return Verdict(is_over=True)
+        options = ["-x", "-q", "-rfE", "--tb=no", "-o", f"timeout={HANGS_S}"]
+        if self._warm is None:
+            self._warm = WarmPython(self.folder / ".venv" / "bin" / "python", self.folder, self._environ)
+        output = self.folder / ".output"
+        status = self._warm.run([*options, *left_out, *tests], output, limit_s)
+        if status is None:
+            return Verdict(is_over=True)
+        out = output.read_text("utf-8", "replace")
         if found := FAILURE.search(out):
             return Verdict(found[1])
-        if process.returncode not in ENDED:
-            return Verdict(f"the run ended with {process.returncode}")
+        if status not in ENDED:
+            return Verdict(f"the run ended with {status}")
         return Verdict(ran_nothing=" passed" not in out)
+
+    def close(self) -> None:
+        """End what runs the tests."""
+        if self._warm is not None:
+            self._warm.close()
 
 
 @contextmanager
@@ -140,8 +158,11 @@ def copied(root: Path, seed: int, places: Path = PLACES) -> Iterator[Copy]:
     places.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=places, ignore_cleanup_errors=True) as folder:
         copy = Copy(root, Path(folder), seed)
-        copy.make()
-        yield copy
+        try:
+            copy.make()
+            yield copy
+        finally:
+            copy.close()
 
 
 def _linked(source: str, target: str) -> None:
