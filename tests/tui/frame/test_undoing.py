@@ -141,8 +141,8 @@ async def test_a_fork_from_the_chosen_event_comes_in_a_tab_of_its_own(tmp_path: 
         await it.leader("f", ChoiceScreen)
         await it.sees(f"Fork from event {second}")
         await it.pilot.press("enter")
-        await until(it.pilot, lambda: len(it.app.open_tabs) == 2)
-        assert it.session.info.title == "the first task (fork)"
+        await until(it.pilot, lambda: it.session.info.title == "the first task (fork)")
+        assert len(it.app.open_tabs) == 2
         assert read(Path(it.session.info.workspace)) == {"a": "1\n"}
 
 
