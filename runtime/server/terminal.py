@@ -48,6 +48,8 @@ class Terminal:
         self._loop = asyncio.get_running_loop()
         self._unsent = bytearray()
         self._echoes = Echoes()
+        self._is_silent = False
+        """Whether the echo is off because of a long line."""
         self._reads = False
         self._writes = False
         self._master = -1
@@ -123,25 +125,38 @@ class Terminal:
         """Put the terminal's modes back to those of the start, whatever a program left behind."""
         if held := self._echoes.give_up():
             self._on_output(held)
+        self._is_silent = False
         with contextlib.suppress(termios.error):
             if termios.tcgetattr(self._master) != self._attributes:
                 termios.tcsetattr(self._master, termios.TCSANOW, self._attributes)
 
     def send_line(self, text: bytes) -> None:
         """Input for the program, and Enter. In line mode a long line goes in pieces, each pushed by
-        end-of-file."""
+        end-of-file.
+
+        A long line is not echoed at all: the kernel drops parts of an echo that nobody reads fast enough, and the rest
+        could not be told from output. The echo is back from the next line on.
+        """
         attributes = termios.tcgetattr(self._master)
-        if attributes[_LFLAG] & termios.ICANON and len(text) > CANONICAL_BYTES:
+        if self._is_silent:
+            attributes[_LFLAG] |= termios.ECHO
+        is_long = bool(attributes[_LFLAG] & termios.ICANON) and len(text) > CANONICAL_BYTES
+        was_silent, self._is_silent = self._is_silent, is_long and bool(attributes[_LFLAG] & termios.ECHO)
+        if self._is_silent:
+            attributes[_LFLAG] &= ~termios.ECHO
+        if was_silent or self._is_silent:
+            termios.tcsetattr(self._master, termios.TCSANOW, attributes)
+        if is_long:
             push = attributes[_CC][termios.VEOF]
             pieces = [text[at : at + CANONICAL_BYTES] for at in range(0, len(text), CANONICAL_BYTES)]
-            self.send_unseen(push.join(pieces) + b"\n", shown=text + b"\n")
+            self.send_unseen(push.join(pieces) + b"\n")
         else:
             self.send_unseen(text + b"\n")
 
-    def send_unseen(self, data: bytes, *, shown: bytes | None = None) -> None:
-        """As `send`, but what the terminal echoes of it, `shown` where that is something else, is no output."""
+    def send_unseen(self, data: bytes) -> None:
+        """As `send`, but what the terminal echoes of it is no output."""
         if self.echoes:
-            self._echoes.expect(data if shown is None else shown)
+            self._echoes.expect(data)
         self.send(data)
 
     def send(self, data: bytes) -> None:

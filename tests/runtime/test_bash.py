@@ -321,8 +321,11 @@ class TestInput:
         assert (await shell.run("\n", is_input=True)).content == "got:"
 
     async def test_a_line_longer_than_the_terminals_limit_arrives_whole(self, shell: Shell) -> None:
-        await shell.run("read x; echo ${#x}")
+        await shell.run("read x; echo ${#x}; read y; echo $y; stty -a")
         assert (await shell.run("y" * 50_000, is_input=True)).content == "50000"
+        ended = (await shell.run("short", is_input=True)).content
+        assert ended.startswith("short\n")
+        assert " echo " in ended, "the echo is back"
 
     async def test_a_python_prompt_can_be_talked_to(self, shell: Shell) -> None:
         assert await self.says(shell, ">>>", f"PYTHON_BASIC_REPL=1 {sys.executable} -I -q")
