@@ -55,14 +55,22 @@ class Terminal:
         self.wait_for(question, gone=True)
 
     def choose(self, row: int) -> None:
-        """Take a row of the question by its number."""
+        """Take a row of the question by its number.
+
+        The highlight goes to another row first: only a highlight that moves shows that the question takes keys.
+        """
+        for at in (2 if row == 1 else 1, row):
+            self._highlight(at)
+        self.press("Enter")
+
+    def _highlight(self, row: int) -> None:
         for _attempt in range(CHOOSES):
             self.read_the_question()
             self.press(str(row))
             with contextlib.suppress(AssertionError):  # on a busy machine, the question was drawn only now
                 self.wait_for(f"❯ {row} ", within_s=READ_S)
-                break
-        self.press("Enter")
+                return
+        raise AssertionError(f"row {row} cannot be highlighted\n{self.screen}")
 
     def choose_unnumbered(self, row: int) -> None:
         """Take a row of a dialog whose rows have no numbers."""

@@ -187,7 +187,7 @@ def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
     terminal.choose(1)
     seen.sees("A limit was reached", "Extend the limit")
     terminal.choose(1)
-    seen.sees("All is done.")
+    seen.sees("finished")
 
 
 def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
@@ -220,7 +220,7 @@ def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     terminal.choose(1)
     seen.sees("The sandbox has stopped", "Restart the sandbox")
     terminal.choose(1)
-    seen.sees("All is done.")
+    seen.sees("finished")
 
 
 def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:

@@ -249,7 +249,8 @@ class QuestionView(Vertical):
         """Whether a key that came to the prompt belongs to the question. `sends` tells that it is Enter.
 
         Call it once for each key. With text in the prompt only an Enter of the first moments belongs to the question:
-        it is not taken, and the text stays.
+        it is not taken, and the text stays. A digit of the first moments is not written into an empty prompt either:
+        with the next Enter it would deny.
         """
         if self.is_answered:
             return False
@@ -266,7 +267,8 @@ class QuestionView(Vertical):
         if text or event.key not in MOVES:
             return False
         if not is_taken:
-            return not event.is_printable
+            self.say(TOO_EARLY)
+            return True
         moved = self.answers.moved(event.key)
         if moved is None:
             return False

@@ -200,6 +200,8 @@ async def test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_pro
         assert it.session.wishes == []
         assert highlighted(it) == "Allow once"
         assert "this key was not taken" in it.screen_text()
+        await it.press("3")
+        assert it.app.workspace.prompt.text == "", "with the next Enter, a digit would deny"
         await it.press(*"no3", "enter")
         assert it.session.wishes == []
         assert it.app.workspace.prompt.text == "no3", "Enter was not taken either, so nothing was sent"
