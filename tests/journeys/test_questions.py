@@ -208,6 +208,7 @@ def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     terminal.press("Enter")
     seen.sees("echo one", "Allow once")
     terminal.choose(1)
+    seen.sees("1 of 2", gone=True)
     seen.sees("echo two", "Allow once")
     terminal.choose(1)
     seen.sees("The model did not answer", "❯ 1 Try again")

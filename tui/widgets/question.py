@@ -252,8 +252,8 @@ class QuestionView(Vertical):
         it is not taken, and the text stays. A digit of the first moments is not written into an empty prompt either:
         with the next Enter it would deny.
         """
-        if self.is_answered:
-            return False
+        if self.is_answered:  # a digit that comes too late is no text either
+            return not text and event.key in MOVES
         at = self._clock() - max(0.0, time.monotonic() - event.time)  # when it was pressed, however late it came
         is_taken = self.guard.takes(event.key, at)
         if sends:
