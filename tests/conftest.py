@@ -13,6 +13,7 @@ import faulthandler
 import gc
 import os
 import random
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -180,3 +181,18 @@ def never_blocks_the_loop(request: pytest.FixtureRequest, loop_guard: LoopGuard)
     with loop_guard.watching() as seen:
         yield
     assert not seen, "blocking calls on the event loop:\n  " + "\n  ".join(dict.fromkeys(seen))
+
+
+@pytest.fixture(autouse=True)
+def closes_its_databases(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A database connection that a test leaves open fails this test, not the one during which it is collected."""
+    before = connection_threads()
+    yield
+    for thread in connection_threads() - before:
+        thread.join(ENDING_S)  # of a connection that was closed just now
+        assert not thread.is_alive(), "the test left a database connection open"
+
+
+def connection_threads() -> set[threading.Thread]:
+    """The threads of the aiosqlite connections that are open."""
+    return {thread for thread in threading.enumerate() if "_connection_worker_thread" in thread.name}

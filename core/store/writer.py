@@ -199,6 +199,7 @@ class EventWriter:
         self._queue: list[_Request] = []
         self._wake = asyncio.Event()
         self._closing = False
+        self._closed = False
 
     async def open(self) -> None:
         """Connect and begin to write. Raises sqlite3.Error."""
@@ -212,7 +213,12 @@ class EventWriter:
         await self._task
 
     async def close(self) -> None:
-        """Let go of the file; everything is written."""
+        """Let go of the file; everything is written. Whoever writes later gets a StoreError."""
+        async with self._turn:
+            self._closed = True
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
         with suppress(sqlite3.Error, ValueError):
             await self.connection.close()
 
@@ -350,6 +356,8 @@ class EventWriter:
     async def writing(self, otherwise: str) -> AsyncIterator[aiosqlite.Connection]:
         """The writing connection, for oneself alone; where it fails it is replaced; `otherwise` says what failed."""
         async with self._turn:
+            if self._closed:  # a failure would open the file again, and nobody would close it
+                raise StoreError(f"{otherwise}: the event store is closed.")
             try:
                 yield self.connection
             except (sqlite3.Error, ValueError) as error:  # ValueError: it was closed, and could not be opened again
@@ -359,7 +367,7 @@ class EventWriter:
 
     async def _reopen(self) -> None:
         """After a failed write the connection is not trusted: SQLite would go on as if nothing had been lost."""
-        await self.close()
+        await self._disconnect()
         with suppress(sqlite3.Error):
             self.connection = await connect(self._path, schema.WRITER_PRAGMAS)
 

@@ -14,6 +14,7 @@ from core.store import index
 from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
 from core.store.writer import Draft
+from tests.conftest import connection_threads
 
 
 @pytest.fixture
@@ -49,6 +50,15 @@ async def test_what_waits_when_the_store_is_closed_is_written(tmp_path: Path) ->
     async with EventStore(tmp_path) as store:
         assert len(await store.read("c")) == 20
         assert await store.shelf.owners(["c"]) == {}
+
+
+async def test_who_writes_after_the_store_is_closed_is_refused_and_opens_nothing(tmp_path: Path) -> None:
+    async with EventStore(tmp_path) as store:
+        lease = await store.create_conversation("c", title="", workspace="/w", model="m")
+    before = connection_threads()
+    with pytest.raises(StoreError, match="closed"):
+        await store.keep_snapshot(lease, 3, "me", "late")
+    assert connection_threads() <= before
 
 
 async def test_an_index_of_another_form_is_made_anew_and_one_of_this_form_is_left(store: EventStore) -> None:
