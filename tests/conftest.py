@@ -9,6 +9,7 @@ tests had.
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import gc
 import os
@@ -106,6 +107,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """A thread that a failed test left behind ends the run with a failure and its stack, not never."""
     if not hasattr(config, "workerinput"):  # a worker waits for the others, and is ended with the run
         faulthandler.dump_traceback_later(ENDING_S, exit=True)
+        # Threads have been joined when this is called. Removing the folders of earlier runs follows, and may take long.
+        atexit.register(faulthandler.cancel_dump_traceback_later)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

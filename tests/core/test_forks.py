@@ -181,6 +181,7 @@ async def test_an_imported_conversation_goes_on_only_after_the_user_said_so_and_
         id = await imported(manager, tmp_path)
         session = await manager.open(id)
         assert session.consent.is_needed
+        await session.settled()
         before = await session.stream.read()
         for wish in (session.send("go"), session.queue("go"), session.resume(), session.run_command("ls")):
             with pytest.raises(ConsentError, match="was imported from"):

@@ -248,6 +248,7 @@ async def test_keys_that_nobody_takes_are_refused_once_there_are_too_many(tmp_pa
 
 async def test_what_cannot_be_stored_is_not_begun(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], make_runtime=lambda _: Terminal()) as session:
+        await session.settled()
         hands, append, before = session.hands, session.stream.append_all, await session.stream.read()
 
         async def full(*given: object, **named: object) -> object:
