@@ -20,9 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 
 LIBRARIES = (
-    "asyncio", "sqlite3", "pydantic", "pytest", "pytest_asyncio", "_pytest.assertion.rewrite", "aiohttp.web",
-    "aiosqlite", "yaml", "rich.console", "textual.app", "textual.widgets", "textual.pilot", "PIL.Image",
+    "asyncio", "pydantic", "pytest", "_pytest.assertion.rewrite", "aiohttp.web", "yaml", "rich.console", "textual.app",
+    "textual.widgets", "textual.pilot", "PIL.Image",
 )  # fmt: skip
+"""Not sqlite3 and aiosqlite, which core.store.sqlite replaces when it is imported; nor a plugin of pytest, which warns
+where it cannot rewrite one that was imported before."""
 
 
 class WarmPython:
