@@ -73,9 +73,10 @@ def group_members(group: int) -> set[int]:
 def kill_all(pids: Iterable[int]) -> None:
     """SIGKILL to each; who is gone already is gone.
 
-    All are stopped before the first one dies: a shell that sees its command die would begin the next one.
+    All are stopped before the first one dies: a shell that sees its command die would begin the next one. The lowest
+    ids, which are usually the parents', are stopped first: a shell that sees its command stopped would report that.
     """
-    pids = tuple(pids)
+    pids = sorted(pids)
     stop_all(pids)
     _signal_all(pids, signal.SIGKILL)
 
