@@ -228,7 +228,7 @@ class Recollection:
         """The folders from below the project's top to where the agent worked last, from the top."""
         worked = EventFilter(kinds=frozenset(f"observation:{one.kind}" for one in _WORK))
         top = self.sandbox_folder.rstrip("/")
-        for envelope in await self._stream.page(limit=LOOKED_BACK, where=worked):
+        for envelope in reversed(await self._stream.page(limit=LOOKED_BACK, where=worked)):
             match envelope.event:
                 case CmdOutputObservation(hidden=False, metadata=metadata):
                     return folders_along(top, metadata.working_dir or "")
