@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from core.controller.halts import HaltKind, Way
+from core.controller.state import Limits, Pending, Queued, State
+from core.errors import StoreError
 from core.events import (
     AgentDelegateAction,
     AgentDelegateObservation,
@@ -18,15 +21,22 @@ from core.events import (
     AgentState,
     Envelope,
     ErrorObservation,
+    Event,
+    EventSource,
+    LLMMetrics,
+    MCPAction,
+    MessageAction,
     Observation,
 )
 from core.manager.conversation_manager import ConversationManager
 from core.ports import Runtime
 from core.session.agent_session import AgentSession
-from core.session.delegation import DELEGATE_FAILED, MAX_LEVEL
+from core.session.delegation import DELEGATE_FAILED, MAX_LEVEL, Delegation, share
 from core.settings.config import Settings
+from core.stream import EventStream
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
+from tests.streams import opened_stream
 
 DELEGATE = call("delegate", task="count the files")
 
@@ -240,3 +250,193 @@ async def test_a_delegate_is_confirmed_like_everything_that_acts(tmp_path: Path)
         await session.confirm()
         await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
+
+
+# -- one delegate without its conversation -----------------------------------------------------------------------------
+
+
+class Scripted:
+    """A delegate: `does` says what becomes of it with each message, its log is a real one."""
+
+    id = "d"
+
+    def __init__(self, stream: EventStream, does: Callable[[Scripted], Awaitable[None]]) -> None:
+        self.stream = stream
+        self.state = State(agent_state=AgentState.FINISHED, iteration=4)
+        self.said: list[str] = []
+        self.calls: list[str] = []
+        self._does = does
+
+    async def send(self, text: str) -> None:
+        self.said.append(text)
+        await self._does(self)
+
+    async def interrupt(self) -> None:
+        self.calls.append("interrupt")
+        if "unstoppable" in self.said[0]:
+            raise StoreError("The disk is full.")
+
+    async def settled(self) -> None:
+        self.calls.append("settled")
+
+    async def changed(self) -> None:
+        self.calls.append("changed")
+        if self.calls.count("changed") == 2:
+            self.state = State(agent_state=AgentState.FINISHED)
+
+
+@asynccontextmanager
+async def one(
+    tmp_path: Path, does: Callable[[Scripted], Awaitable[None]]
+) -> AsyncIterator[tuple[Delegation, Scripted, list[str]]]:
+    """A delegation whose only delegate does that, and the delegates at work at each change, and what was closed."""
+    notes: list[str] = []
+    async with opened_stream(tmp_path) as stream:
+        child = Scripted(stream, does)
+
+        async def make(action: AgentDelegateAction, action_id: int, limits: Limits) -> Scripted:
+            return child
+
+        async def close(id: str) -> None:
+            notes.append(f"closed {id}")
+
+        delegation = Delegation(make, close, lambda: notes.append(f"at work: {list(delegation.children)}"))
+        yield delegation, child, notes
+
+
+def task(**inputs: Any) -> AgentDelegateAction:
+    return AgentDelegateAction(agent="Reader", inputs=inputs)
+
+
+async def nothing(child: Scripted) -> None:
+    """It has ended at once."""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"), [({"task": "count"}, "TASK: count"), ({"file": "a"}, "TASK: {'file': 'a'}"), ({}, "TASK: {}")]
+)
+async def test_a_delegate_is_told_its_task_and_is_closed_at_its_end(
+    tmp_path: Path, inputs: dict[str, Any], said: str
+) -> None:
+    async with one(tmp_path, nothing) as (delegation, child, notes):
+        result = await delegation.run(task(**inputs), 7, Limits())
+        assert child.said == [said]
+        assert notes == ["at work: [7]", "at work: []", "closed d"]
+        assert isinstance(result, AgentDelegateObservation)
+        assert result.outputs == {"conversation": "d", "iterations": 4}
+
+
+async def test_one_that_cannot_be_told_its_task_is_an_observation_and_at_work_no_more(tmp_path: Path) -> None:
+    async def fails(child: Scripted) -> None:
+        raise StoreError("The disk is full.")
+
+    async with one(tmp_path, fails) as (delegation, _, notes):
+        expected = ErrorObservation(content="Reader failed: The disk is full.", error_id=DELEGATE_FAILED)
+        assert await delegation.run(task(), 7, Limits()) == expected
+        assert notes[:2] == ["at work: [7]", "at work: []"]
+
+
+@pytest.mark.parametrize(("what", "calls"), [("stoppable", ["interrupt", "settled"]), ("unstoppable", ["interrupt"])])
+async def test_one_that_is_cancelled_is_stopped_and_answers_all_the_same(
+    tmp_path: Path, what: str, calls: list[str]
+) -> None:
+    begun = asyncio.Event()
+
+    async def works(child: Scripted) -> None:
+        child.state = State(agent_state=AgentState.STOPPED, reason="By you.")
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with one(tmp_path, works) as (delegation, child, notes):
+        running = asyncio.create_task(delegation.run(task(task=what), 7, Limits()))
+        await begun.wait()
+        running.cancel()
+        result = await running
+        assert isinstance(result, AgentDelegateObservation)
+        assert result.content == "Reader was stopped before it was done. By you."
+        assert child.calls == calls
+        assert notes == ["at work: [7]", "at work: []", "closed d"]
+
+
+ASKS = State(agent_state=AgentState.AWAITING_USER_CONFIRMATION)
+QUEUED = State(agent_state=AgentState.FINISHED, queued=(Queued(3, "and this"),))
+
+
+@pytest.mark.parametrize(
+    ("state", "attended", "calls"),
+    [
+        (ASKS, False, ["settled"]),
+        (ASKS, True, ["settled", "changed", "settled", "changed", "settled"]),
+        (QUEUED, False, ["settled"]),
+        (QUEUED, True, ["settled", "changed", "settled", "changed", "settled"]),
+        (State(agent_state=AgentState.AWAITING_USER_INPUT), True, ["settled"]),
+        (State(agent_state=AgentState.STOPPED), True, ["settled"]),
+        (State(agent_state=AgentState.REJECTED), True, ["settled"]),
+    ],
+)
+async def test_one_that_asks_waits_for_the_answer_where_somebody_gives_one(
+    tmp_path: Path, state: State, attended: bool, calls: list[str]
+) -> None:
+    async with one(tmp_path, nothing) as (delegation, child, _):
+        child.state, delegation.attended = state, attended
+        await delegation.run(task(), 7, Limits())
+        assert child.calls == calls
+
+
+SAYS = MessageAction(content="3 files")
+ENDS = AgentFinishAction(final_thought="3")
+
+
+@pytest.mark.parametrize(
+    ("state", "events", "content"),
+    [
+        (AgentState.FINISHED, [(SAYS, "agent"), (ENDS, "agent")], "finishes task with 3"),
+        (AgentState.FINISHED, [(ENDS, "agent"), (SAYS, "agent")], "finishes task with 3 files"),
+        (AgentState.AWAITING_USER_INPUT, [(SAYS, "agent"), (SAYS.model_copy(update={"content": "yes"}), "user")],
+         "finishes task with 3 files"),
+        (AgentState.FINISHED, [(AgentFinishAction(final_thought="3", outputs={"n": 3}), "agent")],
+         "finishes task with {'n': 3, 'result': '3'}"),
+        (AgentState.FINISHED, [(SAYS, "user")], "finishes task with "),
+        (AgentState.REJECTED, [(SAYS, "agent")], "rejected the task. Why."),
+        (AgentState.STOPPED, [(SAYS, "agent")], "was stopped before it was done. Why."),
+        (AgentState.ERROR, [(SAYS, "agent")], "encountered an error during execution. Why."),
+        (AgentState.PAUSED, [(SAYS, "agent")], "encountered an error during execution. Why."),
+    ],
+)  # fmt: skip
+async def test_what_it_comes_to_is_told_with_its_last_words(
+    tmp_path: Path, state: AgentState, events: Sequence[tuple[Event, str]], content: str
+) -> None:
+    async with one(tmp_path, nothing) as (delegation, child, _):
+        for event, source in events:
+            await child.stream.append(event, EventSource(source))
+        child.state = State(agent_state=state, reason="Why.")
+        result = await delegation.run(task(), 7, Limits())
+        assert isinstance(result, AgentDelegateObservation)
+        assert result.content.removeprefix("Delegated agent finished with result:\n\n") == f"Reader {content}"
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "delegates", "expected"),
+    [
+        (Limits(max_iterations=20), {"iteration": 5}, 0, Limits(max_iterations=15)),
+        (Limits(max_iterations=20), {"iteration": 5}, 1, Limits(max_iterations=15)),
+        (Limits(max_iterations=20), {"iteration": 5}, 2, Limits(max_iterations=7)),
+        (Limits(max_iterations=20), {"iteration": 20}, 2, Limits(max_iterations=1)),
+        (Limits(max_iterations=None), {"iteration": 5}, 2, Limits(max_iterations=None)),
+        (Limits(max_iterations=None, max_budget=1.0), {"cost": 0.5}, 2, Limits(max_iterations=None, max_budget=0.25)),
+        (Limits(max_iterations=None, max_budget=1.0), {"cost": 2.0}, 2, Limits(max_iterations=None, max_budget=0.0)),
+        (Limits(max_iterations=None, max_tokens=100), {}, 4, Limits(max_iterations=None, max_tokens=25)),
+        (Limits(max_iterations=None, max_seconds=60.0), {"worked_s": 20.0}, 2,
+         Limits(max_iterations=None, max_seconds=40.0)),
+        (Limits(max_iterations=None, max_seconds=60.0), {"worked_s": 60.0}, 2,
+         Limits(max_iterations=None, max_seconds=1.0)),
+    ],
+)  # fmt: skip
+def test_delegates_that_start_together_share_what_is_left(
+    limits: Limits, used: dict[str, Any], delegates: int, expected: Limits
+) -> None:
+    used = dict(used)
+    cost = used.pop("cost", 0.0)
+    queue = (*(Pending(n, task()) for n in range(delegates)), Pending(9, MCPAction(name="n")))
+    state = replace(State.initial(limits), queue=queue, metrics=LLMMetrics(accumulated_cost=cost), **used)
+    assert share(state) == expected
