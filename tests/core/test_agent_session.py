@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from core.errors import UsageError
+from core.controller.halts import Halt, HaltKind
+from core.errors import ConsentError, RuntimeUnavailableError, StoreError, UsageError
 from core.events import (
     Action,
     AgentDelegateAction,
     AgentState,
     CmdOutputObservation,
     CmdRunAction,
+    ConsentAction,
+    Envelope,
+    EventSource,
     MessageAction,
     NullAction,
     Observation,
+    RecallAction,
+    RecallObservation,
+    UndoAction,
+    UndoObservation,
 )
+from core.manager.conversation_manager import ConversationManager
+from core.ports import LLM
+from core.saying import Say, silently
+from core.security.confirmation import ConfirmMode
+from core.security.guard import PLANNING_NOTE
+from core.security.permissions import Scope
 from core.session.agent_session import DELEGATES_STATUS, AgentSession
 from core.session.places import TOO_MANY
+from core.settings.config import Settings
+from core.store.sqlite import sqlite3
+from core.stream import EventStreamSubscriber
 from tests.core.test_delegation import DELEGATE, has_child, parent
-from tests.core.test_session import conversation, of, said_and_settled
-from tests.doubles import FINISH, ScriptedRuntime, bash
+from tests.core.test_session import FREE, conversation, of, said_and_settled
+from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 from tests.streams import heard
 
 ENDLESS = {"text": "a long answer " * 500, "tokens_per_s": 50}
@@ -214,3 +233,240 @@ async def test_delegates_are_listed_in_the_order_of_their_actions_while_they_wor
         async with asyncio.timeout(20):
             await session.settled()
         assert session.delegates == []
+
+
+class Starting(ScriptedRuntime):
+    """A sandbox that is there once the test says so; notes how often it was started, and what ended it."""
+
+    def __init__(self, error: RuntimeUnavailableError | None = None, host: str = "") -> None:
+        super().__init__()
+        self.is_there, self.starting = asyncio.Event(), asyncio.Event()
+        self.notes: list[str] = []
+        self.workspace_host = host
+        self._error = error
+
+    async def start(self, say: Say = silently) -> None:
+        self.notes.append("start")
+        self.starting.set()
+        try:
+            await self.is_there.wait()
+        except asyncio.CancelledError:
+            self.notes.append("interrupted")
+            raise
+        if self._error is not None:
+            raise self._error
+
+    async def rest(self) -> None:
+        self.notes.append("rest")
+
+    async def aclose(self) -> None:
+        self.notes.append("close")
+
+
+async def steps() -> None:
+    """Let every task go on as far as it can without others."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def recalls(events: list[Envelope]) -> list[str]:
+    return [e.event.kind for e in events if isinstance(e.event, RecallAction | RecallObservation)]
+
+
+@pytest.mark.parametrize("error", [None, RuntimeUnavailableError("Nobody answers there.")])
+async def test_what_only_the_sandbox_knows_is_told_once_it_is_there_or_cannot_be(
+    tmp_path: Path, error: RuntimeUnavailableError | None
+) -> None:
+    runtime = Starting(error, "there:22")
+    async with conversation(tmp_path, [{"text": "I see."}], make_runtime=lambda _: runtime) as session:
+        await session.send("go")
+        async with asyncio.timeout(20):
+            await runtime.starting.wait()
+            await session.stream.settle()
+            await steps()
+            assert recalls(await session.stream.read()) == ["recall"]
+            runtime.is_there.set()
+            await session.settled()
+        assert recalls(await session.stream.read()) == ["recall", "recall"]
+
+
+async def test_while_the_sandbox_starts_the_model_answers_and_nothing_is_undone_or_begun_twice(tmp_path: Path) -> None:
+    runtime = Starting()
+    async with conversation(tmp_path, [{"text": "one"}, {"text": "two"}], make_runtime=lambda _: runtime) as session:
+        for text in ("go", "go on"):
+            await said_and_settled(session, text)
+        assert runtime.notes == ["start"]
+        assert not session.rests
+        assert not await session.sleep(TOO_MANY)
+        undoing = asyncio.create_task(session.undoing.preview())
+        await steps()
+        assert not undoing.done(), "it may still bring files"
+        runtime.is_there.set()
+        assert (await undoing).text == "go on"
+        assert session.rests
+        await said_and_settled(session, "and on")
+        assert runtime.notes == ["start"] * 2
+
+
+async def test_an_interrupt_ends_the_users_command_and_the_start_of_the_sandbox(tmp_path: Path) -> None:
+    runtime = Starting()
+    async with conversation(tmp_path, [{"text": "one"}], make_runtime=lambda _: runtime) as session:
+        action = await session.run_command("ls")
+        async with asyncio.timeout(20):
+            await runtime.starting.wait()
+            await session.interrupt()
+            await session.command_ended()
+        (answer,) = [e for e in await session.stream.read() if e.cause == action.id]
+        assert isinstance(answer.event, CmdOutputObservation)
+        assert answer.event.exit_code == 130
+        await steps()
+        assert runtime.notes == ["start", "interrupted"]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_what_is_closed_lets_go_of_sandbox_model_and_log_whatever_the_sandbox_does(
+    tmp_path: Path, broken: bool
+) -> None:
+    class Closing(ScriptedRuntime):
+        notes: ClassVar[list[str]] = []
+
+        async def rest(self) -> None:
+            self.notes.append("rest")
+            if broken:
+                raise OSError("It does not end.")
+
+    Closing.notes.clear()
+    store_home = tmp_path / "home"
+    async with ConversationManager(store_home, FREE, make_runtime=lambda _: Closing(), environ={}) as manager:
+        session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, [FINISH, FINISH]))
+        assert session.opened_after == -1
+        await said_and_settled(session)
+        model = closing(session)
+        last = session.stream.latest_id
+        with pytest.raises(OSError, match="does not end") if broken else nullcontext():
+            await session.aclose()
+        assert (Closing.notes, model, session.closed.is_set()) == (["rest"], ["closed"], True)
+        with sqlite3.connect(store_home / "handloom.db") as database:
+            ((kept,),) = database.execute("SELECT event FROM snapshots").fetchall()
+        assert kept == last
+        with pytest.raises(StoreError):
+            await session.stream.append(NullAction(), EventSource.USER)
+        broken = False
+        await manager.close(session.id)
+        again = await manager.open(session.id)
+        assert (again.opened_after, again.stream.latest_id) == (last, last)
+        await said_and_settled(again)
+
+
+def closing(session: AgentSession) -> list[str]:
+    """Gets a word when the session's model of now is closed."""
+    llm, told = session._mind._llm, list[str]()
+    real = llm.aclose
+
+    async def aclose() -> None:
+        told.append("closed")
+        await real()
+
+    llm.aclose = aclose  # type: ignore[method-assign]
+    return told
+
+
+async def test_another_model_answers_from_the_next_answer_on_and_the_one_before_is_closed(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"text": "of the first"}]) as session:
+        await said_and_settled(session)
+        other = write_script(tmp_path, [{"text": "of the other"}], "other.yaml")
+        model = closing(session)
+        await session.set_model(other)
+        assert (model, session.model_name, session.info.model) == (["closed"], other, other)
+        events = await said_and_settled(session)
+        assert [m.content for m in of(events, MessageAction)][-1] == "of the other"
+
+
+async def test_what_the_log_says_holds_again_once_it_is_opened(tmp_path: Path) -> None:
+    asks = Settings()
+    turns = [{"text": "one"}, {"text": "two"}]
+    async with conversation(tmp_path, turns, settings=asks) as session:
+        for text in ("go", "go on"):
+            await said_and_settled(session, text)
+        await session.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        last = [e.id for e in await session.stream.read() if isinstance(e.event, MessageAction)][-2]
+        begun = await session.stream.append(UndoAction(first=last, chat=True, files=False), EventSource.USER)
+        id = session.id
+    async with ConversationManager(tmp_path / "home", asks, make_runtime=runtimes(), environ={}) as manager:
+        again = await manager.open(id)
+        (answer,) = [e for e in await again.stream.read() if isinstance(e.event, UndoObservation)]
+        assert (answer.cause, again.state.undoing) == (begun.id, None)
+        assert again.guard.conversation == [], "what was allowed in a turn that is undone"
+        await again.permitting.permit("bash(touch *)", Scope.CONVERSATION)
+        await again.undoing.undo()
+        assert again.guard.conversation == [], "an undo of now is heard, too"
+        await again.stream.append(ConsentAction(origin="elsewhere", given=False), EventSource.USER)
+    async with ConversationManager(tmp_path / "home", asks, make_runtime=runtimes(), environ={}) as manager:
+        again = await manager.open(id)
+        for wish in (again.send("go"), again.run_command("ls"), again.take_terminal(24, 80), again.queue("x")):
+            with pytest.raises(ConsentError, match="elsewhere"):
+                await wish
+        await again.consent.give()
+        await said_and_settled(again)
+
+
+async def test_in_plan_mode_the_model_is_told_with_each_message_and_otherwise_not(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"text": "one"}, {"text": "two"}]) as session:
+        await session.send("go", context="beside")
+        await session.settled()
+        session.set_confirm_mode("plan")
+        assert session.confirm_mode is ConfirmMode.PLAN
+        await said_and_settled(session)
+        first, second = [m.context for m in of(await session.stream.read(), MessageAction) if m.content == "go"]
+        assert (first, second) == ("beside", PLANNING_NOTE)
+
+
+async def test_who_still_chews_on_an_event_keeps_it_awake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.session.agent_session.SLEEP_S", 0.0)
+    may_end = asyncio.Event()
+
+    async def chew(envelope: Envelope) -> None:
+        await may_end.wait()
+
+    async with conversation(tmp_path, [FINISH]) as session:
+        await said_and_settled(session)
+        session.stream.subscribe(EventStreamSubscriber.TEST, chew, "test")
+        await session.unqueue(0)
+        assert session.rests
+        assert not await session.sleep(TOO_MANY)
+        may_end.set()
+        await session.stream.settle()
+        monkeypatch.setattr("core.session.agent_session.SLEEP_S", 20.0)
+        assert await session.sleep(TOO_MANY)
+
+
+async def test_one_that_is_closed_while_it_wakes_up_lets_go_of_the_new_model(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH]) as session:
+        await said_and_settled(session)
+        assert await session.sleep(TOO_MANY)
+        make, asked, may_go_on = session._mind._make_llm, asyncio.Event(), asyncio.Event()
+
+        async def slowly(name: str) -> LLM:
+            asked.set()
+            await may_go_on.wait()
+            return await make(name)
+
+        session._mind._make_llm = slowly
+        waking = asyncio.create_task(session.send("go"))
+        await asked.wait()
+        session.closed.set()
+        may_go_on.set()
+        with pytest.raises(UsageError, match="is closed here"):
+            await waking
+        assert session.asleep
+        session.closed.clear()
+
+
+async def test_the_limits_of_a_day_are_looked_at_where_there_are_some(tmp_path: Path) -> None:
+    dear = [{**FINISH, "usage": {"prompt_tokens": 10, "cost": 0.6}}] * 3
+    settings = Settings.model_validate({"agent": {"confirm": "never"}, "day": {"max_budget": 0.5}})
+    for given, halt in ((FREE, None), (settings, Halt(HaltKind.LIMIT, "day_budget"))):
+        async with conversation(tmp_path, dear, settings=given) as session:
+            await said_and_settled(session)
+            await said_and_settled(session)
+            assert session.state.halt == halt
