@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.controller.decide import NOT_EXECUTED_DENIED
+from core.controller.state import Pending, State
 from core.errors import UsageError
 from core.events import (
     AgentState,
     CmdRunAction,
     ConsentAction,
     ErrorObservation,
+    Event,
     EventSource,
+    Judged,
     MessageAction,
+    ModeAction,
     Observation,
     PermissionAction,
+    UndoAction,
+    UndoObservation,
     envelope_from_dict,
     envelope_to_dict,
     event_to_dict,
 )
 from core.manager.conversation_manager import ConversationManager
 from core.security.confirmation import NOT_WANTED, ConfirmMode
+from core.security.guard import Guard
 from core.security.judgement import Verdict
 from core.security.permissions import Scope
 from core.session.agent_session import AgentSession
+from core.session.permitting import Permitting
 from core.settings.config import Settings
-from core.stream import EventStreamSubscriber
+from core.store.listing import ConversationInfo
+from core.store.writer import Draft
+from core.stream import EventStream, EventStreamSubscriber
 from runtime.local import LocalRuntime
 from tests.core.test_session import conversation, of, said_and_settled
 from tests.doubles import FINISH, bash, call
+from tests.streams import opened_stream
 from tui.panes.chat.model import ChatModel
 
 ASKS = Settings()
@@ -352,3 +367,195 @@ async def test_of_two_answers_to_the_same_pattern_the_later_counts_and_a_newer_v
         assert [p.id for p in session.guard.conversation] == [f"c{last[1]}", f"c{last[2]}"]
         await session.permitting.take_back(session.guard.conversation[0])
         assert [p.verdict for p in session.guard.conversation] == [Verdict.DENY]
+
+
+# -- without a conversation around it ----------------------------------------------------------------------------------
+
+TOUCH, LIST = "bash(touch *)", "bash(ls)"
+
+
+def allows(pattern: str, **more: Any) -> PermissionAction:
+    return PermissionAction(verdict="allow", pattern=pattern, **more)
+
+
+@dataclass
+class Alone:
+    """Permitting on the log of one conversation, whose state a test sets; notes the answers that are given."""
+
+    permitting: Permitting
+    stream: EventStream
+    state: State
+    answers: list[tuple[AgentState, int | None, str]]
+
+    @property
+    def patterns(self) -> list[str]:
+        return [str(permission.pattern) for permission in self.permitting.guard.conversation]
+
+
+@asynccontextmanager
+async def alone(tmp_path: Path, *events: Event, origin: str = "") -> AsyncIterator[Alone]:
+    """After a log of these events was loaded; the settings ask about everything."""
+    now, answers = datetime.now(UTC), list[tuple[AgentState, int | None, str]]()
+    guard = Guard(
+        home=tmp_path, folder="/work", workspace=lambda: "/work", mode=ConfirmMode.ALWAYS, only_reads=lambda _: False
+    )
+
+    async def wish(answer: AgentState, action: int | None, reason: str) -> None:
+        answers.append((answer, action, reason))
+
+    async with opened_stream(tmp_path / "store") as stream:
+        for event in events:
+            cause = stream.latest_id if isinstance(event, UndoObservation) else None
+            await stream.append(event, EventSource.USER, cause)
+        found = Alone(
+            Permitting(
+                stream=stream,
+                info=ConversationInfo("c", "", "/work", "m", now, now, 0, origin=origin),
+                guard=guard,
+                state=lambda: found.state,
+                wish=wish,
+                add=lambda event: stream.append(event, EventSource.USER),
+            ),
+            stream,
+            State(),
+            answers,
+        )
+        await found.permitting.load()
+        yield found
+
+
+def undo(first: int, **more: Any) -> UndoAction:
+    return UndoAction(**{"first": first, "chat": True, "files": False, **more})
+
+
+UNDONE, NOT_DONE = UndoObservation(), UndoObservation(done=False)
+
+
+@pytest.mark.parametrize(
+    ("events", "patterns"),
+    [
+        ([allows(TOUCH), allows(LIST)], [TOUCH, LIST]),
+        ([allows(TOUCH), allows(TOUCH, revoked=True)], []),
+        ([allows(TOUCH), allows(LIST), undo(1), UNDONE], [TOUCH]),
+        ([allows(TOUCH), allows(LIST), undo(0), UNDONE], []),
+        ([allows(TOUCH), allows(LIST), undo(2), UNDONE], [TOUCH, LIST]),
+        ([allows(TOUCH), undo(0)], [TOUCH]),
+        ([allows(TOUCH), undo(0), NOT_DONE], [TOUCH]),
+        ([allows(TOUCH), undo(0, chat=False, files=True), UNDONE], [TOUCH]),
+        ([allows(TOUCH), undo(0, redoes=0), UNDONE], [TOUCH]),
+        ([allows(TOUCH), undo(0), allows(LIST), UNDONE], [TOUCH, LIST]),
+        ([allows(TOUCH), undo(0), UNDONE, allows(LIST)], [LIST]),
+        ([PermissionAction(verdict="deny", pattern=TOUCH), undo(0), UNDONE], [TOUCH]),
+    ],
+)
+async def test_what_the_log_allows_is_loaded_without_what_was_undone(
+    tmp_path: Path, events: list[Event], patterns: list[str]
+) -> None:
+    async with alone(tmp_path, *events) as found:
+        assert found.patterns == patterns
+
+
+YES, NO, AUTO = ConsentAction(origin="x"), ConsentAction(origin="x", given=False), ModeAction(mode="auto-edit")
+
+
+@pytest.mark.parametrize(
+    ("origin", "events", "patterns", "mode"),
+    [
+        ("", [allows(TOUCH), AUTO], [TOUCH], ConfirmMode.AUTO_EDIT),
+        ("", [AUTO, ModeAction(mode="risky", own=True)], [], ConfirmMode.ALWAYS),
+        ("", [allows(TOUCH), AUTO, YES], [], ConfirmMode.ALWAYS),
+        ("", [YES, allows(TOUCH), AUTO], [TOUCH], ConfirmMode.AUTO_EDIT),
+        ("", [NO, allows(TOUCH), AUTO], [], ConfirmMode.ALWAYS),
+        ("import", [allows(TOUCH), AUTO], [], ConfirmMode.ALWAYS),
+        ("import", [allows(TOUCH), AUTO, YES, allows(LIST)], [LIST], ConfirmMode.ALWAYS),
+        ("fork", [allows(TOUCH), AUTO], [TOUCH], ConfirmMode.AUTO_EDIT),
+    ],
+)
+async def test_of_what_came_from_elsewhere_only_what_was_answered_here_counts(
+    tmp_path: Path, origin: str, events: list[Event], patterns: list[str], mode: ConfirmMode
+) -> None:
+    async with alone(tmp_path, *events, origin=origin) as found:
+        assert (found.patterns, found.permitting.guard.mode) == (patterns, mode)
+
+
+async def test_a_long_log_is_loaded_to_its_end_and_what_is_undone_from_then_on_is_told(tmp_path: Path) -> None:
+    async with alone(tmp_path) as found:
+        await found.stream.append_all([Draft(allows(f"bash(x{n})"), EventSource.USER) for n in range(1200)])
+        await found.permitting.load()
+        assert len(found.patterns) == 1200
+        found.permitting.watch()
+        last = found.stream.latest_id
+        asked = await found.stream.append(undo(last), EventSource.USER)
+        await found.stream.append(UNDONE, EventSource.ENVIRONMENT, asked.id)
+        await found.stream.settle()
+        assert len(found.patterns) == 1199
+        (told,) = [e for e in await found.stream.read(after=last) if isinstance(e.event, PermissionAction)]
+        assert (told.event, told.source) == (allows("bash(x1199)", revoked=True), EventSource.ENVIRONMENT)
+
+
+async def test_what_a_delegate_is_answered_for_the_conversation_is_kept_at_the_top(tmp_path: Path) -> None:
+    async with alone(tmp_path / "a") as top, alone(tmp_path / "b") as middle, alone(tmp_path / "c") as low:
+        middle.permitting.share(top.permitting)
+        low.permitting.share(middle.permitting)
+        assert low.permitting.guard.above is middle.permitting.guard
+        await low.permitting.permit(TOUCH, Scope.CONVERSATION)
+        assert (top.patterns, middle.patterns, low.patterns) == ([TOUCH], [], [])
+        assert [len(await one.stream.read()) for one in (top, middle, low)] == [1, 0, 0]
+
+
+def waiting(id: int, command: str, *, held: bool = True, rule: str = "mode") -> Pending:
+    judged = Judged(verdict="ask", rule=rule)
+    return Pending(id, CmdRunAction(command=command, judgement=judged), held)
+
+
+def asking(*queue: Pending) -> State:
+    return State(agent_state=AgentState.AWAITING_USER_CONFIRMATION, queue=queue)
+
+
+@pytest.mark.parametrize(
+    ("state", "informed"),
+    [
+        (asking(waiting(1, "ls", rule="taint")), True),
+        (asking(waiting(1, "ls", rule="analyzers")), True),
+        (asking(waiting(1, "ls", rule="mode")), False),
+        (asking(waiting(1, "ls", rule="mode"), waiting(2, "rm", rule="taint")), False),
+        (asking(waiting(1, "ls", rule="taint", held=False), waiting(2, "rm", rule="mode")), False),
+        (State(queue=(waiting(1, "ls", rule="taint"),)), False),
+        (State(), False),
+    ],
+)
+async def test_a_permission_that_answers_a_question_about_what_was_read_spares_such_questions(
+    tmp_path: Path, state: State, informed: bool
+) -> None:
+    async with alone(tmp_path) as found:
+        found.state = state
+        await found.permitting.permit(LIST, Scope.CONVERSATION)
+        await found.permitting.permit(LIST, Scope.EVERYWHERE)
+        kept = (*found.permitting.guard.conversation, *found.permitting.guard.file.read())
+        assert [permission.informed for permission in kept] == [informed] * 2
+
+
+async def test_an_answer_names_its_action_and_takes_along_what_is_decided_now(tmp_path: Path) -> None:
+    confirmed, rejected = AgentState.USER_CONFIRMED, AgentState.USER_REJECTED
+    async with alone(tmp_path) as found:
+        permitting = found.permitting
+        with pytest.raises(UsageError, match="answered already"):
+            await permitting.confirm()
+        queue = (waiting(3, "touch a"), waiting(4, "ls"), waiting(5, "touch b"), waiting(6, "ls", held=False))
+        found.state = asking(*queue)
+        await permitting.confirm()
+        await permitting.confirm(3)
+        await permitting.reject("why")
+        await permitting.reject()
+        for wrong in (permitting.confirm(4), permitting.reject("why", 5), permitting.reject_denied("why", 4)):
+            with pytest.raises(UsageError, match="answered already"):
+                await wrong
+        assert found.answers == [(confirmed, 3, "")] * 2 + [(rejected, 3, "why"), (rejected, 3, "")]
+        found.answers.clear()
+        await permitting.permit(LIST, Scope.CONVERSATION)
+        await permitting.confirm_allowed()
+        assert found.answers == [(confirmed, 4, ""), (confirmed, 3, "")]
+        found.answers.clear()
+        await permitting.permit(TOUCH, Scope.CONVERSATION, Verdict.DENY)
+        await permitting.reject_denied("no")
+        assert found.answers == [(rejected, 5, "no"), (rejected, 3, "no")]
