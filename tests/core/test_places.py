@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -29,7 +30,7 @@ class Sleeper:
         return not self.is_busy
 
 
-async def three(limit: int, **changes: dict[str, object]) -> tuple[Places, dict[str, Sleeper]]:
+async def three(limit: int, **changes: Mapping[str, object]) -> tuple[Places, dict[str, Sleeper]]:
     """Conversations a, b and c, which came to rest in this order, in as many places as there are."""
     holder: list[Places] = []
     sessions = {id: Sleeper(id, holder, rests_since=n) for n, id in enumerate("abc")}
@@ -64,7 +65,7 @@ async def test_while_there_is_a_place_nobody_sleeps_for_another() -> None:
     ],
 )
 async def test_the_one_that_has_rested_longest_gives_its_place_up(
-    changes: dict[str, dict[str, object]], slept: list[str]
+    changes: Mapping[str, Mapping[str, object]], slept: list[str]
 ) -> None:
     places, sessions = await three(3, **changes)
     await places.take("d")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,6 +25,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
+from core.ports import Checkpoints
 from core.session.undo import CHANGED_MEANWHILE, INTERRUPTED, MAX_TOLD, NO_CHECKPOINTS, NOT_KEPT, UndoPreview, Undos
 from core.stream import EventStream, EventStreamSubscriber
 from tests.streams import opened_stream
@@ -33,7 +34,7 @@ Files = Mapping[str, str]
 
 
 class Kept:
-    """Checkpoints of a workspace in memory; a restore leaves what `keeps` names. Implements core.ports.Checkpoints."""
+    """Checkpoints of a workspace in memory, as far as an undo needs them; a restore leaves what `keeps` names."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -59,12 +60,6 @@ class Kept:
         old, new = self._taken[int(one)], self._taken[int(other)]
         differ = sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
         return [FileChange(path, _kind(path in old, path in new), 0, 0, binary=False) for path in differ]
-
-    async def read(self, checkpoint: str, path: str, max_bytes: int) -> bytes | None:
-        raise NotImplementedError
-
-    async def amend(self, checkpoint: str, contents: Mapping[str, bytes | None], label: str) -> Checkpoint:
-        raise NotImplementedError
 
     async def restore(self, checkpoint: str, paths: Sequence[str] | None = None) -> Restored:
         if self.broken == "restore":
@@ -126,7 +121,12 @@ async def logged(tmp_path: Path, *, has_checkpoints: bool = True) -> AsyncIterat
 
     async with opened_stream(tmp_path) as stream:
         stream.subscribe(EventStreamSubscriber.TEST, take, "fold")
-        yield Log(stream, kept, states, Undos(kept if has_checkpoints else None, stream, lambda: states[0]))
+        yield Log(
+            stream,
+            kept,
+            states,
+            Undos(cast("Checkpoints", kept) if has_checkpoints else None, stream, lambda: states[0]),
+        )
 
 
 async def test_what_a_turn_changed_is_brought_back_and_what_others_changed_is_named(tmp_path: Path) -> None:
