@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from core.controller.decide import evolve
 from core.controller.state import State
-from core.errors import StoreError, UsageError
+from core.errors import RuntimeUnavailableError, StoreError, UsageError
 from core.events import (
     Action,
     CmdOutputObservation,
@@ -22,15 +23,18 @@ from core.events import (
     Status,
     TerminalOutput,
 )
+from core.live import Frames
 from core.memory.prompt import build_messages
 from core.ports import FrameSink
 from core.session.agent_session import AgentSession
 from core.session.places import TOO_MANY
-from core.session.take_over import GIVEN_BACK, MAX_WAITING_BYTES, READY
+from core.session.take_over import CUT_SHORT, GIVEN_BACK, MAX_WAITING_BYTES, READY, TakeOver, Waiting
+from core.session.users_action import Surroundings
+from core.stream import EventStream
 from tests.core.test_session import conversation, of, said_and_settled
 from tests.core.test_user_shell import answer_to
-from tests.doubles import FINISH, ScriptedRuntime, bash, gone
-from tests.streams import heard
+from tests.doubles import FINISH, ScriptedRuntime, bash, gone, ignore
+from tests.streams import heard, opened_stream
 
 
 class Seen:
@@ -261,3 +265,134 @@ async def test_what_cannot_be_stored_is_not_begun(tmp_path: Path) -> None:
         assert not hands.are_on
         session.stream.append_all = append  # type: ignore[method-assign]
         assert await session.stream.read() == before
+
+
+# -- without a conversation around it ----------------------------------------------------------------------------------
+
+
+class Place:
+    """Where the user takes a terminal over: a sandbox that is there once the test says so, or never."""
+
+    def __init__(self, stream: EventStream, runtime: Terminal, error: RuntimeUnavailableError | None = None) -> None:
+        self.stream, self.is_there = stream, asyncio.Event()
+        self.waits = 0
+        self._error = error
+        frames = Frames()
+        self.told = heard(frames)
+        self.terminal = TakeOver(runtime, Surroundings(stream, frames, self._ready, asyncio.ensure_future))
+
+    async def _ready(self) -> None:
+        self.waits += 1
+        await self.is_there.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def answer(self) -> tuple[Observation, int | None]:
+        """The newest observation and what it answers, once nobody has the terminal."""
+        async with asyncio.timeout(20):
+            await self.terminal.ended()
+        assert not self.terminal.is_on
+        *_, answer = await self.stream.read()
+        assert isinstance(answer.event, Observation)
+        return answer.event, answer.cause
+
+
+@pytest.mark.parametrize("end", [TakeOver.give_back, TakeOver.interrupt])
+async def test_who_gives_it_back_before_the_sandbox_is_there_waits_no_longer(
+    tmp_path: Path, end: Callable[[TakeOver], None]
+) -> None:
+    runtime = Terminal()
+    async with opened_stream(tmp_path) as stream:
+        place = Place(stream, runtime)
+        for n in range(2):
+            action = await place.terminal.begin(24, 80)
+            place.terminal.type(b"x")
+            while place.waits == n:
+                await asyncio.sleep(0)
+            end(place.terminal)
+            observation, cause = await place.answer()
+            assert isinstance(observation, CmdOutputObservation)
+            assert (cause, observation.metadata.suffix, observation.content) == (action.id, CUT_SHORT, "")
+            assert [id for _, id, _ in place.told] == [GIVEN_BACK] * (n + 1)
+        assert not runtime.started.is_set()
+        place.terminal.give_back()
+        place.is_there.set()
+        await place.terminal.begin(30, 90)
+        await runtime.started.wait()
+        assert runtime.takes is not None
+        runtime.takes(Status("info", READY, ""))
+        await runtime.has((30, 90))
+        assert place.terminal.is_ready
+        place.terminal.give_back()
+        assert (await place.answer())[0] == CmdOutputObservation(command="", content="ok")
+        assert runtime.sent == [(30, 90), "end"], "neither keys nor the end of the time before"
+        assert not place.terminal.is_ready
+
+
+async def test_why_there_is_no_sandbox_is_the_answer(tmp_path: Path) -> None:
+    async with opened_stream(tmp_path) as stream:
+        place = Place(stream, Terminal(), RuntimeUnavailableError("No room."))
+        await place.terminal.begin(24, 80)
+        place.is_there.set()
+        observation, _ = await place.answer()
+        assert isinstance(observation, ErrorObservation)
+        assert observation.content == "No room."
+
+
+async def test_what_is_sent_to_a_sandbox_that_is_lost_ends_nothing_by_itself(tmp_path: Path) -> None:
+    class Lost(Terminal):
+        async def type_keys(self, keys: bytes) -> None:
+            self._note("lost")
+            raise RuntimeUnavailableError("Gone.")
+
+    runtime = Lost()
+    async with opened_stream(tmp_path) as stream:
+        place = Place(stream, runtime)
+        place.is_there.set()
+        await place.terminal.begin(24, 80)
+        await runtime.started.wait()
+        assert runtime.takes is not None
+        runtime.takes(Status("info", READY, ""))
+        runtime.takes(TerminalOutput(0, b"typed", is_echo=True))
+        runtime.takes(TerminalOutput(0, b"shown"))
+        place.terminal.type(b"x")
+        await runtime.has((24, 80), "lost")
+        assert place.terminal.is_on
+        place.terminal.interrupt()
+        observation, _ = await place.answer()
+        assert isinstance(observation, CmdOutputObservation)
+        assert (observation.content, observation.metadata.suffix) == ("shown", CUT_SHORT)
+
+
+async def test_an_action_waits_until_nobody_has_it_and_is_answered_when_nobody_has_it(tmp_path: Path) -> None:
+    runtime, agents = Terminal(), ScriptedRuntime()
+    async with opened_stream(tmp_path) as stream:
+        place = Place(stream, runtime)
+        waiting = Waiting(agents, place.terminal)
+        await waiting.execute(CmdRunAction(command="ls"), 1, ignore)
+        await place.terminal.begin(24, 80)
+        second = asyncio.create_task(waiting.execute(CmdRunAction(command="ls"), 2, ignore))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(agents.executed) == 1
+        place.terminal.interrupt()
+        await second
+        assert len(agents.executed) == 2
+        may_end = asyncio.Event()
+
+        class Slow(ScriptedRuntime):
+            async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
+                observation = await super().execute(action, action_id, on_frame)
+                await may_end.wait()
+                return observation
+
+        slow = Slow()
+        third = asyncio.create_task(Waiting(slow, place.terminal).execute(CmdRunAction(command="ls"), 3, ignore))
+        await slow.started.wait()
+        await place.terminal.begin(24, 80)
+        may_end.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not third.done(), "the agent reads what the user did before it goes on"
+        place.terminal.interrupt()
+        await third

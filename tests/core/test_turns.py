@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import pytest
 
 from core.checkpoints import Checkpoint
 from core.errors import CheckpointError
@@ -14,24 +17,31 @@ from core.events import (
     Action,
     AgentState,
     AgentStateChangedObservation,
+    BrowseInteractiveAction,
+    BrowseURLAction,
     CheckpointObservation,
     CmdOutputObservation,
+    CmdRunAction,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
+    FileEditAction,
     FileReadAction,
     MessageAction,
     Observation,
+    UndoObservation,
 )
+from core.live import Frames
 from core.manager.conversation_manager import ConversationManager
 from core.ports import Checkpoints, Runtime
 from core.session.agent_session import AgentSession
-from core.session.turns import NO_CHECKPOINTS
+from core.session.turns import MAX_TOLD, NO_CHECKPOINTS, Turns
 from core.settings.config import Settings
 from runtime.checkpoints import WorkspaceCheckpoints
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
+from tests.streams import heard, opened_stream
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
@@ -230,3 +240,128 @@ async def test_work_that_goes_on_after_a_pause_is_a_turn_of_its_own(tmp_path: Pa
         states = [e for e in events if isinstance(e.event, AgentStateChangedObservation)]
         running = [e.id for e in states if e.event.agent_state is AgentState.RUNNING]  # type: ignore[attr-defined]
         assert records(events)[-1].after == running[-1]
+
+
+# -- without a conversation around it ----------------------------------------------------------------------------------
+
+
+class Labels:
+    """Notes what checkpoints are taken for; `ids` are what they are called, one after the other."""
+
+    def __init__(self, *ids: str) -> None:
+        self.labels: list[str] = []
+        self.ids = list(ids)
+        self.skipped: tuple[str, ...] = ()
+        self.may_go_on: asyncio.Event | None = None
+
+    async def take(self, label: str) -> Checkpoint:
+        self.labels.append(label)
+        if self.may_go_on is not None:
+            await self.may_go_on.wait()
+        if self.ids == ["broken"]:
+            raise CheckpointError("No room.")
+        return Checkpoint(self.ids.pop(0) if self.ids else label, label, 3, 2, 0, self.skipped)
+
+
+SAYS, REPLIES = (MessageAction(content="x"), EventSource.USER), (MessageAction(content="x"), EventSource.AGENT)
+QUEUES = (MessageAction(content="x", queued=True), EventSource.USER)
+UNDOES = (UndoObservation(), EventSource.ENVIRONMENT)
+RUNS, RESTS, ASKS, ENDS_, PAUSES, FAILS, STOPS, REFUSES = (
+    (AgentStateChangedObservation(agent_state=state), EventSource.ENVIRONMENT)
+    for state in (
+        AgentState.RUNNING, AgentState.AWAITING_USER_INPUT, AgentState.AWAITING_USER_CONFIRMATION, AgentState.FINISHED,
+        AgentState.PAUSED, AgentState.ERROR, AgentState.STOPPED, AgentState.REJECTED,
+    )
+)  # fmt: skip
+ACTS = (CmdRunAction(command="x"), EventSource.AGENT)
+
+
+@pytest.mark.parametrize(
+    ("events", "moments"),
+    [
+        ([SAYS, RUNS, ACTS, ENDS_], [0, 3]),
+        ([SAYS, ASKS, RUNS, RESTS], [0, 3]),
+        ([SAYS, PAUSES, RUNS, FAILS, RUNS, STOPS, SAYS, REFUSES], [0, 1, 2, 3, 4, 5, 6, 7]),
+        ([RESTS, ENDS_, REPLIES, QUEUES, ACTS], []),
+        ([RUNS, RUNS, SAYS, RUNS, RESTS, RESTS], [0, 2, 4]),
+        ([UNDOES, SAYS, UNDOES, RESTS], [0, 1, 2, 3]),
+    ],
+)
+async def test_a_turn_begins_with_a_message_or_work_after_a_rest_and_ends_at_rest(
+    tmp_path: Path, events: list[tuple[Event, EventSource]], moments: list[int]
+) -> None:
+    labels = Labels()
+    async with opened_stream(tmp_path) as stream:
+        turns = Turns(cast("Checkpoints", labels), stream, Frames())
+        envelopes = [await stream.append(event, source) for event, source in events]
+        for envelope in envelopes:
+            await turns.on_event(envelope)
+        assert labels.labels == [str(moment) for moment in moments]
+        assert [record.after for record in records(list(await stream.read()))] == moments
+
+
+async def test_a_record_says_what_was_kept_and_the_same_files_have_one(tmp_path: Path) -> None:
+    labels = Labels("a", "a", "b", "a")
+    labels.skipped = tuple(f"{n}: too large" for n in range(MAX_TOLD + 1))
+    async with opened_stream(tmp_path) as stream:
+        turns = Turns(cast("Checkpoints", labels), stream, Frames())
+        for event, source in (SAYS, RESTS, SAYS, RESTS):
+            await turns.on_event(await stream.append(event, source))
+        found = [envelope for envelope in await stream.read() if isinstance(envelope.event, CheckpointObservation)]
+        assert {envelope.source for envelope in found} == {EventSource.ENVIRONMENT}
+        skipped = list(labels.skipped[:MAX_TOLD])
+        assert [envelope.event for envelope in found] == [
+            CheckpointObservation(checkpoint=id, after=after, files=3, changed=2, skipped=skipped)
+            for id, after in (("a", 0), ("b", 3), ("a", 5))
+        ]
+
+
+async def test_where_checkpoints_fail_none_is_taken_any_more_and_that_is_in_the_log_once(tmp_path: Path) -> None:
+    async with opened_stream(tmp_path) as stream:
+        for _ in range(2):
+            labels = Labels("broken")
+            turns = Turns(cast("Checkpoints", labels), stream, Frames())
+            for event, source in (SAYS, RESTS):
+                await turns.on_event(await stream.append(event, source))
+            assert len(labels.labels) == 1
+        (told,) = [e for e in await stream.read() if isinstance(e.event, ErrorObservation)]
+        assert isinstance(told.event, ErrorObservation)
+        assert (told.source, told.event.error_id) == (EventSource.ENVIRONMENT, NO_CHECKPOINTS)
+        assert told.event.content.endswith("at a turn. No room.")
+
+
+@pytest.mark.parametrize(
+    ("event", "waits"),
+    [
+        (CmdRunAction(command="x"), True),
+        (FileEditAction(path="a", command="create"), True),
+        (FileEditAction(path="a", command="view"), False),
+        (FileReadAction(path="a"), False),
+        (BrowseURLAction(url="http://a/"), False),
+        (BrowseInteractiveAction(browser_actions="noop(1)"), False),
+        (CmdOutputObservation(command="x", content=""), False),
+    ],
+)
+async def test_what_may_change_files_waits_for_the_checkpoint_of_what_came_before_it(
+    tmp_path: Path, event: Event, waits: bool
+) -> None:
+    labels, frames = Labels(), Frames()
+    told = heard(frames)
+    async with opened_stream(tmp_path) as stream:
+        turns = Turns(cast("Checkpoints", labels), stream, frames)
+        action = await stream.append(event, EventSource.AGENT)
+        asked = asyncio.create_task(turns.ready(action))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert asked.done() is not waits
+        earlier = (await stream.read())[0]
+        await turns.on_event(replace(earlier, id=action.id - 1))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert asked.done() is not waits, "that was an event before it"
+        await turns.on_event(action)
+        await asked
+        assert [text for _, _, text in told] == (["Keeping the workspace as it is …", ""] if waits else [])
+        await turns.ready(action)
+        assert len(told) == 2 * waits, "what is kept already is not waited for"
+        await Turns(None, stream, frames).ready(action)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,13 +24,18 @@ from core.events import (
     Observation,
     Status,
 )
+from core.live import Frames
 from core.memory.prompt import build_messages
 from core.ports import FrameSink
+from core.secrets import MIN_LENGTH
 from core.session.agent_session import AgentSession
-from core.session.users_browser import MAX_WAITING
+from core.session.users_action import Surroundings
+from core.session.users_browser import INTERRUPTED, LOOK, MAX_WAITING, TAKEN, UsersBrowser
 from core.store.event_store import EventStore
+from core.stream import EventStream
 from tests.core.test_session import conversation, said_and_settled
 from tests.doubles import FINISH, ScriptedRuntime, bash, gone
+from tests.streams import opened_stream
 
 HIDDEN = BrowseInteractiveAction.HIDDEN
 PASSWORD = "correct horse & battery"
@@ -242,3 +250,108 @@ async def test_a_page_only_counts_as_changed_where_the_user_acted(tmp_path: Path
         await browser.give_back()
         last = [e.id for e in await log(session) if isinstance(e.event, BrowseInteractiveAction)][-1]
         assert browser.acted_until == last
+
+
+# -- without a conversation around it ----------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def alone(tmp_path: Path, runtime: ScriptedRuntime) -> AsyncIterator[tuple[UsersBrowser, EventStream]]:
+    async def ready() -> None:
+        """The sandbox is ready."""
+
+    async with opened_stream(tmp_path) as stream:
+        yield UsersBrowser(runtime, Surroundings(stream, Frames(), ready, asyncio.create_task)), stream
+
+
+def repeating(url: str, content: str) -> ScriptedRuntime:
+    """A page that has this address and text, whatever is done."""
+    seen = BrowserOutputObservation(url=url, trigger_by_action="browse_interactive", content=content)
+    return ScriptedRuntime(lambda action: seen)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "url", "content", "is_seen"),
+    [
+        ("correct horse", "http://a/", "it is correct horse", False),
+        ("correct horse", "http://a/?q=correct%20horse", "", False),
+        ("correct horse", "http://a/?q=correct+horse", "", False),
+        ("x" * MIN_LENGTH, "http://a/", "x" * MIN_LENGTH, False),
+        ("y" * (MIN_LENGTH - 1), "http://a/", "y" * (MIN_LENGTH - 1), True),
+        ("", "http://a/", "plain", True),
+    ],
+)
+async def test_a_hidden_text_is_masked_wherever_the_page_repeats_it_until_the_browser_is_given_back(
+    tmp_path: Path, hidden: str, url: str, content: str, is_seen: bool
+) -> None:
+    async with alone(tmp_path, repeating(url, content)) as (browser, stream):
+        await browser.begin()
+        await browser.do(f"fill('7', '{HIDDEN}')", hidden)
+        await browser.do("click('1')")
+        await browser.settled()
+        pages = [e.event for e in await stream.read() if isinstance(e.event, BrowserOutputObservation)]
+        seen = [(page.url, page.content) == (url, content) for page in pages]
+        assert seen[1:] == [is_seen] * 2
+        await browser.give_back()
+        await browser.begin()
+        await browser.settled()
+        last = [e.event for e in await stream.read() if isinstance(e.event, BrowserOutputObservation)][-1]
+        assert (last.url, last.content) == (url, content), "for another time it is a text like others"
+
+
+async def test_the_steps_are_carried_out_one_after_the_other_once_the_agent_is_done(tmp_path: Path) -> None:
+    runtime, may_begin, may_end = ScriptedRuntime(page), asyncio.Event(), asyncio.Event()
+    inner = runtime.execute
+
+    async def execute(*given: Any) -> Observation:
+        observation = await inner(*given)
+        await may_end.wait()
+        return observation
+
+    async def agent_is_done() -> None:
+        await may_begin.wait()
+
+    runtime.execute = execute  # type: ignore[method-assign, assignment]
+    async with alone(tmp_path, runtime) as (browser, stream):
+        browser.agent_is_done = agent_is_done
+        await browser.begin()
+        await browser.do("click('1')")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert runtime.executed == []
+        may_begin.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(runtime.executed) == 1, "the second waits for the first"
+        assert len(await stream.read()) == 2, "both are stored"
+        giving = asyncio.create_task(browser.give_back())
+        while len(await stream.read()) < 3:
+            await asyncio.sleep(0)
+        with pytest.raises(UsageError, match="Take it over first"):
+            await browser.do("click('2')")
+        await browser.give_back()
+        assert browser.is_on, "it is on its way back"
+        may_end.set()
+        await giving
+        assert not browser.is_on
+        await browser.ended()
+        assert [a.browser_actions for a in runtime.executed] == [LOOK, "click('1')", LOOK]  # type: ignore[attr-defined]
+        acted = browser.acted_until
+        await browser.begin()
+        await browser.give_back()
+        assert browser.acted_until == acted, "who only looked has not acted"
+        thoughts = [e.event.thought for e in await stream.read() if isinstance(e.event, BrowseInteractiveAction)]
+        back = BrowseInteractiveAction.GIVEN_BACK
+        assert thoughts == [TAKEN, "", back, TAKEN, back]
+
+
+async def test_an_interrupt_answers_every_step_and_gives_the_browser_back(tmp_path: Path) -> None:
+    async with alone(tmp_path, ScriptedRuntime(lambda action: None)) as (browser, stream):
+        await browser.begin()
+        await browser.do("click('1')")
+        browser.interrupt()
+        await browser.ended()
+        await browser.settled()
+        assert (browser.is_on, browser.is_busy) == (False, False)
+        answers = [e.event for e in await stream.read() if isinstance(e.event, ErrorObservation)]
+        assert answers == [ErrorObservation(content=INTERRUPTED, error_id="AGENT_ERROR$INTERRUPTED")] * 2
