@@ -468,3 +468,12 @@ async def test_the_limits_of_a_day_are_looked_at_where_there_are_some(tmp_path: 
             await said_and_settled(session)
             await said_and_settled(session)
             assert session.state.halt == halt
+
+
+async def test_while_it_is_open_it_tells_what_becomes_of_mcp_servers(tmp_path: Path) -> None:
+    async with ConversationManager(tmp_path / "home", FREE, make_runtime=runtimes(), environ={}) as manager:
+        before = len(manager.mcp.listeners)
+        session = await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, [FINISH]))
+        assert len(manager.mcp.listeners) == before + 1
+        await session.aclose()
+        assert len(manager.mcp.listeners) == before

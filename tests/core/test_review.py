@@ -12,6 +12,7 @@ from core.errors import UsageError
 from core.events import ReviewAction, UndoObservation
 from core.memory.prompt import build_messages
 from core.session.agent_session import AgentSession
+from core.session.hunks import MAX_BYTES
 from core.session.review import Changes, comment
 from tests.core.test_turns import conversation, read, rested
 from tests.doubles import FINISH, bash
@@ -133,6 +134,26 @@ async def test_of_a_file_that_came_or_went_the_only_change_is_all_of_it(tmp_path
         assert names(await revert(session, "raw")) == ["list"]
 
 
+async def test_a_file_that_is_too_large_for_hunks_is_decided_upon_as_a_whole(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    grows = f"head -c {MAX_BYTES} /dev/zero | tr '\\0' x > big; cp big fits; echo >> big"
+    async with conversation(tmp_path, [{"tool_calls": [bash(grows)]}, FINISH]) as (session, _):
+        await session.send("one")
+        await rested(session)
+        async with session.undoing.review() as review:
+            found = await review.changes()
+            assert names(found) == ["big", "fits"]
+            assert (await review.hunks(found, "big"), len(await review.hunks(found, "fits") or ())) == (None, 1)
+            for decide in (review.accept, review.revert):
+                with pytest.raises(UsageError, match="Decide upon all of it"):
+                    await decide(found, "big", {0})
+                with pytest.raises(UsageError, match="has not changed"):
+                    await decide(found, "other", {0})
+        assert names(await accept(session, "big")) == ["fits"]
+        assert names(await revert(session, "fits")) == []
+        assert sorted(read(workspace)) == ["big"]
+
+
 async def test_what_changed_since_it_was_shown_is_not_decided_upon(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     async with conversation(tmp_path, TURNS) as (session, _):
@@ -157,3 +178,7 @@ def test_a_comment_takes_the_change_along() -> None:
     said, beside = comment("src/a.py", ["@@ -1 +1 @@", "-a", "+b"], "why b?")
     assert said == "src/a.py: why b?"
     assert beside == "About this change of src/a.py:\n```diff\n@@ -1 +1 @@\n-a\n+b\n```"
+
+
+def test_a_comment_on_a_whole_file_has_nothing_beside_it() -> None:
+    assert comment("src/a.py", [], "why?") == ("src/a.py: why?", "")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from core.controller.halts import Halt, HaltKind, Way
-from core.errors import ConfigurationError
+from core.controller.state import State
+from core.errors import ConfigurationError, ModelErrorKind
 from core.events import (
     AgentFinishAction,
     AgentState,
@@ -18,16 +19,21 @@ from core.events import (
     CondensationAction,
     CondensationRequestAction,
     ErrorObservation,
+    Event,
     EventSource,
     LoopDetectionObservation,
+    LoopRecoveryAction,
     MessageAction,
     Observation,
 )
 from core.manager.conversation_manager import ConversationManager
+from core.session.ways_out import TELL, WaysOut
 from core.settings.config import Settings
+from core.stream import EventStream
 from runtime.local import LocalRuntime
 from tests.core.test_session import FREE, conversation, of, said_and_settled
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, gone, write_script
+from tests.streams import opened_stream
 
 FAILS = {**FINISH, "fault": "server_error"}
 """Fails the first time that it is asked."""
@@ -218,3 +224,83 @@ async def test_what_is_queued_while_the_agent_works_is_said_after_it(tmp_path: P
         said = [e.event.content for e in events if isinstance(e.event, MessageAction) and not e.event.queued]
         assert said == ["first", "then", "and that"]
         assert session.state.queued == ()
+
+
+class Doing:
+    """A session and its preparation: notes what is wished of them."""
+
+    def __init__(self, stream: EventStream, halt: Halt | None) -> None:
+        self.stream = stream
+        self.state = State(halt=halt, reason="It repeats ls.")
+        self.done: list[object] = []
+
+    async def set_model(self, name: str) -> None:
+        self.done.append(("model", name))
+        if name == "gone":
+            raise ConfigurationError("There is no such model.")
+
+    async def add(self, event: Event) -> None:
+        self.done.append(event)
+
+    async def send(self, text: str) -> None:
+        self.done.append(("said", text))
+
+    async def interrupt(self) -> None:
+        self.done.append("interrupted")
+
+    async def resume(self) -> None:
+        self.done.append("resumed")
+
+    async def restart(self) -> None:
+        self.done.append("restarted")
+
+    def skip(self) -> None:
+        self.done.append("skipped")
+
+
+STUCK, LOST = Halt(HaltKind.STUCK, "repeats", 3), Halt(HaltKind.SANDBOX)
+TOO_MUCH, LIMIT = Halt(HaltKind.MODEL, ModelErrorKind.CONTEXT_WINDOW), Halt(HaltKind.LIMIT, "iterations")
+
+
+@pytest.mark.parametrize(
+    ("halt", "way", "done"),
+    [
+        (LIMIT, Way.EXTEND, ["resumed"]),
+        (LIMIT, Way.STOP, ["interrupted"]),
+        (LIMIT, Way.RETRY, []),
+        (None, Way.RETRY, []),
+        (Halt(HaltKind.MODEL, "server"), Way.RETRY, ["resumed"]),
+        (Halt(HaltKind.MODEL, "server"), Way.SWITCH_MODEL, [("model", "other"), "resumed"]),
+        (TOO_MUCH, Way.CONDENSE, [CondensationRequestAction(), "resumed"]),
+        (LOST, Way.RESTART_SANDBOX, ["restarted", "resumed"]),
+        (LOST, Way.SKIP, ["skipped", "resumed"]),
+        (STUCK, Way.CUT_LOOP, [LoopRecoveryAction(option=1)]),
+        (STUCK, Way.RESEND, [LoopRecoveryAction(option=2), ("said", "the request")]),
+        (STUCK, Way.TELL, [LoopRecoveryAction(option=2), ("said", TELL.format("It repeats ls."))]),
+    ],
+)
+async def test_each_way_is_what_is_done_and_nothing_else(
+    tmp_path: Path, halt: Halt | None, way: Way, done: list[object]
+) -> None:
+    async with opened_stream(tmp_path) as stream:
+        await stream.append(MessageAction(content="earlier"), EventSource.USER)
+        await stream.append(MessageAction(content="the request"), EventSource.USER)
+        for _ in range(11):
+            await stream.append(MessageAction(content="later", queued=True), EventSource.USER)
+        await stream.append(MessageAction(content="of the agent"), EventSource.AGENT)
+        doing = Doing(stream, halt)
+        await WaysOut(cast("Any", doing), cast("Any", doing)).take(way, "other")
+        assert doing.done == done
+
+
+async def test_a_model_that_cannot_be_used_leaves_the_halt_and_a_request_that_nobody_made_is_empty(
+    tmp_path: Path,
+) -> None:
+    async with opened_stream(tmp_path) as stream:
+        doing = Doing(stream, Halt(HaltKind.MODEL, "server"))
+        with pytest.raises(ConfigurationError):
+            await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.SWITCH_MODEL, "gone")
+        assert doing.done == [("model", "gone")]
+        doing = Doing(stream, STUCK)
+        await WaysOut(cast("Any", doing), cast("Any", doing)).take(Way.RESEND)
+        assert doing.done == [LoopRecoveryAction(option=2), ("said", "")]
