@@ -7,14 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from core.events import Envelope, ErrorObservation, EventSource
+from core.events import (
+    AgentState,
+    AgentStateChangedObservation,
+    Envelope,
+    ErrorObservation,
+    EventSource,
+    MessageAction,
+)
 from core.manager.conversation_manager import ConversationManager
-from core.session.aftermath import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, REMEDY
+from core.session.aftermath import INTRODUCTION, LEFT_BEHIND, MAX_TOLD, MORE, REMEDY, Aftermath
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from runtime.local import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 from tests.runtime.walled import WALLED, own
+from tests.streams import opened_stream
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
@@ -141,3 +149,34 @@ async def test_what_did_not_come_back_from_elsewhere_is_told_in_its_own_words(tm
     assert told == [
         "The work came back from where the sandbox ran, but for this:\n- notes: was changed here and in the sandbox"
     ]
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, []), (MAX_TOLD, []), (MAX_TOLD + 2, [MORE.format(n=2)])])
+async def test_how_much_more_there_is_is_said_and_what_is_named_twice_is_told_once(
+    tmp_path: Path, count: int, more: list[str]
+) -> None:
+    runtime = Leaving()
+    runtime.left = [f"{number}: x" for number in range(count)] * 2
+    async with opened_stream(tmp_path) as stream:
+        aftermath = Aftermath(runtime, stream)
+        await aftermath.tell()
+        (told,) = await stream.read()
+        assert isinstance(told.event, ErrorObservation)
+        lines = [f"- {number}: x" for number in range(min(count, MAX_TOLD))]
+        assert told.event.content.split("\n") == [INTRODUCTION, *lines, *more, REMEDY]
+        runtime.left = []
+        await aftermath.tell()
+        assert len(await stream.read()) == 1
+
+
+@pytest.mark.parametrize("state", AgentState)
+async def test_it_is_looked_for_whenever_the_agent_has_come_to_rest(tmp_path: Path, state: AgentState) -> None:
+    runtime = Leaving()
+    runtime.left = ["a: x"]
+    works = state.value in ("running", "loading", "user_confirmed", "user_rejected")
+    async with opened_stream(tmp_path) as stream:
+        aftermath = Aftermath(runtime, stream)
+        changed = AgentStateChangedObservation(agent_state=state)
+        await aftermath.on_state(await stream.append(changed, EventSource.ENVIRONMENT))
+        await aftermath.on_state(await stream.append(MessageAction(content="x"), EventSource.USER))
+        assert len(warnings(list(await stream.read()))) == (0 if works else 1)

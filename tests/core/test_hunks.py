@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.session.hunks import MAX_LINES, applied, hunks, split
+from core.session.hunks import MAX_LINES, Hunk, applied, hunks, split
 
 LINES = st.lists(st.sampled_from([b"a", b"b", b"\r", b"\xff\xfe", b"\x0c", "é\u2028".encode()]), max_size=12)
 CONTENTS = st.tuples(LINES, st.booleans()).map(lambda drawn: b"\n".join(drawn[0]) + (b"\n" if drawn[1] else b""))
@@ -54,3 +54,25 @@ def test_what_cannot_be_compared_by_lines_has_none(content: bytes) -> None:
 
 def test_a_line_ends_at_a_line_feed_alone() -> None:
     assert split(b"a\r\nb\x0cc\n\nd") == [b"a\r\n", b"b\x0cc\n", b"\n", b"d"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hunk"),
+    [
+        (b"a\nb\n", b"A\nb\n", Hunk(0, 1, 0, 1, ("@@ -1,2 +1,2 @@", "-a", "+A", " b"))),
+        (b"a\n", b"a\nb\n", Hunk(1, 1, 1, 2, ("@@ -1,1 +1,2 @@", " a", "+b"))),
+        (b"0\n1\n2\n3\n4\n5\n6\n", b"0\n1\n2\n3\n4\n5\nsix\n",
+         Hunk(6, 7, 6, 7, ("@@ -4,4 +4,4 @@", " 3", " 4", " 5", "-6", "+six"))),
+        (b"0\n1\n2\n3\n4\n5\n", b"1\n2\n3\n4\n5\n", Hunk(0, 1, 0, 0, ("@@ -1,4 +1,3 @@", "-0", " 1", " 2", " 3"))),
+        (b"", b"\xff", Hunk(0, 0, 0, 1, ("@@ -1,0 +1,1 @@", "+\ufffd"))),
+    ],
+)  # fmt: skip
+def test_the_context_ends_where_the_file_does(old: bytes, new: bytes, hunk: Hunk) -> None:
+    assert hunks(old, new) == [hunk]
+
+
+def test_either_side_can_be_what_is_not_compared_and_the_longest_that_is_has_its_hunks() -> None:
+    for content in (b"\0", b"x\n" * (MAX_LINES + 1)):
+        assert hunks(content, b"x\n") is None
+    assert len(hunks(b"", b"x\n" * MAX_LINES) or ()) == 1
+    assert len(hunks(b"x\n" * MAX_LINES, b"") or ()) == 1

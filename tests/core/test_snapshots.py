@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +12,25 @@ from typing import Any
 import pytest
 
 from core.controller.decide import fold
-from core.controller.state import Limits, Pending, State
+from core.controller.state import Limits, Owed, Pending, State
+from core.controller.stuck import Step
 from core.errors import StoreError
-from core.events import CmdRunAction, Envelope
+from core.events import (
+    CmdOutputObservation,
+    CmdRunAction,
+    Envelope,
+    Event,
+    EventSource,
+    MessageAction,
+    event_to_dict,
+)
 from core.manager.conversation_manager import ConversationManager
 from core.session.agent_session import AgentSession
-from core.session.snapshots import MAX_CHARS, Snapshots, written
+from core.session.snapshots import MAX_CHARS, Snapshots, can_be_kept, restored, written
 from core.settings.config import Settings
 from core.store.event_store import EventStore
 from core.store.sqlite import sqlite3
-from core.store.writer import Lease
+from core.store.writer import Draft, Lease
 from core.stream import EventStream
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
@@ -191,3 +201,57 @@ async def test_one_is_taken_while_a_conversation_goes_on(tmp_path: Path, monkeyp
         assert last > 5
 
     await opened(tmp_path / "home", live)
+
+
+async def test_from_one_that_was_begun_with_the_next_is_counted(tmp_path: Path) -> None:
+    async with Refusing(tmp_path) as store:
+        lease = await store.create_conversation("c", title="", workspace="/", model="m")
+        await store.append(lease, [Draft(MessageAction(content="x"), EventSource.AGENT) for _ in range(10)])
+        rests = replace(State.initial(Limits()), reason="as it was")
+        first = Snapshots(store, lease, Limits())
+        await first.newest()
+        await first.take(rests, 4)
+        await first.take(rests, 4)
+        assert store.kept == [3], "no event came since"
+        again = Snapshots(store, lease, Limits())
+        assert await again.newest() == (rests, 4)
+        await again.take(rests, 4)
+        await again.take(rests, 8, every=5)
+        await again.take(rests, 5)
+        assert store.kept == [3, 4]
+        await again.take(rests, 10, every=5)
+        assert store.kept == [3, 4, 9]
+        assert await Snapshots(store, lease, Limits()).newest() == (rests, 10)
+        others = Snapshots(store, lease, Limits(max_iterations=1))
+        assert await others.newest() == (State.initial(Limits(max_iterations=1)), 0)
+
+
+RUNS, RAN = CmdRunAction(command="ls"), CmdOutputObservation(command="ls", content="é")
+
+
+@pytest.mark.parametrize(
+    ("changes", "can_be"),
+    [
+        ({}, True),
+        ({"recent": (Step(1, RUNS, RAN), Step(3, RUNS))}, True),
+        ({"queue": (Pending(1, RUNS),)}, False),
+        ({"owed": (Owed(1, "stopped"),)}, False),
+        ({"asked": 1}, False),
+        ({"recalls": frozenset({1})}, False),
+    ],
+)
+def test_only_the_state_of_an_agent_at_rest_is_kept_and_it_is_the_same_again(
+    changes: dict[str, Any], can_be: bool
+) -> None:
+    state = replace(State.initial(Limits()), **changes)
+    assert can_be_kept(state) is can_be
+    if can_be:
+        assert restored(written(state)) == state
+
+
+@pytest.mark.parametrize("step", [(RUNS, RUNS), (RAN, RAN), (RAN, None), (None, RAN)])
+def test_a_step_is_an_action_and_perhaps_its_result(step: tuple[Event | None, Event | None]) -> None:
+    data = json.loads(written(State.initial(Limits())))
+    data["recent"] = [[1, *(one and event_to_dict(one, derived=False) for one in step)]]
+    with pytest.raises(TypeError, match="a step is"):
+        restored(json.dumps(data))

@@ -335,7 +335,7 @@ async def test_the_steps_are_carried_out_one_after_the_other_once_the_agent_is_d
         await giving
         assert not browser.is_on
         await browser.ended()
-        assert [a.browser_actions for a in runtime.executed] == [LOOK, "click('1')", LOOK]  # type: ignore[attr-defined]
+        assert [a.browser_actions for a in runtime.executed] == [LOOK, "click('1')", LOOK]
         acted = browser.acted_until
         await browser.begin()
         await browser.give_back()
