@@ -69,7 +69,6 @@ class TakeOver:
         self._keys.clear()
         self._gives_back = self.is_ready = False
         self._size = (rows, columns)
-        self._wanted.set()
         self._is_on = True
         seen = Seen(self._place.frames)
 
@@ -151,7 +150,6 @@ class TakeOver:
             preparing.result()
         finally:
             preparing.cancel()
-            self._wanted.set()
 
     async def _send(self) -> None:
         """Send sizes, keys and the end, in order, as they are wanted."""

@@ -330,3 +330,28 @@ def test_a_folder_without_git_or_with_a_trap_for_it_has_no_branch(tmp_path: Path
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").symlink_to("/etc/hostname")
     assert branch_of(str(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeUnavailableError("Gone."), ""),
+        (TimeoutError(), "there:22 was too slow to be asked what the project brings; what is known of it counts."),
+        (OSError(28, "No space left on device"), "{folder}: No space left on device"),
+    ],
+)
+async def test_a_project_elsewhere_that_cannot_be_looked_at_is_told_and_what_is_known_of_it_counts(
+    tmp_path: Path, error: Exception, told: str
+) -> None:
+    class Unreachable(Elsewhere):
+        async def list_folder(self, path: str) -> list[str]:
+            raise error
+
+    async with recollecting(tmp_path, runtime=Unreachable()) as (recollection, _, notices):
+        (tmp_path / "home/AGENTS.md").write_text("Answer in rhymes.")
+        gathered = await recollection.look()
+        problems = told.format(folder=recollection.folder)
+        assert "\n".join(gathered.problems) == problems
+        assert [text for _, id, text in notices if id == KNOWLEDGE_PROBLEMS] == [problems] * bool(problems)
+        assert not gathered.library.is_empty
+        assert Path(recollection.folder).is_relative_to(tmp_path / "home")
