@@ -349,6 +349,7 @@ async def test_a_project_elsewhere_that_cannot_be_looked_at_is_told_and_what_is_
 
     async with recollecting(tmp_path, runtime=Unreachable()) as (recollection, _, notices):
         (tmp_path / "home/AGENTS.md").write_text("Answer in rhymes.")
+        Path(recollection.folder).mkdir(parents=True)
         gathered = await recollection.look()
         problems = told.format(folder=recollection.folder)
         assert "\n".join(gathered.problems) == problems
