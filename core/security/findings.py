@@ -84,15 +84,13 @@ class Findings:
         self.read += 1
         return self.read <= MAX_COMMANDS_READ
 
-    def reading(self, path: str) -> bool:
-        """A path is read; whether it holds secrets."""
+    def reading(self, path: str) -> None:
+        """A path is read."""
         self.add(self.reads, path)
-        rule = self.places.secret(path)
-        if rule:
+        if rule := self.places.secret(path):
             self.name(rule, path)
         elif self.places.place(path) is Region.HOME:
             self.name("read.outside", path)
-        return bool(rule)
 
     def writing(self, path: str) -> None:
         """A path is written, made or removed."""

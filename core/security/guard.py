@@ -57,10 +57,6 @@ MODE = "mode {mode}"
 UNJUDGED = Facts(ActionSecurityRisk.UNKNOWN, opaque=True, sends=True, not_understood=("the action",))
 """The facts of an action that could not be judged."""
 RATED = "The model itself calls it risky."
-_RISKS = {
-    ActionSecurityRisk.HIGH: "Its risk is high.",
-    ActionSecurityRisk.UNKNOWN: "How much harm it could do is not known.",
-}
 CHANGED = (
     "The rules that deny have changed. The sandbox that runs enforces them from its next start, which is when the "
     "conversation is opened again. Until then they are only read."
@@ -235,8 +231,6 @@ class Guard:
         if not needs_confirmation(action, self.mode, risk):
             return Judgement(Verdict.ALLOW, rule)
         reasons = facts.reasons if risk is facts.risk else (RATED, *facts.reasons)
-        if not reasons and self.mode is ConfirmMode.RISKY and risk in _RISKS:
-            reasons = (_RISKS[risk],)
         return Judgement(Verdict.ASK, rule, reasons, stays=bool(facts.not_understood))
 
     def _looks(self, action: Action) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 
@@ -18,12 +19,15 @@ from core.events import (
     CmdOutputObservation,
     CmdRunAction,
     Envelope,
+    ErrorObservation,
     EventSource,
+    MCPAction,
+    MessageAction,
     UserRejectObservation,
 )
-from core.security.analyzers import Analyzer, Assessment, analyzers, assess
-from core.security.analyzers.history import History, Past
-from core.security.analyzers.invariant import Invariant, read_policies, shipped
+from core.security.analyzers import MAX_CHARS, MAX_REASONS, OURS, Analyzer, Assessment, analyzers, assess
+from core.security.analyzers.history import MAX_PAST, History, Past
+from core.security.analyzers.invariant import MAX_POLICIES, Invariant, read_policies, shipped
 from core.security.facts import Facts, facts_of
 from core.security.rules import RULES
 
@@ -212,3 +216,166 @@ def test_the_rules_of_the_shipped_policies_are_in_the_table() -> None:
         for step in (*policy.before, policy.then):
             for pattern in step.patterns.get("rules", ()):
                 assert any(fnmatchcase(rule, pattern) for rule in RULES), (policy.id, pattern)
+
+
+CURL = CmdRunAction(command="curl -o x https://a.example/y")
+
+
+@pytest.mark.parametrize(
+    ("step", "action", "holds"),
+    [
+        ("kind = 'run'", CURL, True),
+        ("kind = 'browse'", CURL, False),
+        ("kind = ['browse', 'ru*']", CURL, True),
+        ("tool = 'a__*'", MCPAction(name="a__b"), True),
+        ("tool = 'b__*'", MCPAction(name="a__b"), False),
+        ("tool = '*'", CURL, False),
+        ("rules = 'net.*'", CURL, True),
+        ("rules = 'git.*'", CURL, False),
+        ("commands = 'curl *'", CURL, True),
+        ("commands = 'curl'", CURL, False),
+        ("writes = '*/x'", CURL, True),
+        ("reads = '*/x'", CURL, False),
+        ("reads = '*/x'", CmdRunAction(command="cat x"), True),
+        ("hosts = 'a.example'", CURL, True),
+        ("hosts = 'b.example'", CURL, False),
+        ("not_hosts = 'a.example'", CURL, False),
+        ("not_hosts = 'b.example'", CURL, True),
+        ("not_hosts = 'b.example'", CmdRunAction(command="ls"), False),
+        ("not_hosts = 'a.example'", CmdRunAction(command="curl https://a.example https://b.example"), True),
+        ("sends = true", CURL, True),
+        ("sends = false", CURL, False),
+        ("sends = false", CmdRunAction(command="ls"), True),
+        ("carries = true", CURL, False),
+        ("carries = true", CmdRunAction(command="git push"), True),
+        ("opaque = true", CURL, False),
+        ("opaque = true", CmdRunAction(command="eval x"), True),
+        ("sends = true, commands = 'curl *'", CURL, True),
+        ("sends = true, commands = 'wget *'", CURL, False),
+        ("sends = false, commands = 'curl *'", CURL, False),
+        ("kind = 'run', commands = 'wget *'", CURL, False),
+    ],
+    ids=str,
+)
+def test_a_step_matches_where_every_key_of_it_does(step: str, action: Action, holds: bool) -> None:
+    (policy,) = read_policies(f"[[policy]]\nid='a'\nrisk='HIGH'\nreason='x'\nthen={{{step}}}", "x")
+    found = policy.events(action, facts_of(action, workspace=WORKSPACE), ())
+    assert found == ([] if holds else None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "commands", "events"),
+    [
+        ("", [], []),
+        ("when={commands='a'}", ["a", "b"], [0]),
+        ("when={commands='a'}", ["b", "a", "a"], [2]),
+        ("when={commands='a'}", ["b"], None),
+        ("after=[{commands='a'}]", ["a"], [0]),
+        ("when={commands='a'}\nafter=[{commands='b'}, {commands='c'}]", ["a", "b", "x", "c"], [0, 2, 6]),
+        ("when={commands='a'}\nafter=[{commands='b'}]", ["b", "a"], None),
+        ("when={commands='a'}\nafter=[{commands='a'}]", ["a"], None),
+        ("when={commands='a'}\nafter=[{commands='a'}]", ["a", "a"], [0, 2]),
+    ],
+)
+async def test_what_was_done_before_counts_in_its_order_and_is_named(
+    keys: str, commands: list[str], events: list[int] | None
+) -> None:
+    text = f"[[policy]]\nid='mine'\nrisk='HIGH'\nreason='It is so.'\n{keys}\nthen={{commands='ls'}}"
+    policies = read_policies(text, "x")
+    done = run(*commands).done
+    ls = CmdRunAction(command="ls")
+    assert policies[0].events(ls, facts_of(ls, workspace=WORKSPACE), done) == events
+    said = await Invariant(policies).assess(ls, facts_of(ls, workspace=WORKSPACE), done)
+    behind = f"; events {', '.join(map(str, events))}" if events else ""
+    assert said == (None if events is None else Assessment(HIGH, (f"It is so. (mine{behind})",)))
+
+
+async def test_of_the_policies_that_hold_the_strictest_counts_and_every_reason_is_told() -> None:
+    text = "".join(
+        f"[[policy]]\nid='{name}'\nrisk='{risk}'\nreason='{name}.'\nthen={{kind='run'}}\n"
+        for name, risk in (("a", "MEDIUM"), ("b", "HIGH"), ("c", "UNKNOWN"))
+    )
+    ls = CmdRunAction(command="ls")
+    said = await Invariant(read_policies(text, "x")).assess(ls, facts_of(ls, workspace=WORKSPACE), ())
+    assert said == Assessment(HIGH, ("a. (a)", "b. (b)", "c. (c)"))
+
+
+def test_a_policy_is_read_within_bounds() -> None:
+    row = "[[policy]]\nid='{}'\nrisk='HIGH'\nreason='{}'\nthen={{kind='run'}}\n"
+    (policy,) = read_policies(row.format("i" * 100, "r" * 300), "x")
+    assert (policy.id, policy.risk, policy.reason, policy.before) == ("i" * 80, HIGH, "r" * 200, ())
+    assert policy.then.patterns == {"kind": ("run",)}
+    assert len(read_policies(row.format("a", "b") * MAX_POLICIES, "x")) == MAX_POLICIES
+    assert read_policies("", "x") == []
+    with pytest.raises(ConfigurationError, match=f"at most {MAX_POLICIES}"):
+        read_policies(row.format("a", "b") * (MAX_POLICIES + 1), "x")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "id = 3", "risk = 'LOUD'", "reason = 3", "then = 3", "then = { kind = 3 }", "then = { kind = [] }",
+        "then = { kind = ['a', 3] }", "then = { sends = 'a' }", "then = { kind = true }", "when = {}", "after = [3]",
+        "after = 3", "more = 3",
+    ],
+)  # fmt: skip
+def test_each_key_of_a_policy_has_its_kind(wrong: str) -> None:
+    keys = {"id": "'a'", "risk": "'HIGH'", "reason": "'x'", "then": "{ kind = 'run' }"}
+    key, _, value = wrong.partition(" = ")
+    text = "\n".join(f"{key} = {value}" for key, value in (keys | {key: value}).items())
+    with pytest.raises(ConfigurationError, match=r"^x: "):
+        read_policies(f"[[policy]]\n{text}", "x")
+
+
+def test_what_was_carried_out_is_kept_up_to_a_number_and_the_oldest_go() -> None:
+    history = run(*(f"echo {n}" for n in range(MAX_PAST + 2)))
+    assert (len(history.done), history.waiting) == (MAX_PAST, ())
+    assert [past.event for past in (history.done[0], history.done[-1])] == [4, 2 * MAX_PAST + 2]
+
+
+def test_only_actions_that_act_and_were_answered_are_in_the_history() -> None:
+    def envelope(id: int, event: Action | CmdOutputObservation | ErrorObservation, cause: int | None) -> Envelope:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        source = EventSource.AGENT if isinstance(event, Action) else EventSource.ENVIRONMENT
+        return Envelope(conversation_id="c", id=id, timestamp=at, source=source, cause=cause, event=event)
+
+    ls, output = CmdRunAction(command="ls"), CmdOutputObservation(content="", command="ls")
+    empty = History(WORKSPACE)
+    assert empty.after(envelope(0, MessageAction(content="hm"), None)) == empty
+    waiting = empty.after(envelope(1, ls, None)).after(envelope(2, CmdRunAction(command="pwd"), None))
+    assert [past.event for past in waiting.waiting] == [1, 2]
+    assert waiting.done == ()
+    assert waiting.after(envelope(3, output, None)) == waiting.after(envelope(3, output, 9)) == waiting
+    done = waiting.after(envelope(3, output, 2))
+    assert [[past.event for past in part] for part in (done.done, done.waiting)] == [[2], [1]]
+    assert done.after(envelope(4, ErrorObservation(content=""), 1)) == replace(done, waiting=())
+
+
+@pytest.mark.parametrize(
+    ("rated", "said"),
+    [
+        (UNKNOWN, None),
+        (LOW, Assessment(LOW)),
+        (MEDIUM, Assessment(MEDIUM, ("The model rates its action MEDIUM.",))),
+        (HIGH, Assessment(HIGH, ("The model rates its action HIGH.",))),
+    ],
+)
+async def test_the_models_own_rating_is_a_voice_of_its_own(rated: ActionSecurityRisk, said: Assessment | None) -> None:
+    action = CmdRunAction(command="rm -rf /", security_risk=rated)
+    (voice,) = analyzers(["model"])
+    facts = facts_of(action, workspace=WORKSPACE)
+    assert await voice.assess(action, facts, ()) == said
+    (rules,) = analyzers(["local", "local"])
+    assert await rules.assess(action, facts, ()) == Assessment(HIGH, facts.reasons)
+    assert [one.name for one in analyzers()] == list(OURS)
+
+
+async def test_reasons_are_told_once_each_shortened_and_up_to_a_number() -> None:
+    long, many = "x" * (MAX_CHARS + 1), tuple(map(str, range(MAX_REASONS)))
+    said = await judged(
+        CmdRunAction(command="ls"), None, Voice(Assessment(MEDIUM, (long, long))), Voice(Assessment(MEDIUM, many))
+    )
+    assert said == Assessment(MEDIUM, (long[:-1], *many[:-1]))
+    assert await judged(CmdRunAction(command="ls"), None, Voice(None)) == Assessment(LOW)
+    (reason,) = (await judged(CmdRunAction(command="ls"), None, Voice(ValueError(long), "n" * 99))).reasons
+    assert reason == f"The analyzer {'n' * 80} failed: ValueError: {long}"[:MAX_CHARS]

@@ -35,7 +35,7 @@ from core.events import (
 )
 from core.events.base import Event
 from core.security.facts import facts_of
-from core.security.taint import MAX_SEEN, Taint
+from core.security.taint import MAX_SEEN, MAX_SOURCES, MAX_WAITING, MORE, Source, Taint
 
 WORKSPACE = "/workspace/app"
 READ_ONLY = frozenset({"wiki__read"})
@@ -352,3 +352,138 @@ def test_code_that_is_written_since_and_could_reach_out_asks_when_it_runs(writte
     since.ran(written, FileWriteObservation(content="", path="x.py"))
     assert bool(since.asks("python3 x.py")) is asks
     assert since.asks("python3 y.py") is None
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        (MCPAction(name="mail__send"), "It calls a tool that may send data out"),
+        (MCPAction(name="wiki__read"), ""),
+        (CmdRunAction(command="cat ~/.ssh/id_rsa"), "It reads what may hold secrets (secret.read)"),
+        (CmdRunAction(command=f"echo x > /data/{'y' * 200}"), f"It writes outside the workspace (/data/{'y' * 94})"),
+        (FileWriteAction(path="/home/a/x", content=""), "It writes outside the workspace (/home/a/x)"),
+        (FileWriteAction(path=".envrc", content=""), "It changes what outlasts this conversation (persist.hook)"),
+        (CmdRunAction(command="frobnicate"), "What it does cannot be told by reading it"),
+        (BrowseInteractiveAction(browser_actions="x = 1"), "What it does cannot be told by reading it"),
+        (BrowseURLAction(url="javascript:x"), "What it does cannot be told by reading it"),
+        (BrowseURLAction(url="https://www.docs.example/"), "It calls www.docs.example, which you have not named"),
+        (
+            BrowseURLAction(url="https://docs.example/x9"),
+            "It calls an address that it has made up (https://docs.example/x9)",
+        ),
+        (CmdRunAction(command="git fetch"), "It calls the network"),
+        (CmdRunAction(command="pip install x"), "It calls the network"),
+        (
+            CmdRunAction(command="bash vendor/x.sh"),
+            "It runs code that came from elsewhere (/workspace/app/vendor/x.sh)",
+        ),
+        (CmdRunAction(command="/data/x"), "It runs code that came from elsewhere (/data/x)"),
+        (CmdRunAction(command="bash src/x.sh"), ""),
+        (CmdRunAction(command="make"), ""),
+        (CmdRunAction(command="cat vendor/x"), ""),
+    ],
+    ids=str,
+)
+def test_the_first_reason_that_holds_is_told(action: Action, why: str) -> None:
+    conversation = Conversation().visited("https://docs.example/guide")
+    end = ", after reading https://docs.example/guide (event 1)."
+    assert conversation.asks(action) == (why + end if why else None)
+
+
+def test_each_kind_of_foreign_content_is_named_as_the_user_knows_it() -> None:
+    conversation = Conversation().visited(f"https://docs.example/{'x' * 300}")
+    conversation.ran(MCPAction(name="wiki__read"), MCPObservation(content="x", name="wiki__read"))
+    conversation.add(ConsentAction(origin="friend.json"), EventSource.USER)
+    conversation.shell("curl https://docs.example/").shell("cat ~/notes").shell("git fetch").shell("cat ~/notes")
+    conversation.shell("cat src/x ~/more")
+    assert conversation.taint.sources == (
+        Source(f"https://docs.example/{'x' * 300}"[:200], 1),
+        Source("an answer of the tool wiki__read", 3),
+        Source("a conversation imported from friend.json", 4),
+        Source("https://docs.example/", 6),
+        Source("~/notes", 8),
+        Source("~/more", 14),
+    )
+
+
+def test_what_is_waiting_is_kept_up_to_a_number_and_goes_with_its_answer() -> None:
+    conversation = Conversation()
+    ids = [conversation.add(CmdRunAction(command="ls")) for _ in range(MAX_WAITING + 1)]
+    assert [number for number, _ in conversation.taint.waiting] == ids[1:]
+    conversation.add(CmdOutputObservation(content="", command="ls"), EventSource.ENVIRONMENT, ids[2])
+    assert [number for number, _ in conversation.taint.waiting] == [ids[1], *ids[3:]]
+    conversation.add(ErrorObservation(content=""), EventSource.ENVIRONMENT, ids[1])
+    assert [number for number, _ in conversation.taint.waiting] == ids[3:]
+
+
+def test_beyond_so_many_sources_only_that_there_are_more_is_kept() -> None:
+    conversation = Conversation()
+    for number in range(MAX_SOURCES + 2):
+        conversation.visited(f"https://docs.example/{number}")
+    sources = conversation.taint.sources
+    assert (len(sources), sources[-1]) == (MAX_SOURCES + 1, Source(MORE, 2 * MAX_SOURCES + 1))
+    assert [source.what for source in sources[:2]] == ["https://docs.example/0", "https://docs.example/1"]
+
+
+def test_what_is_fine_counts_for_no_reason_and_no_number() -> None:
+    conversation = (
+        Conversation().visited("https://a.example/").visited("https://b.example/").visited("https://c.example/")
+    )
+    push = CmdRunAction(command="git push")
+    facts = facts_of(push, workspace=WORKSPACE)
+
+    def asks(*fine: str) -> str:
+        said = conversation.taint.asks(facts, push, lambda source: source[8:9] in fine)
+        return (said or "").partition("after reading ")[2]
+
+    assert asks() == "https://c.example/ (event 5 and 2 more)."
+    assert asks("c") == "https://b.example/ (event 3 and 1 more)."
+    assert asks("a", "c") == "https://b.example/ (event 3)."
+    assert asks("a", "b", "c") == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "foreign", "visited"),
+    [
+        ("curl -o x https://a.example/y", {"/workspace/app/x"}, {"a.example"}),
+        ("git clone https://a.example/y", {"/workspace/app/y"}, {"a.example"}),
+        ("git fetch", set(), set()),
+        ("curl https://a.example/y", set(), {"a.example"}),
+        ("echo x > y", set(), set()),
+        ("pip download x", set(), set()),
+    ],
+)
+def test_what_a_command_brings_is_foreign_and_whom_it_called_is_visited(
+    command: str, foreign: set[str], visited: set[str]
+) -> None:
+    taint = Conversation().shell(command).taint
+    assert (taint.foreign, taint.visited) == (foreign, visited)
+
+
+def test_below_a_folder_that_was_brought_everything_is_foreign_and_beside_it_nothing() -> None:
+    conversation = Conversation().shell("git clone https://a.example/y")
+    assert conversation.taint.sources == ()
+    assert conversation.shell("cat yes").shell("cat y.md").taint.sources == ()
+    assert conversation.shell("cat y/x").taint.sources == (Source("/workspace/app/y/x", 7),)
+    assert "It runs code that came from elsewhere (/workspace/app/y/x)" in (conversation.asks("bash y/x") or "")
+    assert conversation.asks("bash yes") is None
+
+
+def test_armed_is_what_is_code_by_its_name_where_a_folder_is_run() -> None:
+    for name, asks in (("new.py", True), ("Makefile", True), ("notes.md", False), ("x.JSON", True)):
+        conversation = Conversation().visited("https://docs.example/").wrote(f"/workspace/app/{name}", "import socket")
+        assert bool(conversation.asks("make")) is asks, name
+        assert conversation.asks(f"bash {name}"), "run by its own name it asks whatever it is called"
+    conversation = Conversation().visited("https://docs.example/").shell("echo x > run.sh")
+    assert conversation.taint.armed == {"/workspace/app/run.sh"}, "what a command writes is not read"
+
+
+def test_of_a_long_text_the_first_addresses_are_seen() -> None:
+    conversation = Conversation().said("docs.example")
+    text = " ".join(f"https://docs.example/?{n}=a9" for n in range(600))
+    conversation.visited("https://docs.example/", text)
+    assert len(conversation.taint.seen) == 500
+    assert conversation.asks(BrowseURLAction(url="https://docs.example/?498=a9abcdefgh")), "it stood nowhere"
+    assert conversation.asks(BrowseURLAction(url="https://docs.example/?498=a9")) is None
+    far = Conversation().visited("https://docs.example/", " " * 200_000 + "https://docs.example/far")
+    assert "https://docs.example/far" not in far.taint.seen

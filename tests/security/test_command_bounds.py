@@ -1,0 +1,88 @@
+"""Where the reading of a command ends: nothing that is too long, too many or too deep is taken for understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import CmdRunAction
+from core.security.command.state import MAX_VALUE_CHARS, MAX_VARIABLES, MAX_WRITTEN
+from core.security.facts import Facts, facts_of
+from core.security.findings import MAX_CHARS, MAX_ITEMS, MAX_SHOWN
+
+
+def read(command: str) -> Facts:
+    return facts_of(CmdRunAction(command=command), workspace="/w")
+
+
+def lines(command: str, count: int) -> str:
+    return "\n".join([command] * count)
+
+
+def within(before: str, behind: str, depth: int) -> str:
+    return f"{before * depth}ls{behind * depth}"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (lines("ls", 150), ""),
+        (lines("ls", 151), "too many commands"),
+        (lines("echo $(pwd)", 75), ""),
+        (lines("echo $(pwd)", 76), "too many commands"),
+        (within("( ", " )", 11), ""),
+        (within("( ", " )", 12), "nested too deeply"),
+        (within("{ ", "; }", 11), ""),
+        (within("{ ", "; }", 12), "nested too deeply"),
+        (within("timeout 1 ", "", 8), ""),
+        (within("timeout 1 ", "", 9), "nested too deeply"),
+        (within("echo $(", ")", 8), ""),
+        (within("echo $(", ")", 9), "nested too deeply"),
+        (within("timeout 1 ", "", 6).replace("ls", "bash -c ls"), ""),
+        (within("timeout 1 ", "", 8).replace("ls", "bash -c ls"), "nested too deeply"),
+        ("echo x > " + "a" * (MAX_CHARS - 3), ""),
+        ("echo x > " + "a" * (MAX_CHARS - 2), "too long"),
+        ("ls " + "a" * 64 * 1024, "too long"),
+        ("touch " + " ".join(f"f{n}" for n in range(MAX_ITEMS)), ""),
+        ("touch " + " ".join(f"f{n}" for n in range(MAX_ITEMS + 1)), "too many"),
+        ("for a in 1 2 3 4 5 6 7; do for b in 1 2 3 4 5 6 7; do ls; done; done", ""),
+        ("for a in {1,2,3,4,5}; do " * 5 + "ls" + "; done" * 5, "too many commands"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_command_within_the_bounds_is_understood_and_one_beyond_is_not(command: str, why: str) -> None:
+    facts = read(command)
+    assert bool(facts.not_understood) is bool(why)
+    assert all(why in part for part in facts.not_understood)
+
+
+def test_what_a_part_is_about_is_shown_up_to_a_length() -> None:
+    long = "x" * (MAX_SHOWN + 1)
+    (part,) = read(f"eval {long}").not_understood
+    assert part == f"eval {long}"[:MAX_SHOWN] + " (eval changes the shell)"
+    parts = read("cat " + "a" * MAX_CHARS).not_understood
+    assert parts == ("cat " + "a" * 76 + " (too long)", "/w/" + "a" * 77 + " (too long)")
+    assert dict(read(f"git push {long}").unclear) == {"net": f"git push {long}"[:MAX_SHOWN]}
+
+
+def test_beyond_so_many_variables_nothing_is_known_of_the_shell() -> None:
+    names = [f"v{n}=x" for n in range(MAX_VARIABLES + 1)]
+    for count, lost in ((MAX_VARIABLES, ""), (MAX_VARIABLES + 1, f"{MAX_VARIABLES} variables")):
+        shell = read(" ".join(names[:count])).shell
+        assert (len(shell.variables), shell.lost) == (MAX_VARIABLES, lost)
+    full = read(" ".join(names[:-1])).shell
+    again = facts_of(CmdRunAction(command="v0=y"), workspace="/w", shell=full).shell
+    assert (again.variables["v0"], again.lost) == ("y", "")
+
+
+def test_a_value_that_is_too_long_is_not_known() -> None:
+    shell = read(f"a={'x' * MAX_VALUE_CHARS}; b={'x' * (MAX_VALUE_CHARS + 1)}").shell
+    assert shell.variables == {"a": "x" * MAX_VALUE_CHARS, "b": None}
+
+
+def test_beyond_so_many_written_files_nothing_is_known_of_the_shell() -> None:
+    full = read("ls").shell.with_written(*(f"/w/{n}" for n in range(MAX_WRITTEN - 1)))
+    one = full.with_written("/w/one")
+    assert (len(one.written), one.lost) == (MAX_WRITTEN, "")
+    assert one.with_written("/w/one", "/w/0") == one
+    assert one.with_written("/w/two").lost == f"{MAX_WRITTEN:,} files that were written"
+    assert one.with_written("/w/two").with_written("/w/three").written == one.written

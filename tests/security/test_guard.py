@@ -1,0 +1,335 @@
+"""What the guard says of an action: the verdict, the rule that gave it, why, and how long it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.events import (
+    Action,
+    ActionSecurityRisk,
+    AgentThinkAction,
+    CmdRunAction,
+    FileEditAction,
+    FileReadAction,
+    FileWriteAction,
+    MCPAction,
+)
+from core.security.command.state import Shell
+from core.security.confirmation import ConfirmMode
+from core.security.facts import Facts
+from core.security.guard import CHANGED, PLANNING, RATED, Guard, Voice, guard_of_files
+from core.security.judgement import ANALYZERS, TAINT, Judgement, Verdict
+from core.security.patterns import parse
+from core.security.permissions import Scope, given
+
+ALLOW, ASK, DENY = Verdict
+LOW, MEDIUM, HIGH, UNKNOWN = (ActionSecurityRisk[name] for name in ("LOW", "MEDIUM", "HIGH", "UNKNOWN"))
+LS, MAKE, EVAL, REMOVE = (CmdRunAction(command=text) for text in ("ls", "make", "eval x", "rm -rf /"))
+CALLED_RISKY = CmdRunAction(command="ls", security_risk=HIGH)
+READ, VIEW = FileReadAction(path="a"), FileEditAction(path="a", command="view")
+SECRET, EDIT = FileReadAction(path="/etc/shadow"), FileEditAction(path="a", command="create", file_text="")
+HOOK, TOOL = FileWriteAction(path=".git/hooks/x", content=""), MCPAction(name="x")
+ACTIONS = (LS, CALLED_RISKY, MAKE, EVAL, REMOVE, READ, VIEW, SECRET, EDIT, HOOK, TOOL)
+
+
+def make_guard(
+    tmp_path: Path,
+    mode: ConfirmMode = ConfirmMode.RISKY,
+    policy: str = "",
+    *,
+    voices: Sequence[Voice] = (),
+    notice: Callable[[str], None] = lambda text: None,
+) -> Guard:
+    """A guard of /w with this policy of the user; reading a file changes nothing."""
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "policy.toml").write_text(policy, "utf-8")
+    return Guard(
+        home=tmp_path / "home", folder=str(tmp_path / "project"), workspace=lambda: "/w", mode=mode,
+        only_reads=lambda action: isinstance(action, FileReadAction), notice=notice, voices=voices, user_home="/h",
+    )  # fmt: skip
+
+
+def saying(*said: Judgement | None) -> list[Voice]:
+    """A voice for each of these."""
+
+    def voice(one: Judgement | None) -> Voice:
+        async def speak(action: Action, facts: Facts) -> Judgement | None:
+            return one
+
+        return speak
+
+    return [voice(one) for one in said]
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed", "denied"),
+    [
+        (ConfirmMode.ALWAYS, (), ()),
+        (ConfirmMode.RISKY, (LS, MAKE, READ, VIEW, EDIT), ()),
+        (ConfirmMode.AUTO_EDIT, (READ, VIEW, EDIT), ()),
+        (ConfirmMode.PLAN, (READ, VIEW, SECRET), (LS, CALLED_RISKY, MAKE, EVAL, REMOVE, EDIT, HOOK, TOOL)),
+        (ConfirmMode.NEVER, ACTIONS, ()),
+    ],
+)
+async def test_without_rules_the_mode_decides(
+    tmp_path: Path, mode: ConfirmMode, allowed: Sequence[Action], denied: Sequence[Action]
+) -> None:
+    guard = make_guard(tmp_path, mode)
+    for action in ACTIONS:
+        found = await guard.judge(action)
+        verdict = ALLOW if action in allowed else DENY if action in denied else ASK
+        assert (found.verdict, found.rule) == (verdict, f"mode {mode}"), action
+        assert found.stays is (verdict is ASK and action is EVAL), "what is not understood is asked each time"
+        assert not found.in_every_mode
+
+
+@pytest.mark.parametrize(
+    ("action", "risk", "reasons"),
+    [
+        (LS, LOW, []),
+        (CALLED_RISKY, HIGH, [RATED]),
+        (MAKE, MEDIUM, ["run.project"]),
+        (CmdRunAction(command="make", security_risk=LOW), MEDIUM, ["run.project"]),
+        (CmdRunAction(command="make", security_risk=MEDIUM), MEDIUM, ["run.project"]),
+        (CmdRunAction(command="make", security_risk=HIGH), HIGH, [RATED, "run.project"]),
+        (CmdRunAction(command="rm -rf /", security_risk=LOW), HIGH, ["destroy.root", "destroy.outside"]),
+        (EVAL, UNKNOWN, ["not-understood"]),
+        (TOOL, UNKNOWN, ["mcp.call"]),
+        (HOOK, HIGH, ["persist.hook"]),
+        (EDIT, LOW, []),
+    ],
+    ids=str,
+)
+async def test_the_model_raises_a_risk_and_the_reasons_say_so_first(
+    tmp_path: Path, action: Action, risk: ActionSecurityRisk, reasons: list[str]
+) -> None:
+    found = await make_guard(tmp_path, ConfirmMode.ALWAYS).judge(action)
+    assert found.risk is risk
+    assert len(found.reasons) == len(reasons)
+    assert all(part in reason for part, reason in zip(reasons, found.reasons, strict=True))
+
+
+async def test_a_rule_that_asks_is_told_that_the_model_calls_it_risky(tmp_path: Path) -> None:
+    guard = make_guard(tmp_path, policy='ask = ["bash(*)"]')
+    assert (await guard.judge(LS)).reasons == ()
+    assert (await guard.judge(CALLED_RISKY)).reasons == (RATED,)
+    assert (await guard.judge(CmdRunAction(command="make", security_risk=HIGH))).reasons[1:] == (RATED,)
+
+
+@pytest.mark.parametrize(
+    ("policy", "action", "verdict", "rule"),
+    [
+        ('deny = ["bash(ls)"]\nask = ["*"]\nallow = ["*"]', LS, DENY, "policy.toml:1 deny bash(ls)"),
+        ('deny = ["bash(x)"]\nask = ["bash(ls)"]\nallow = ["*"]', LS, ASK, "policy.toml:2 ask bash(ls)"),
+        ('deny = ["bash(x)"]\nask = ["bash(y)"]\nallow = ["*"]', LS, ALLOW, "policy.toml:3 allow *"),
+        ('allow = ["bash(x)", "bash(ls)"]', LS, ALLOW, "policy.toml:1 allow bash(ls)"),
+        ('allow = ["bash(x)"]', LS, ALLOW, "mode risky"),
+        ('allow = ["bash(x)", "bash(make)"]', REMOVE, ASK, "mode risky"),
+        ('allow = ["bash(rm *)"]', REMOVE, ASK, "mode risky"),
+        ('deny = ["read(s)"]', EVAL, ASK, "policy.toml:1 deny read(s)"),
+        ('deny = ["mcp(s)"]', EVAL, ASK, "mode risky"),
+        ('deny = ["read(s)"]', MAKE, ASK, "policy.toml:1 deny read(s)"),
+        ('deny = ["mcp(s)", "net(s)"]', MAKE, ASK, "policy.toml:1 deny net(s)"),
+        ('deny = ["mcp(s)"]', MAKE, ALLOW, "mode risky"),
+        ('ask = ["read(s)"]', MAKE, ALLOW, "mode risky"),
+        ('deny = ["read(s)"]\nallow = ["bash(make)"]', MAKE, ALLOW, "policy.toml:2 allow bash(make)"),
+        ('deny = ["read(s)"]\nallow = ["bash(*)"]', EVAL, ASK, "policy.toml:1 deny read(s)"),
+        ('deny = ["read(a/s)"]', CmdRunAction(command="grep -r x a"), ASK, "policy.toml:1 deny read(a/s)"),
+        ('deny = ["read(b/s)"]', CmdRunAction(command="grep -r x a"), ALLOW, "mode risky"),
+        ('deny = ["read(s)"]', READ, ALLOW, "mode risky"),
+        ('deny = ["read(a)"]', READ, DENY, "policy.toml:1 deny read(a)"),
+        ('deny = ["read(a)"]', VIEW, DENY, "policy.toml:1 deny read(a)"),
+        ('allow = ["mcp(*)"]', TOOL, ALLOW, "policy.toml:1 allow mcp(*)"),
+        ('allow = ["write(**)"]', HOOK, ALLOW, "policy.toml:1 allow write(**)"),
+        ('allow = ["write(/w/**)"]', HOOK, ASK, "mode risky"),
+        ('deny = ["*"]', AgentThinkAction(thought="hm"), ALLOW, "mode risky"),
+    ],
+)
+async def test_the_strictest_rule_that_means_an_action_decides(
+    tmp_path: Path, policy: str, action: Action, verdict: Verdict, rule: str
+) -> None:
+    found = await make_guard(tmp_path, policy=policy).judge(action)
+    assert (found.verdict, found.rule) == (verdict, rule)
+
+
+@pytest.mark.parametrize(
+    ("policy", "action", "stays", "why"),
+    [
+        ('ask = ["bash(ls)"]', LS, True, ""),
+        ('deny = ["read(s)"]', EVAL, True, "This part is not understood, so that read(s) may apply: eval x (eval"),
+        ('deny = ["read(s)"]', MAKE, False, "It runs code that is not read, so that read(s) may apply."),
+        ('deny = ["read(s)"]', CmdRunAction(command="grep -r x"), True, "It may reach what read(s) denies."),
+        ("ask = [", LS, True, "{home}/policy.toml, line 1: "),
+    ],
+)
+async def test_what_a_rule_asks_is_asked_each_time_unless_only_unread_code_is_why(
+    tmp_path: Path, policy: str, action: Action, stays: bool, why: str
+) -> None:
+    found = await make_guard(tmp_path, policy=policy).judge(action)
+    assert (found.verdict, found.stays) == (ASK, stays)
+    assert "".join(found.reasons[:1]).startswith(why.format(home=tmp_path / "home"))
+    assert bool(found.reasons) is bool(why)
+
+
+async def test_unread_code_is_no_question_where_nothing_is_asked(tmp_path: Path) -> None:
+    guard = make_guard(tmp_path, ConfirmMode.NEVER, 'deny = ["read(s)"]')
+    assert (await guard.judge(MAKE)).rule == "mode never"
+    assert (await guard.judge(EVAL)).rule == "policy.toml:1 deny read(s)"
+
+
+async def test_rules_of_a_conversation_come_first_then_those_above_it_then_the_files(tmp_path: Path) -> None:
+    guard, above = make_guard(tmp_path, policy='allow = ["bash(e)"]'), make_guard(tmp_path)
+    guard.above = above
+    (tmp_path / "project" / ".handloom").mkdir(parents=True)
+    (tmp_path / "project" / ".handloom" / "policy.toml").write_text('ask = ["bash(d)"]')
+    (tmp_path / "home" / "policy.toml").write_text('allow = ["bash(e)"]')
+    for letter, kept in (("a", guard.conversation), ("b", above.conversation)):
+        kept.append(given(ALLOW, parse(f"bash({letter})"), Scope.CONVERSATION, folder="", conversation="c"))
+    for scope, folder in ((Scope.EVERYWHERE, ""), (Scope.PROJECT, guard.folder), (Scope.PROJECT, "/elsewhere")):
+        guard.file.add([given(ALLOW, parse(f"bash(c {scope})"), scope, folder=folder, conversation="c")])
+    guard.refresh()
+    patterns = [str(rule.pattern) for rule in guard.rules()]
+    assert patterns == ["bash(a)", "bash(b)", "bash(c everywhere)", "bash(c project)", "bash(d)", "bash(e)"]
+
+
+class TestVoices:
+    async def heard(self, tmp_path: Path, mode: ConfirmMode, policy: str, *said: Judgement | None) -> Judgement:
+        return await make_guard(tmp_path, mode, policy, voices=saying(*said)).judge(MAKE)
+
+    async def test_one_that_asks_beats_what_is_allowed_and_one_that_denies_beats_it(self, tmp_path: Path) -> None:
+        asks, denies = Judgement(ASK, TAINT, ("read",), risk=HIGH), Judgement(DENY, "other", ("no",))
+        for said, verdict, rule in (
+            ((None, Judgement(ALLOW, TAINT)), ALLOW, "policy.toml:1 allow *"),
+            ((asks, None), ASK, TAINT),
+            ((None, asks), ASK, TAINT),
+            ((asks, denies), DENY, "other"),
+        ):
+            found = await self.heard(tmp_path, ConfirmMode.RISKY, 'allow = ["*"]', *said)
+            assert (found.verdict, found.rule) == (verdict, rule)
+
+    async def test_what_the_files_deny_is_denied_before_any_is_heard(self, tmp_path: Path) -> None:
+        found = await self.heard(tmp_path, ConfirmMode.RISKY, 'deny = ["*"]', Judgement(DENY, "other"))
+        assert found.rule == "policy.toml:1 deny *"
+
+    @pytest.mark.parametrize(
+        ("mode", "in_every_mode", "asks"),
+        [
+            (ConfirmMode.RISKY, False, True),
+            (ConfirmMode.RISKY, True, True),
+            (ConfirmMode.NEVER, False, False),
+            (ConfirmMode.NEVER, True, True),
+        ],
+    )
+    async def test_the_mode_that_never_asks_hears_only_what_asks_in_every_mode(
+        self, tmp_path: Path, mode: ConfirmMode, in_every_mode: bool, asks: bool
+    ) -> None:
+        found = await self.heard(tmp_path, mode, "", Judgement(ASK, TAINT, in_every_mode=in_every_mode, risk=HIGH))
+        assert (found.verdict is ASK) is asks
+        assert found.risk is HIGH, "the risk is told in any case"
+
+    async def test_of_two_that_ask_every_reason_is_kept_and_a_rule_that_asks_each_time_stays(
+        self, tmp_path: Path
+    ) -> None:
+        said = Judgement(ASK, TAINT, ("read", "twice"), risk=HIGH)
+        mode = await self.heard(tmp_path, ConfirmMode.ALWAYS, "", said)
+        run = "It runs code of the workspace. (run.project: make)"
+        assert mode == Judgement(ASK, TAINT, ("read", "twice", run), risk=HIGH)
+        rule = await self.heard(tmp_path, ConfirmMode.ALWAYS, 'ask = ["bash(make)"]', said)
+        asking = "policy.toml:1 ask bash(make)"
+        assert rule == Judgement(ASK, asking, (run, "read", "twice"), stays=True, risk=HIGH)
+        again = await self.heard(tmp_path, ConfirmMode.ALWAYS, "", replace(said, reasons=(run,)))
+        assert again.reasons == (run,)
+
+    @pytest.mark.parametrize(("rule", "stays"), [(TAINT, False), (ANALYZERS, False), ("a check that failed", True)])
+    async def test_only_known_voices_can_be_answered_for_good(self, tmp_path: Path, rule: str, stays: bool) -> None:
+        found = await self.heard(tmp_path, ConfirmMode.RISKY, "", Judgement(ASK, rule))
+        assert (found.verdict, found.rule, found.stays) == (ASK, rule, stays)
+
+    async def test_one_that_fails_says_how(self, tmp_path: Path) -> None:
+        async def fails(action: Action, facts: Facts) -> Judgement | None:
+            raise ValueError("broken")
+
+        found = await make_guard(tmp_path, ConfirmMode.NEVER, voices=[fails]).judge(LS)
+        assert (found.verdict, found.rule, found.stays) == (ASK, "a check that failed", True)
+        assert found.reasons == ("ValueError: broken",)
+
+    @pytest.mark.parametrize(
+        ("policy", "permission", "informed", "asks"),
+        [
+            ('allow = ["bash(make)"]', "", False, False),
+            ('allow = ["bash(make *)"]', "", False, True),
+            ('allow = ["*"]', "", False, True),
+            ('ask = ["bash(x)"]', "", False, True),
+            ("", "bash(make)", True, False),
+            ("", "bash(make *)", True, False),
+            ("", "bash(make)", False, True),
+            ("", "bash(ls)", True, True),
+        ],
+    )
+    async def test_what_was_answered_knowingly_or_named_by_a_rule_spares(
+        self, tmp_path: Path, policy: str, permission: str, informed: bool, asks: bool
+    ) -> None:
+        guard = make_guard(tmp_path, policy=policy, voices=saying(Judgement(ASK, TAINT)))
+        if permission:
+            guard.conversation.append(
+                given(ALLOW, parse(permission), Scope.CONVERSATION, folder="", conversation="c", informed=informed)
+            )
+        assert ((await guard.judge(MAKE)).verdict is ASK) is asks
+
+    async def test_an_informed_denial_spares_nothing(self, tmp_path: Path) -> None:
+        guard = make_guard(tmp_path, voices=saying(Judgement(ASK, TAINT)))
+        kept = given(DENY, parse("bash(make x)"), Scope.CONVERSATION, folder="", conversation="c", informed=True)
+        guard.conversation.append(kept)
+        assert (await guard.judge(LS)).verdict is ASK
+
+
+async def test_a_failure_of_the_rules_asks_in_every_mode(tmp_path: Path) -> None:
+    async def fails(action: Action) -> Shell:
+        raise OSError("x" * 400)
+
+    guard = make_guard(tmp_path, ConfirmMode.NEVER)
+    guard._shell = fails
+    found = await guard.judge(LS)
+    assert (found.verdict, found.rule, found.stays, found.risk) == (ASK, "a check that failed", True, UNKNOWN)
+    assert found.reasons == (f"Judging it failed: OSError: {'x' * 400}"[:300],)
+
+
+def test_what_was_read_is_fine_where_a_permission_or_a_rule_of_the_user_says_so(tmp_path: Path) -> None:
+    guard = make_guard(tmp_path, policy='allow = ["foreign(https://a/*)", "bash(*)"]\nask = ["foreign(https://b/*)"]')
+    for verdict, glob in ((ALLOW, "https://c/*"), (DENY, "https://d/*")):
+        pattern = parse(f"foreign({glob})")
+        guard.conversation.append(given(verdict, pattern, Scope.CONVERSATION, folder="", conversation="c"))
+    guard.refresh()
+    assert [letter for letter in "abcde" if guard.has_read(f"https://{letter}/x")] == ["a", "c"]
+
+
+async def test_rules_that_deny_and_change_are_told_once_until_they_are_as_before(tmp_path: Path) -> None:
+    told = list[str]()
+    guard = make_guard(tmp_path, policy='deny = ["bash(x)"]', notice=told.append)
+    await guard.judge(LS)
+    assert told == [], "no sandbox enforces anything"
+    assert guard.denials().notes == ()
+    await guard.judge(LS)
+    for policy, notices in (
+        ('deny = ["bash(x)", "bash(y)"]', [CHANGED]),
+        ('deny = ["bash(y)"]', [CHANGED]),
+        ('deny = ["bash(x)"]\nask = ["bash(z)"]', [CHANGED, ""]),
+    ):
+        (tmp_path / "home" / "policy.toml").write_text(policy)
+        await guard.judge(LS)
+        assert told == notices
+
+
+async def test_a_guard_of_files_reads_no_disk_where_its_rules_are_given(tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text('deny = ["bash(ls)"]')
+    assert (await guard_of_files(tmp_path, "/w", "/h").judge(LS)).verdict is DENY
+    free = Guard(
+        home=tmp_path, folder="/w", workspace=lambda: "/w", mode=ConfirmMode.RISKY, only_reads=lambda action: False,
+        rules=(),
+    )  # fmt: skip
+    assert (await free.judge(LS)).verdict is ALLOW
+    assert (await make_guard(tmp_path, ConfirmMode.PLAN).judge(LS)).reasons == (PLANNING,)
