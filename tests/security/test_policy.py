@@ -1,0 +1,95 @@
+"""A policy: what is read of it, and what is said of one that is broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.security.judgement import Verdict
+from core.security.policy import MAX_BYTES, Policy, read_policy, signature
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("", []),
+        ("# nothing", []),
+        ('allow = ["bash(a)", "bash(b)"]', ["p:1 allow bash(a)", "p:1 allow bash(b)"]),
+        ('\nask = [\n  "bash(a)",\n  "bash(b)",\n]', ["p:3 ask bash(a)", "p:4 ask bash(b)"]),
+        ('deny = [\n"bash(a)",\n"bash(a)"]', ["p:2 deny bash(a)", "p:3 deny bash(a)"]),
+        ('allow = ["bash(a)"]\ndeny = ["bash(a)"]', ["p:1 allow bash(a)", "p:2 deny bash(a)"]),
+        ('ask = [\n"bash(echo \\"a\\")"]', ['p:2 ask bash(echo "a")']),
+        ('ask = [\n"bash(\\u0061)"]', ["p:1 ask bash(a)"]),
+    ],
+)
+def test_each_rule_has_its_line(tmp_path: Path, text: str, rules: list[str]) -> None:
+    (tmp_path / "policy.toml").write_text(text, "utf-8")
+    policy = read_policy(tmp_path / "policy.toml", name="p")
+    assert ([str(rule) for rule in policy.rules], policy.broken, policy.ignored) == (rules, "", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ('dney = ["*"]', 1, "There is no list 'dney'; there are allow, ask and deny."),
+        ('allow = ["*"]\ndeny = 3', 2, "deny is a list of patterns"),
+        ("ask = [3]", 1, "ask is a list of patterns"),
+        ('ask = [\n"bash(a)",\n"x",\n]', 3, "'x' is no pattern."),
+        ("a = ", 1, "Invalid value."),
+        ("allow = [\n\n", 2, "Invalid value."),
+    ],
+)
+def test_a_broken_one_has_no_rules_and_names_the_line(tmp_path: Path, text: str, line: int, why: str) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(text, "utf-8")
+    policy = read_policy(file, name="p")
+    assert policy == Policy(broken=policy.broken)
+    assert policy.broken.startswith(f"{file}, line {line}: {why}")
+    assert policy.broken.endswith(" Until it is mended, every action is asked about.")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"#" * (MAX_BYTES + 1), "it is longer than 256 kB."),
+        (b"\xff", "it is no UTF-8 text."),
+    ],
+    ids=["long", "binary"],
+)
+def test_what_is_no_text_of_that_size_is_broken_without_a_line(tmp_path: Path, content: bytes, why: str) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_bytes(content)
+    assert read_policy(file, name="p").broken.startswith(f"{file}: {why}")
+    file.write_bytes(b"#" * MAX_BYTES)
+    assert read_policy(file, name="p") == Policy()
+
+
+def test_no_file_is_an_empty_policy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for file in (tmp_path / "policy.toml", tmp_path / "file" / "policy.toml"):
+        assert read_policy(file, name="p") == read_policy(file, name="p", tightens=True) == Policy()
+        assert signature(file) is None
+
+
+def test_one_that_tightens_keeps_what_does_not_allow_and_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('allow = ["*"]\nask = ["bash(a)"]\ndeny = ["bash(b)"]', "utf-8")
+    policy = read_policy(file, name="p", tightens=True)
+    assert [rule.verdict for rule in policy.rules] == [Verdict.ASK, Verdict.DENY]
+    assert policy.ignored == f"{file}: what it allows does not count, because a project's policy only tightens."
+    assert len(read_policy(file, name="p").rules) == 3
+    file.write_text('ask = ["bash(a)"]', "utf-8")
+    assert read_policy(file, name="p", tightens=True).ignored == ""
+
+
+def test_a_signature_changes_with_the_size_and_with_the_file(tmp_path: Path) -> None:
+    file, other = tmp_path / "policy.toml", tmp_path / "other"
+    file.write_text("a", "utf-8")
+    first = signature(file)
+    assert first == signature(file)
+    file.write_text("ab", "utf-8")
+    longer = signature(file)
+    other.write_text("ab", "utf-8")
+    other.replace(file)
+    assert len({first, longer, signature(file)}) == 3
