@@ -150,7 +150,7 @@ def _to_json(permission: Permission) -> dict[str, str | bool]:
 def _from_json(entry: dict[str, Any]) -> Permission:
     """Raises ValueError, KeyError or TypeError."""
     try:
-        pattern = parse(entry["pattern"])
+        pattern = parse(str(entry["pattern"]))
     except PatternError as error:
         raise ValueError(str(error)) from None
     texts = {name: str(entry.get(name, "")) for name in ("folder", "at", "conversation", "id")}

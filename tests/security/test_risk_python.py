@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.events import ActionSecurityRisk, CmdRunAction, IPythonRunCellAction
 from core.security.facts import Facts, facts_of
+from core.security.python_code import MAX_CHARS, MAX_NODES
 
 UNDERSTOOD = [
     "print(1 + 1)",
@@ -108,3 +109,151 @@ def test_nothing_is_evaluated(code: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
+
+
+SHORT = [
+    "x = 1",
+    "_ = 1",
+    "x: int = 1",
+    "x = y = 1",
+    "x += 1",
+    "x, y = 1, 2",
+    "import math as m; print(m.sqrt(2))",
+    "from math import sqrt as s; print(s(2))",
+    "from math import sqrt, pi",
+    "import math as x; import math as x",
+    "from collections import Counter; print(Counter('a').most_common(1))",
+    "from datetime import datetime as d; print(d.now().year)",
+    "import json; json.loads('1')",
+    "import json; json.loads",
+    "print(len)",
+    "x = 1; print(x)",
+    "for x in [1]: print(x)",
+    "[x for x in [1]]",
+    "{x: y for x, y in {}.items()}",
+    "print('a'.upper())",
+    "print('a'.join(['b']).title())",
+    "print('a'.upper)",
+    "print(f'{1}')",
+    "print(f'{1!r:>3}')",
+    "[].append(1)",
+    "[].sort(key=len)",
+    "sorted([1], key=lambda x: -x)",
+    "map(print, [1])",
+    "while True: break",
+    "if 1: pass",
+    "assert 1",
+    "print(1 if 2 else 3)",
+    "print(*[1])",
+    "print(**{})",
+    "print([1][0:1])",
+    "print(not 1 and -1 or ~1)",
+    "type('A', (), {})",
+    "isinstance(1, int)",
+    "import random; random.random()",
+    "import hashlib; print(hashlib.sha256(b'x').hexdigest())",
+    "import textwrap; textwrap.dedent('x')",
+    "import string; print(string.ascii_letters)",
+    "1; 2",
+]
+SHORT_NOT_UNDERSTOOD = [
+    "_x = 1",
+    "x[0] = 1",
+    "x.y = 1",
+    "import math; math = 1",
+    "import math; print = 1",
+    "import math as print",
+    "from math import sqrt as open",
+    "from math import _x",
+    "from os import path",
+    "from . import math",
+    "from .math import sqrt",
+    "import math as x; import json as x",
+    "import os.path",
+    "import collections.abc",
+    "import datetime; print(datetime.datetime.now())",
+    "import datetime; print(datetime.sys)",
+    "import sys; print(sys.argv, sys.modules)",
+    "import sys; print(sys.exit(1))",
+    "import json; json.dump(1, 2)",
+    "print(open)",
+    "open",
+    "open('x', 'w')",
+    "open('x', mode)",
+    "open('x', mode='r')",
+    "open('x', 'r', 1)",
+    "open(*x)",
+    "open('a/../x')",
+    "open('~/x')",
+    "print(x)",
+    "(lambda x: x)(1)",
+    "f = lambda x: x; f(1)",
+    "f(1)",
+    "print('a'.format(1))",
+    "print('a'.mro)",
+    "print(f'{x}')",
+    "map(open, [1])",
+    "assert x",
+    "del x",
+    "raise x",
+    "try: pass\nexcept: pass",
+    "with open('x') as f: pass",
+    "def f(): pass",
+    "async def f(): pass",
+    "yield 1",
+    "return 1",
+    "global x",
+    "print(x := 1)",
+    "print(__name__)",
+    "__import__('os')",
+    "len = 1",
+    "def len(): pass",
+    "lambda len: 1",
+    "lambda open: 1",
+    "open = 1",
+    "math.sqrt(1)",
+    "input()",
+    "exec('1')",
+    "getattr(1, 'x')",
+    "print(1).x",
+    "print('a', file=x)",
+    "import random; random.SystemRandom()",
+    "import hashlib; hashlib.new('x')",
+    "import string; string.Formatter()",
+    "match 1:\n case 1: pass",
+]
+
+
+@pytest.mark.parametrize("code", SHORT)
+def test_each_form_that_only_computes_is_understood_and_reads_nothing(code: str) -> None:
+    facts = read(code)
+    assert (facts.not_understood, facts.rules, facts.reads) == ((), (), ())
+
+
+@pytest.mark.parametrize("code", SHORT_NOT_UNDERSTOOD)
+def test_each_other_form_is_not_understood(code: str) -> None:
+    assert read(code).not_understood == (" ".join(code.split()) + " (code)",)
+
+
+@pytest.mark.parametrize(
+    ("code", "path"),
+    [
+        ("open('x')", "/w/x"),
+        ("open('x', 'r')", "/w/x"),
+        ("open('x', 'rb')", "/w/x"),
+        ("open('x', encoding='utf-8')", "/w/x"),
+        ("open('x', 'r', encoding='utf-8')", "/w/x"),
+        ("open('/tmp/x')", "/tmp/x"),
+        ("open('.env')", "/w/.env"),
+    ],
+)
+def test_a_file_that_is_opened_for_reading_by_its_name_is_read(code: str, path: str) -> None:
+    facts = facts_of(IPythonRunCellAction(code=code), workspace="/w")
+    assert (facts.not_understood, facts.reads) == ((), (path,))
+
+
+def test_code_is_read_up_to_a_length_and_a_number_of_parts() -> None:
+    assert read("#" * MAX_CHARS).not_understood == ()
+    assert read("#" * (MAX_CHARS + 1)).not_understood
+    assert read("1\n" * (MAX_NODES // 2 - 1)).not_understood == ()
+    assert read("1\n" * (MAX_NODES // 2)).not_understood
