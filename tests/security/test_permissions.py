@@ -16,7 +16,7 @@ from core.security.patterns import Pattern
 from core.security.permissions import MAX_BYTES, Permission, PermissionFile, Scope, given
 
 LS = Pattern("bash", "ls")
-ENTRY = {"verdict": "allow", "pattern": "bash(ls)", "scope": "everywhere"}
+ENTRY: dict[str, Any] = {"verdict": "allow", "pattern": "bash(ls)", "scope": "everywhere"}
 
 
 def allow(scope: Scope = Scope.EVERYWHERE, *, folder: str = "/w", informed: bool = False) -> Permission:
