@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,13 +43,15 @@ def make_guard(
     *,
     voices: Sequence[Voice] = (),
     notice: Callable[[str], None] = lambda text: None,
+    shell: Callable[[Action], Awaitable[Shell]] | None = None,
 ) -> Guard:
     """A guard of /w with this policy of the user; reading a file changes nothing."""
     (tmp_path / "home").mkdir(exist_ok=True)
     (tmp_path / "home" / "policy.toml").write_text(policy, "utf-8")
     return Guard(
         home=tmp_path / "home", folder=str(tmp_path / "project"), workspace=lambda: "/w", mode=mode,
-        only_reads=lambda action: isinstance(action, FileReadAction), notice=notice, voices=voices, user_home="/h",
+        only_reads=lambda action: isinstance(action, FileReadAction), notice=notice, voices=voices, shell=shell,
+        user_home="/h",
     )  # fmt: skip
 
 
@@ -291,9 +293,7 @@ async def test_a_failure_of_the_rules_asks_in_every_mode(tmp_path: Path) -> None
     async def fails(action: Action) -> Shell:
         raise OSError("x" * 400)
 
-    guard = make_guard(tmp_path, ConfirmMode.NEVER)
-    guard._shell = fails
-    found = await guard.judge(LS)
+    found = await make_guard(tmp_path, ConfirmMode.NEVER, shell=fails).judge(LS)
     assert (found.verdict, found.rule, found.stays, found.risk) == (ASK, "a check that failed", True, UNKNOWN)
     assert found.reasons == (f"Judging it failed: OSError: {'x' * 400}"[:300],)
 
