@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from pathlib import Path
+
+import pytest
 
 from core.store.locks import FileLock, ProcessMark, is_running
 from tests.repeated import leaves_nothing
@@ -43,3 +48,40 @@ def test_a_lock_that_is_taken_and_released_leaves_nothing(tmp_path: Path) -> Non
         theirs.release()
 
     leaves_nothing(take)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "is_free"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_lock_is_shared_only_where_both_share_it(tmp_path: Path, mine: bool, theirs: bool, is_free: bool) -> None:
+    one, other = FileLock(tmp_path / "l"), FileLock(tmp_path / "l")
+    assert one.try_acquire(shared=mine)
+    assert other.try_acquire(shared=theirs) is is_free
+    other.release()
+    one.release()
+    assert other.try_acquire()
+    other.release()
+    assert stat.S_IMODE((tmp_path / "l").stat().st_mode) == 0o600
+
+
+def test_who_watches_a_lock_that_is_held_sees_it_ring(tmp_path: Path) -> None:
+    mark, lock = ProcessMark(tmp_path), FileLock(tmp_path / "other")
+    file = tmp_path / f"{mark.name}.lock"
+    os.utime(file, (0, 0))
+    mark.ring()
+    assert file.stat().st_mtime > 0
+    mark.release()
+    mark.ring()
+    lock.ring()
+    assert list(tmp_path.iterdir()) == [], "one that is not held is not made"
+
+
+def test_a_process_has_a_name_that_begins_with_its_number(tmp_path: Path) -> None:
+    mark, other = ProcessMark(tmp_path), ProcessMark(tmp_path)
+    assert re.fullmatch(rf"{os.getpid()}-[0-9a-f]{{12}}", mark.name)
+    assert mark.name != other.name
+    assert mark.is_alive(mark.name)
+    assert not mark.is_alive("1-nobody")
+    assert not is_running(tmp_path, "1-nobody")
+    mark.release()
+    other.release()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,26 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "marks").write_text("in the way")
     with pytest.raises(StoreError, match="marks"):
         MarkBook(tmp_path).write("c", [1])
+
+
+def test_marks_have_bounds(tmp_path: Path) -> None:
+    book = MarkBook(tmp_path)
+    book.write("c", range(10_001))
+    file = book.folder / "c.json"
+    assert json.loads(file.read_text()) == book.read("c") == list(range(10_000))
+    assert [path.name for path in book.folder.iterdir()] == ["c.json"], "nothing else is left"
+    assert (stat.S_IMODE(book.folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (0o700, 0o600)
+    file.write_text(json.dumps(list(range(10_001))))
+    assert book.read("c") == []
+    file.write_text(json.dumps([2**53, 2**53 - 1, 0, -1, 7, True]))
+    assert book.read("c") == [0, 7, 2**53 - 1]
+
+
+def test_the_first_mark_of_a_home_makes_its_folder_and_no_mark_makes_none(tmp_path: Path) -> None:
+    book = MarkBook(tmp_path / "not" / "there")
+    book.forget("c")
+    assert not book.folder.exists()
+    book.write("x" * 128, [1])
+    assert book.read("x" * 128) == [1]
+    with pytest.raises(StoreError, match="no name that a file can have"):
+        book.write("x" * 129, [1])

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import StoreError
+from core.errors import StoreBusyError, StoreError
 from core.events import EventSource, MessageAction
-from core.store.checkup import Part, look
+from core.store.checkup import Part, Trouble, look
 from core.store.event_store import EventStore
-from core.store.mending import mend
+from core.store.locks import FileLock
+from core.store.mending import database_of, holders, mend
 from core.store.sqlite import sqlite3
 from core.store.writer import Draft
 
@@ -174,3 +175,128 @@ async def test_without_room_for_the_new_database_nothing_is_changed(tmp_path: Pa
     assert (tmp_path / "handloom.db").read_bytes() == damaged
     assert not (tmp_path / "mending").exists()
     assert mend(tmp_path, troubles, NOW).salvage is not None
+
+
+# -- what is mended, and when --------------------------------------------------------------------------------------
+
+
+def damaged(home: Path) -> Path:
+    """A database that is something else."""
+    file = home / "handloom.db"
+    file.write_bytes(b"something else " * 1000)
+    return file
+
+
+FILE = [Trouble(Part.FILE, "it is something else")]
+
+
+def test_the_damaged_files_keep_their_bytes_under_a_name_that_is_free(tmp_path: Path) -> None:
+    for number, name in enumerate(["", "2", "3"]):
+        file, log = damaged(tmp_path), tmp_path / "handloom.db-wal"
+        log.write_bytes(b"log %d" % number)
+        (tmp_path / "handloom.db-shm").write_bytes(b"shared")
+        kept = mend(tmp_path, FILE, NOW).kept
+        assert kept == tmp_path / f"handloom.db.damaged-20261122-130000{name}"
+        assert kept.read_bytes() == b"something else " * 1000
+        assert Path(f"{kept}-wal").read_bytes() == b"log %d" % number
+        assert look(file) == []
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert not log.exists()
+        assert not (tmp_path / "handloom.db-shm").exists()
+    left = {path.name for path in tmp_path.iterdir()} - {"locks", "handloom.db"}
+    assert len(left) == 6
+    assert all(name.startswith("handloom.db.damaged-") for name in left)
+
+
+def test_a_name_whose_log_is_there_is_taken(tmp_path: Path) -> None:
+    damaged(tmp_path)
+    (tmp_path / "handloom.db.damaged-20261122-130000-wal").touch()
+    assert mend(tmp_path, FILE, NOW).kept == tmp_path / "handloom.db.damaged-20261122-1300002"
+
+
+def test_nobody_mends_a_home_that_another_has_open(tmp_path: Path) -> None:
+    file = damaged(tmp_path)
+    (tmp_path / "locks").mkdir()
+    lock = FileLock(tmp_path / "locks" / "share.lock")
+    assert lock.try_acquire(shared=True)
+    assert holders(lock.path) == [os.getpid()]
+    with pytest.raises(StoreBusyError, match=rf"Another Handloom \(process {os.getpid()}\) has .* open"):
+        mend(tmp_path, FILE, NOW)
+    assert file.read_bytes() == b"something else " * 1000
+    lock.release()
+    assert holders(lock.path) == holders(tmp_path / "not there") == []
+    assert mend(tmp_path, FILE, NOW).kept is not None
+    assert lock.try_acquire(), "whoever mended lets others in"
+    lock.release()
+
+
+def test_a_home_without_a_folder_for_locks_is_told(tmp_path: Path) -> None:
+    (tmp_path / "locks").write_text("in the way")
+    with pytest.raises(StoreError, match=r"locks cannot be used: File exists\. Make it writable"):
+        mend(tmp_path, FILE, NOW)
+
+
+def test_a_link_to_a_database_stays_and_what_it_leads_to_is_mended(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    link = home / "handloom.db"
+    assert database_of(home) == link
+    link.symlink_to(elsewhere / "handloom.db")
+    assert database_of(home) == link, "it leads nowhere"
+    damaged(home)
+    assert database_of(home) == elsewhere / "handloom.db"
+    kept = mend(home, FILE, NOW).kept
+    assert kept is not None
+    assert kept.parent == elsewhere
+    assert link.is_symlink()
+    assert look(link) == []
+
+
+def test_what_is_no_file_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "handloom.db").mkdir()
+    (tmp_path / "mending").mkdir()
+    (tmp_path / "mending" / "of one that was killed").touch()
+    done = mend(tmp_path, look(tmp_path / "handloom.db"), NOW)
+    assert done.kept is not None
+    assert done.kept.is_dir()
+    assert done.salvage is not None
+    assert done.salvage.conversations == 0
+    assert not (tmp_path / "mending").exists()
+
+
+def test_an_index_that_is_worse_than_it_looked_has_the_database_replaced(tmp_path: Path) -> None:
+    damaged(tmp_path)
+    assert mend(tmp_path, [Trouble(Part.INDEX, "it looks like one")], NOW).kept is not None
+    assert look(tmp_path / "handloom.db") == []
+
+
+def test_the_disk_has_each_step_before_the_next_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss of power leaves what a kill leaves: files are on the disk before their names change, folders after."""
+    home = tmp_path / "home"
+    home.mkdir()
+    damaged(home)
+    steps: list[str] = []
+    fsync, rename, unlink = os.fsync, Path.rename, Path.unlink
+
+    def synced(fd: int) -> None:
+        steps.append(f"sync {Path(os.readlink(f'/dev/fd/{fd}')).name}")
+        fsync(fd)
+
+    def renamed(self: Path, target: Path) -> Path:
+        steps.append(f"rename {self.name}")
+        return rename(self, target)
+
+    def unlinked(self: Path, missing_ok: bool = False) -> None:
+        steps.append(f"remove {self.name}")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    monkeypatch.setattr(Path, "unlink", unlinked)
+    mend(home, FILE, NOW)
+    assert steps == [
+        "remove found.db", "sync new.db", "sync handloom.db.mending", "sync mending",
+        "rename handloom.db.mending", "sync home", "rename handloom.db", "remove handloom.db-shm", "sync home",
+        "rename new.db", "sync home", "remove handloom.db.mending", "sync home",
+    ]  # fmt: skip
