@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -169,9 +169,11 @@ async def test_others_are_told_of_every_commit(store: EventStore) -> None:
     """By the time of the file that stands for this process."""
     (file,) = [file for file in (store.home / "locks").iterdir() if file.name == f"{store.mark.name}.lock"]
     lease = await conversation(store)
-    works = [
-        lambda: store.append(lease, [said("x")]), lambda: store.rename("c", "new"), lambda: store.release(lease),
-    ]  # fmt: skip
+    works: list[Callable[[], Awaitable[object]]] = [
+        lambda: store.append(lease, [said("x")]),
+        lambda: store.rename("c", "new"),
+        lambda: store.release(lease),
+    ]
     for work in works:
         os.utime(file, (0, 0))
         await work()

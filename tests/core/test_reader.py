@@ -121,7 +121,8 @@ async def test_a_page_of_a_recording_ends_after_so_many_bytes_and_a_row(store: E
 async def test_a_page_of_a_recording_ends_after_so_many_rows(store: EventStore) -> None:
     rows = [row(number, str(number).encode()) for number in range(65)]
     await store.record(await conversation(store), rows)
-    frames, end, pages = [], None, 0
+    frames: list[RecordedFrame] = []
+    end, pages = None, 0
     while (page := await store.recorded("c", beyond=end)).end is not None:
         frames, end, pages = frames + page.frames, page.end, pages + 1
     assert pages == 2

@@ -70,7 +70,8 @@ def test_its_facts_are_those_of_a_list() -> None:
     facts = StoredEvents("c", envelopes()).facts
     assert (facts.state, facts.has_cost, facts.cost) == ("finished", True, 0.25)
     assert facts.first_line == "Look at this, please."
-    assert StoredEvents("c", envelopes()[:1]).facts.cost is None  # nobody wrote down what it took
+    untold = StoredEvents("c", envelopes()[:1]).facts  # nobody wrote down what it took
+    assert (untold.has_cost, untold.cost) == (True, None)
     assert not StoredEvents("c").facts.has_cost
 
 
