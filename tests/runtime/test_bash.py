@@ -14,6 +14,8 @@ import pytest
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
 from core.events.observations import TRUNCATION_NOTICE
 from runtime.protocol import NO_ACTION_ID
+from runtime.server.bash import DEFAULT_TIMEOUT_S, BashSession
+from runtime.server.bash import NO_CHANGE_TIMEOUT_S as NO_CHANGE_S
 from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, settled
 from tests.stopped_clock import stopped_clock
@@ -75,6 +77,20 @@ class TestOneCommand:
     async def test_survives_random_bytes(self, shell: Shell) -> None:
         await shell.run("head -c 300000 /dev/urandom; stty sane")
         assert (await shell.run("echo still here")).content == "still here"
+
+    async def test_shows_the_beginning_of_a_long_command_and_blanks_for_what_is_not_printed(self, shell: Shell) -> None:
+        await shell.run("true\n: \t" + "x" * 5000)
+        assert shell.watcher.shown == b"\x1b[2m$ true\r\n:  " + b"x" * 3990 + b"\x1b[0m\r\n"
+
+    async def test_has_120_seconds_or_those_of_its_session(self, tmp_path: Path) -> None:
+        assert (DEFAULT_TIMEOUT_S, NO_CHANGE_S) == (120, 10)
+        session = BashSession(str(tmp_path), default_timeout_s=0.3, no_change_timeout_s=60)
+        await session.start()
+        for fields in ({}, {"is_static": True}):
+            observation = await Shell(session).run("sleep 100", blocking=True, **fields)
+            assert observation.metadata.suffix.startswith("\n[The command timed out after 0.3 seconds.")
+            await Shell(session).run("C-c", is_input=True)
+        await session.aclose()
 
 
 class TestState:
@@ -316,6 +332,16 @@ class TestInput:
         assert observation.metadata.suffix == COMPLETED
         assert b"\x1b[2mAda\x1b[0m\r\n" in shell.watcher.shown
 
+    async def test_that_nobody_reads_is_kept_up_to_a_mebibyte(self, shell: Shell) -> None:
+        await shell.run("stty raw; echo; sleep 100", timeout=0.2)
+        shell.session.type(b"x" * 1024 * 1024)
+        assert shell.session._shell.terminal is not None
+        room = 1024 * 1024 - shell.session._shell.terminal.unsent_bytes
+        with pytest.raises(ValueError, match="has not read what was typed before"):
+            shell.session.type(b"x" * (room + 1))
+        assert shell.session._shell.terminal.unsent_bytes == 1024 * 1024 - room
+        shell.session.type(b"x" * room)
+
     async def test_a_lone_line_end_is_the_enter_key(self, shell: Shell) -> None:
         await shell.run("read x; echo got:$x")
         assert (await shell.run("\n", is_input=True)).content == "got:"
@@ -418,3 +444,18 @@ async def test_a_static_action_runs_in_a_shell_of_its_own(shell: Shell) -> None:
     observation = await shell.run("cd /; echo static:$word:$PWD", is_static=True, cwd="/usr")
     assert observation.content == "static::/"
     assert (await shell.run("echo $word")).content == "kept"
+
+
+async def test_a_static_shell_is_made_as_the_other_and_ends_with_its_action(tmp_path: Path) -> None:
+    session = BashSession(str(tmp_path), env={**os.environ, "word": "given"}, umask=0o077, no_change_timeout_s=0.3)
+    await session.start()
+    shell = Shell(session)
+    observation = await shell.run("umask; echo $word; pwd; echo $$; sleep 100", is_static=True)
+    umask, word, folder, pid = observation.content.split()
+    assert (umask, word, folder) == ("0077", "given", str(tmp_path))
+    assert observation.metadata.suffix.startswith("\n[The command has no new output after 0.3 seconds.")
+    assert not os.path.exists(f"/proc/{pid}")
+    assert session.outputs.find(1).read(0, 5) == b"0077\n"
+    await shell.run("echo mine")
+    assert session.outputs.find(2).read(0, 5) == b"mine\n"
+    await session.aclose()

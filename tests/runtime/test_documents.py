@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from core.events import ErrorObservation, FileReadAction, FileReadObservation, FileReadSource, Observation
-from runtime.server import documents
+from runtime.server import document_text, documents
 from runtime.server.documents import LIBRARY_MISSING
 from runtime.server.files import Files
 from tests.blocking import ROOT
@@ -239,6 +239,50 @@ for attempt in (
 def test_the_process_that_reads_has_no_network_no_programs_and_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.split() == ["PermissionError", "PermissionError", "MemoryError"]
+
+
+LIMITS = """
+import os, resource as r
+from runtime.server.document_text import give_up_rights
+before = os.readlink("/proc/self/ns/net")
+give_up_rights()
+for what in (r.RLIMIT_AS, r.RLIMIT_CPU, r.RLIMIT_FSIZE, r.RLIMIT_CORE):
+    print(*r.getrlimit(what))
+print(before != os.readlink("/proc/self/ns/net"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the memory is not limited")
+@pytest.mark.mount
+def test_the_process_that_reads_has_limits_and_a_network_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", LIMITS], capture_output=True, text=True, cwd=ROOT, check=True)
+    *limits, has_own = done.stdout.splitlines()
+    assert limits == [f"{most} {most}" for most in (2**30, 20, 16 * 2**20, 0)]
+    assert has_own == "True"
+
+
+@pytest.mark.parametrize(
+    ("style", "line"),
+    [
+        ("Title", "# text"),
+        ("Heading 1", "# text"),
+        ("Heading 6", "###### text"),
+        ("Heading 9", "###### text"),
+        ("Heading", "text"),
+        ("Heading x", "text"),
+        ("List Bullet", "- text"),
+        ("Normal", "text"),
+    ],
+)
+def test_a_paragraph_is_marked_by_its_style(style: str, line: str) -> None:
+    assert document_text._marked(style, "text") == line
+
+
+def test_a_table_is_one_of_markdown() -> None:
+    rows = [["a", "b|c", "d\ne"], ["1", "2", "3"]]
+    assert document_text._table(rows) == "| a | b\\|c | d e |\n| --- | --- | --- |\n| 1 | 2 | 3 |"
+    assert document_text._table([["one"]]) == "| one |\n| --- |"
+    assert document_text._table([]) == ""
 
 
 def test_a_missing_library_has_a_status_of_its_own(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,20 @@ from core.events import (
     FileWriteObservation,
     Observation,
 )
+from runtime.server import files as files_module
 from runtime.server.diffs import unified_diff
 from runtime.server.files import MAX_WHOLE_CONTENT_BYTES, Files
 from runtime.server.history import HistoryInMemory
 from runtime.server.replacing import PREFIX
 from tests.runtime.conftest import Watcher
+from tests.runtime.test_downloads import somebody
 
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000003000000050802000000")
 REVIEW = "Review the changes and make sure they are as expected. Edit the file again if necessary."
+
+
+def lines(*numbers: int) -> str:
+    return "".join(f"line {number}\n" for number in numbers)
 
 
 def ascii_head(name: str) -> str:
@@ -76,6 +85,39 @@ class TestRead:
         assert (await desk.read("f.txt", start=1, end=3)).content == "line 2\nline 3\n"
         assert (await desk.read("f.txt", start=10)).content == "line 11\nline 12\n"
 
+    @pytest.mark.parametrize(
+        ("start", "end", "numbers"),
+        [
+            (0, -1, range(1, 13)),
+            (0, 2, (1, 2)),
+            (0, 1, (1,)),
+            (1, -1, range(2, 13)),
+            (3, 3, ()),
+            (5, 2, ()),
+            (11, 99, (12,)),
+            (99, -1, ()),
+            (-5, 2, (1, 2)),
+            (-1, -1, range(1, 13)),
+            (0, -7, ()),
+            (0, 0, ()),
+        ],
+    )
+    async def test_only_the_lines_that_are_asked_for_are_read(
+        self, desk: Desk, file: Path, start: int, end: int, numbers: Sequence[int]
+    ) -> None:
+        assert (await desk.read("f.txt", start=start, end=end)).content == lines(*numbers)
+
+    async def test_of_a_picture_it_is_said_what_it_is(self, desk: Desk) -> None:
+        (desk.folder / "picture").write_bytes(PNG)
+        assert (await desk.read("picture")).content.startswith("ERROR_BINARY_FILE It is a PNG")
+
+    async def test_what_may_not_be_read_is_said(self, desk: Desk, file: Path) -> None:
+        file.chmod(0)
+        with somebody():
+            for observation in (await desk.read("f.txt"), await desk.write("f.txt", "x")):
+                assert observation == ErrorObservation(content=f"Permission denied: {file}. Choose another path.")
+            assert (await desk.view(file)).startswith("ERROR:\nRan into [Errno 13] Permission denied: ")
+
     async def test_what_cannot_be_read_is_said(self, desk: Desk) -> None:
         (desk.folder / "binary").write_bytes(b"\0\1\2")
         assert await desk.read("binary") == ErrorObservation(content="ERROR_BINARY_FILE")
@@ -99,6 +141,51 @@ class TestWrite:
     async def test_lines_take_the_place_of_others(self, desk: Desk, file: Path) -> None:
         await desk.write("f.txt", "new", start=1, end=11)
         assert file.read_text() == "line 1\nnew\nline 12\n"
+
+    @pytest.mark.parametrize(
+        ("start", "end", "before", "after"),
+        [
+            (0, 2, (), range(3, 13)),
+            (0, 0, (), range(1, 13)),
+            (2, -1, (1, 2), ()),
+            (3, 3, (1, 2, 3), range(4, 13)),
+            (12, -1, range(1, 13), ()),
+            (11, 99, range(1, 12), ()),
+        ],
+    )
+    async def test_only_the_lines_that_are_named_are_replaced(
+        self, desk: Desk, file: Path, start: int, end: int, before: Sequence[int], after: Sequence[int]
+    ) -> None:
+        await desk.write("f.txt", "new", start=start, end=end)
+        assert file.read_text() == lines(*before) + "new\n" + lines(*after)
+
+    async def test_nothing_takes_the_place_of_lines_or_of_all(self, desk: Desk, file: Path) -> None:
+        await desk.write("f.txt", "", start=1, end=11)
+        assert file.read_text() == lines(1, 12)
+        await desk.write("f.txt", "")
+        assert file.read_text() == ""
+
+    async def test_lines_of_a_file_that_is_not_there_make_one(self, desk: Desk) -> None:
+        await desk.write("new", "text", start=3, end=5)
+        assert (desk.folder / "new").read_text() == "text\n"
+
+    @pytest.mark.parametrize(("start", "end"), [(0, 1), (1, -1)])
+    async def test_lines_of_a_binary_file_are_not_replaced(self, desk: Desk, start: int, end: int) -> None:
+        (desk.folder / "f").write_bytes(b"\0\1")
+        refused = await desk.write("f", "text", start=start, end=end)
+        assert isinstance(refused, ErrorObservation)
+        assert "appears to be binary" in refused.content
+        assert (desk.folder / "f").read_bytes() == b"\0\1"
+
+    @pytest.mark.parametrize(("umask", "mode"), [(None, 0o644), (0o077, 0o600)])
+    async def test_new_files_have_the_users_umask(
+        self, desk: Desk, tmp_path: Path, umask: int | None, mode: int
+    ) -> None:
+        desk.files = Files(lambda: str(tmp_path)) if umask is None else Files(lambda: str(tmp_path), umask)
+        await desk.write("written", "x")
+        await desk.edit("create", tmp_path / "created", file_text="x")
+        modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("written", "created")]
+        assert modes == [mode, mode]
 
     async def test_line_ends_and_encoding_are_kept(self, desk: Desk) -> None:
         (desk.folder / "f").write_bytes("Привет\r\nмир\r\n".encode("cp1251"))
@@ -265,6 +352,50 @@ class TestEdit:
         assert isinstance(observation, FileEditObservation)
         assert (observation.old_content, observation.new_content) == (None, None)
         assert observation.diff == f"--- {file}\n+++ {file}\n@@ -1,4 +1,4 @@\n-old\n+new\n x\n x\n x\n"
+
+    @pytest.mark.parametrize(
+        ("old", "new", "is_carried"),
+        [("x" * 9, "y", True), ("x", "y" * 9, True), ("x" * 10, "y", False), ("x", "y" * 10, False)],
+    )
+    async def test_a_file_is_carried_whole_up_to_a_size(
+        self, desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, is_carried: bool
+    ) -> None:
+        monkeypatch.setattr(files_module, "MAX_WHOLE_CONTENT_BYTES", 10)
+        file.write_text(f"{old}\n")
+        observation = await desk.edit("str_replace", file, old_str=old, new_str=new)
+        assert isinstance(observation, FileEditObservation)
+        carried = (observation.old_content, observation.new_content)
+        assert carried == ((f"{old}\n", f"{new}\n") if is_carried else (None, None))
+
+    async def test_an_edit_by_a_model_is_refused(self, desk: Desk, file: Path) -> None:
+        refused = await desk.edit("view", file, impl_source=FileEditSource.LLM_BASED_EDIT)
+        assert refused == ErrorObservation(
+            content="ERROR:\nEdits by a model are not supported. Use the editor's commands."
+        )
+
+    async def test_nothing_takes_the_place_of_a_part(self, desk: Desk, file: Path) -> None:
+        await desk.edit("str_replace", file, old_str="line 2\n")
+        assert file.read_text() == lines(1, *range(3, 13))
+
+    @pytest.mark.parametrize(("line", "first", "last"), [(0, 1, 5), (4, 1, 9), (5, 2, 10), (12, 9, 13)])
+    async def test_an_insert_shows_four_lines_on_either_side(
+        self, desk: Desk, file: Path, line: int, first: int, last: int
+    ) -> None:
+        after = [*(f"line {number}" for number in range(1, 13))]
+        after.insert(line, "new")
+        shown = "".join(f"{number:6}\t{after[number - 1]}\n" for number in range(first, last + 1))
+        said = (await desk.edit("insert", file, insert_line=line, new_str="new")).content
+        assert f"a snippet of the edited file:\n{shown}Review" in said
+
+    @pytest.mark.parametrize(("line", "first", "last"), [(1, 1, 6), (5, 2, 10), (4, 1, 9), (12, 9, 12)])
+    async def test_a_replacement_shows_the_lines_around_it(
+        self, desk: Desk, file: Path, line: int, first: int, last: int
+    ) -> None:
+        after = [*(f"line {number}" for number in range(1, 13))]
+        after[line - 1] = "new"
+        shown = "".join(f"{number:6}\t{after[number - 1]}\n" for number in range(first, last + 1))
+        said = (await desk.edit("str_replace", file, old_str=f"line {line}\n", new_str="new\n")).content
+        assert f"a snippet of {file}:\n{shown}Review" in said
 
     @pytest.mark.parametrize(
         ("command", "fields", "text"),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import aiohttp
 import pytest
+from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from runtime.client import ActionExecutionClient
@@ -80,6 +83,83 @@ def test_a_key_that_could_be_guessed_is_said_to_be(caplog: pytest.LogCaptureFixt
     assert not caplog.messages
     Guard("k" * 31)
     assert "could be guessed" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(("files", "strangers"), [(100_000, 1000), (1300, 1000), (1299, 999), (400, 100), (320, 50)])
+def test_a_process_that_may_have_few_files_open_has_fewer_strangers(files: int, strangers: int) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, before[1]), before[1]))
+    try:
+        assert Guard(KEY).max_strangers == strangers
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+class Noted:
+    """Takes the place of a web server and of its protocol, and notes what reaches it."""
+
+    def __init__(self) -> None:
+        self.connections: list[object] = []
+        self.reached: list[object] = []
+
+    def __call__(self) -> Noted:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given: self.reached.append((name, *given))
+
+
+class Wire(asyncio.Transport):
+    """A connection, of which it is known who takes what comes."""
+
+    taker: object = None
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.taker = protocol
+
+
+async def test_what_happens_to_a_strangers_connection_reaches_the_protocol_behind_the_guard() -> None:
+    noted, wire = Noted(), Wire()
+    stranger = Guard(KEY).watch(cast(web.Server, noted))
+    assert isinstance(stranger, asyncio.Protocol)
+    stranger.connection_made(wire)
+    stranger.data_received(b"GET / HTTP/1.1\r\n")
+    assert wire.taker is None
+    stranger.pause_writing()
+    stranger.resume_writing()
+    stranger.eof_received()
+    stranger.connection_lost(None)
+    assert noted.reached == [
+        ("connection_made", wire),
+        ("data_received", b"GET / HTTP/1.1\r\n"),
+        ("pause_writing",),
+        ("resume_writing",),
+        ("eof_received",),
+        ("connection_lost", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "is_enough"),
+    [
+        (f"{KEY_HEADER}: {KEY[:31]}", False),
+        (f"{KEY_HEADER}: {KEY[:32]}", True),
+        (f"{KEY_HEADER.upper()}:\t {KEY}", True),
+        (f"{KEY_HEADER}: {'x' * 32}", True),
+        (f"X: {KEY}", False),
+        ("X: " + "x" * (16 * 1024 - 21), False),
+        ("X: " + "x" * (16 * 1024 - 20), True),
+    ],
+    ids=["less than half", "half", "whole", "another", "elsewhere", "16 KiB", "more"],
+)
+async def test_a_header_is_looked_at_until_half_a_key_or_too_much_has_come(head: str, is_enough: bool) -> None:
+    noted, wire = Noted(), Wire()
+    stranger = Guard(KEY).watch(cast(web.Server, noted))
+    assert isinstance(stranger, asyncio.Protocol)
+    stranger.connection_made(wire)
+    for piece in (b"GET / HTTP/1.1\r\n", b"\r\n", head.encode()):
+        stranger.data_received(piece)
+    assert wire.taker is (noted if is_enough else None)
 
 
 class TestStrangers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,38 @@ def test_one_that_has_ended_is_left_out() -> None:
     assert list(jobs_module._from_proc([999_999_999])) == []
     assert list(jobs_module._from_ps([])) == []
     assert Path("/proc").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("00:00", 0), ("01:02", 62), ("1:00:00", 3600), ("2-03:04:05", 183_845), ("00:07.25", 7.25)]
+)
+def test_the_times_of_ps_are_read(text: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = f"  7 7 7 S+ {text} {text} a (b)  c\n  8 7 9 T 00:00 00:00 {'x' * 5000}\n  9 9 -1 X 00:00 00:00 d\n"
+    (tmp_path / "listing").write_text(listing)
+    (tmp_path / "ps").write_text(f"#!/bin/sh\ncat {tmp_path}/listing\n")
+    (tmp_path / "ps").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    first, second, third = jobs_module._from_ps([7, 8, 9])
+    assert abs(first.started_at - (time.time() - seconds)) < 30
+    told = (first.pid, first.command, first.cpu_s, first.state, first.foreground)
+    assert told == (7, "a (b)  c", seconds, "sleeping", True)
+    assert (second.command, second.state, second.foreground) == ("x" * 4000, "stopped", False)
+    assert (third.state, third.foreground) == ("ending", False)
+
+
+def test_one_that_has_ended_and_is_not_waited_for_yet_is_told_by_its_name() -> None:
+    with subprocess.Popen(["sleep", "0"]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        (job,) = jobs_module._from_proc([child.pid])
+    assert (job.command, job.state, job.cpu_s < 1) == ("[sleep]", "ending", True)
+
+
+def test_the_oldest_comes_first() -> None:
+    children = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    try:
+        ours = [job.pid for job in jobs_module.jobs() if job.pid in {child.pid for child in children}]
+    finally:
+        for child in children:
+            with child:
+                child.kill()
+    assert ours == [child.pid for child in children]

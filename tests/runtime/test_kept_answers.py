@@ -12,13 +12,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from runtime.protocol import AFTER_HEADER, KEY_HEADER, RESUME_HEADER
+from core.events import Action, CmdRunAction, NullObservation, Observation, TerminalOutput
+from runtime.protocol import AFTER_HEADER, KEY_HEADER, RESUME_HEADER, encode_frame, encode_observation
 from runtime.server import kept_answers
-from runtime.server.kept_answers import Times
+from runtime.server.executor import Emit
+from runtime.server.kept_answers import KeptAnswer, KeptAnswers, Reader, Times, TooManyAnswersError
 from tests.runtime.conftest import serving
 from tests.runtime.serving import KEY, Server
 
 TOKEN = "t" * 32
+LONG = Times(keep_s=60, turn_s=60, beat_s=60)
 TIMES = Times(keep_s=0.6, turn_s=0.3, beat_s=0.1)
 
 
@@ -160,3 +163,155 @@ async def test_the_memory_of_what_was_let_go_of_has_an_end(caller: Caller, monke
         assert response.status == 200
     async with caller.begin("true", "c" * 32) as response:
         assert response.status == 410
+
+
+class TestFrames:
+    """One answer and its readers, without a wire between."""
+
+    @pytest.fixture(autouse=True)
+    def bounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        line_bytes = len(encode_frame(frame(1))) + 1
+        monkeypatch.setattr(kept_answers, "FRAMES_BYTES", 3 * line_bytes)
+        monkeypatch.setattr(kept_answers, "AHEAD_BYTES", 2 * line_bytes)
+
+    async def test_the_newest_are_kept_and_who_comes_late_begins_with_them(self) -> None:
+        answer = KeptAnswer()
+        assert (answer.last, answer.is_over, answer.reader(0).position) == (0, False, 0)
+        answer = KeptAnswer()
+        for number in range(1, 6):
+            await answer.add(frame(number))
+        assert answer.last == 5
+        for after, position, numbers in ((0, 2, (3, 4, 5)), (2, 2, (3, 4, 5)), (3, 3, (4, 5)), (5, 5, ())):
+            reader = answer.reader(after)
+            assert reader.position == position
+            assert answer.take(reader) == wire(*numbers)
+            assert (reader.position, reader.has_all) == (5, False)
+
+    async def test_one_that_is_larger_than_the_bound_is_kept_alone(self) -> None:
+        answer = KeptAnswer()
+        await answer.add(frame(1))
+        large = TerminalOutput(1, b"x" * 10_000)
+        await answer.add(large)
+        reader = answer.reader(0)
+        assert reader.position == 1
+        assert answer.take(reader) == encode_frame(large) + b"\n"
+
+    async def test_who_is_far_behind_is_waited_for_until_he_takes_or_goes(self) -> None:
+        for go_on in ("take", "leave", "another"):
+            answer = KeptAnswer()
+            reader = answer.reader(0)
+            for number in (1, 2):
+                await answer.add(frame(number))
+            adding = asyncio.create_task(answer.add(frame(3)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not adding.done()
+            if go_on == "take":
+                assert answer.take(reader) == wire(1, 2, 3)
+            elif go_on == "leave":
+                reader.leave()
+                reader.leave()
+            else:
+                answer.reader(3)
+            await asyncio.wait_for(adding, 60)
+
+    async def test_one_who_went_long_ago_changes_nothing_for_the_next(self) -> None:
+        answer = KeptAnswer()
+        first = answer.reader(0)
+        second = answer.reader(0)
+        first.leave()
+        assert not answer.is_read_by(first)
+        assert answer.is_read_by(second)
+
+    async def test_one_who_lacks_what_was_dropped_reads_no_further(self) -> None:
+        answer = KeptAnswer()
+        for number in range(1, 6):
+            await answer.add(frame(number))
+        reader = answer.reader(0)
+        assert answer.is_read_by(reader)
+        reader.position = 1
+        assert not answer.is_read_by(reader)
+
+    async def test_the_observation_is_the_last_line_and_nothing_where_it_was_interrupted(self) -> None:
+        for observation, last in ((NullObservation(), encode_observation(NullObservation()) + b"\n"), (None, b"")):
+            answer = KeptAnswer()
+            await answer.add(frame(1))
+            reader = answer.reader(0)
+            lines = [line async for line in ended(reader, answer, observation)]
+            assert b"".join(lines) == wire(1) + last
+            assert reader.has_all
+            assert answer.is_over
+
+
+async def ended(reader: Reader, answer: KeptAnswer, observation: NullObservation | None) -> AsyncIterator[bytes]:
+    """What a reader gets who is there at the end."""
+    async for line in reader.lines(LONG):
+        yield line
+        answer.end(observation)
+
+
+def frame(number: int) -> TerminalOutput:
+    return TerminalOutput(1, b"%03d" % number)
+
+
+def wire(*numbers: int) -> bytes:
+    return b"".join(encode_frame(frame(number)) + b"\n" for number in numbers)
+
+
+class Waiting:
+    """Carries out actions that wait until they are let on."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.go = asyncio.Event()
+
+    async def carry_out(self, action: Action, action_id: int, emit: Emit) -> Observation:
+        self.begun.append(action_id)
+        await self.go.wait()
+        return NullObservation()
+
+
+class TestAnswers:
+    async def test_a_token_is_carried_out_once_until_and_after_it_is_let_go_of(self) -> None:
+        waiting = Waiting()
+        answers = KeptAnswers(waiting.carry_out, LONG)
+        first = answers.begin("a", CmdRunAction(command="x"), 1)
+        assert answers.begin("a", CmdRunAction(command="x"), 2) is first is answers.find("a")
+        assert answers.find("b") is None
+        await asyncio.sleep(0)
+        assert await answers.let_go("a")
+        assert first is not None
+        assert first.is_over
+        assert answers.find("a") is None
+        assert answers.begin("a", CmdRunAction(command="x"), 3) is None
+        assert not await answers.let_go("a")
+        assert not await answers.let_go("never")
+        assert answers.begin("never", CmdRunAction(command="x"), 4) is None
+        assert waiting.begun == [1]
+        await answers.aclose()
+
+    async def test_closing_interrupts_all_of_them_and_waits_for_their_ends(self) -> None:
+        waiting = Waiting()
+        answers = KeptAnswers(waiting.carry_out, LONG)
+        begun = [answers.begin(token, CmdRunAction(command="x"), number) for number, token in enumerate("abc")]
+        await asyncio.sleep(0)
+        await answers.aclose()
+        assert [answer is not None and answer.is_over for answer in begun] == [True] * 3
+        assert [answers.find(token) for token in "abc"] == [None] * 3
+        await answers.aclose()
+
+    async def test_only_so_many_are_kept_and_those_that_run_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kept_answers, "MAX_KEPT", 2)
+        waiting = Waiting()
+        answers = KeptAnswers(waiting.carry_out, LONG)
+        first = answers.begin("a", CmdRunAction(command="x"), 1)
+        answers.begin("b", CmdRunAction(command="x"), 2)
+        with pytest.raises(TooManyAnswersError):
+            answers.begin("c", CmdRunAction(command="x"), 3)
+        waiting.go.set()
+        while first is not None and not first.is_over:
+            await asyncio.sleep(0)
+        waiting.go.clear()
+        assert answers.begin("c", CmdRunAction(command="x"), 3) is not None
+        assert answers.find("a") is None
+        await answers.aclose()

@@ -18,13 +18,23 @@ KEY_BY_KEY = (
 
 @pytest.mark.parametrize(
     ("name", "key"),
-    [("C-c", b"\x03"), ("C-Z", b"\x1a"), (" C-d\n", b"\x04"), ("C-[", b"\x1b"), ("C-\\", b"\x1c"), ("C-@", b"\0")],
+    [
+        ("C-c", b"\x03"),
+        ("C-Z", b"\x1a"),
+        (" C-d\n", b"\x04"),
+        ("C-[", b"\x1b"),
+        ("C-\\", b"\x1c"),
+        ("C-@", b"\0"),
+        ("C-_", b"\x1f"),
+    ],
 )
 def test_control_characters(name: str, key: bytes) -> None:
     assert control_key(name) == key
 
 
-@pytest.mark.parametrize("text", ["", "c", "C-", "C-cc", "c-c", "C-1", "C-ä", "Ctrl-C", "echo C-c"])
+@pytest.mark.parametrize(
+    "text", ["", "c", "C-", "C-cc", "c-c", "C-1", "C-ä", "C-?", "C-`", "D-c", "C+c", "Ctrl-C", "echo C-c"]
+)
 def test_what_is_no_control_character(text: str) -> None:
     assert control_key(text) is None
 
@@ -32,12 +42,13 @@ def test_what_is_no_control_character(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "key"),
     [
-        ("Up", b"\x1b[A"),
-        ("End", b"\x1b[F"),
-        ("Escape", b"\x1b"),
-        ("F1", b"\x1bOP"),
-        ("F5", b"\x1b[15~"),
-        ("F12", b"\x1b[24~"),
+        *((name, b"\x1b[" + end) for name, end in (("Up", b"A"), ("Down", b"B"), ("Right", b"C"), ("Left", b"D"))),
+        *((name, b"\x1b[" + end) for name, end in (("Home", b"H"), ("End", b"F"), ("BTab", b"Z"))),
+        *(("Escape", b"\x1b"), ("Enter", b"\r"), ("Tab", b"\t"), ("BSpace", b"\x7f")),
+        *((name, b"\x1b[%d~" % number) for name, number in (("IC", 2), ("DC", 3), ("PageUp", 5), ("PPage", 5))),
+        *((name, b"\x1b[%d~" % number) for name, number in (("PageDown", 6), ("NPage", 6))),
+        *((f"F{number}", b"\x1bO" + end) for number, end in enumerate((b"P", b"Q", b"R", b"S"), 1)),
+        *((f"F{number}", b"\x1b[%d~" % code) for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)),
     ],
 )
 def test_named_keys(name: str, key: bytes) -> None:
@@ -46,7 +57,9 @@ def test_named_keys(name: str, key: bytes) -> None:
 
 def test_the_cursors_keys_have_another_form() -> None:
     assert named_key("Left", application=True) == b"\x1bOD"
-    assert named_key("up", application=True) is None
+    assert named_key(" Home\n", application=True) == b"\x1bOH"
+    assert named_key("Tab", application=True) == b"\t"
+    assert [named_key(name, application=True) for name in ("up", "F0", "F13", "")] == [None] * 4
 
 
 def test_the_form_is_the_one_asked_for_last() -> None:

@@ -138,6 +138,38 @@ class TestLives:
         assert subprocess.run([sys.executable, "-c", program], timeout=10, check=False).returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("lasted_s", "status", "is_paused"), [(0.5, 1, True), (1.0, 1, False), (5.0, 1, False), (0.5, 0, False)]
+)
+def test_after_a_life_that_fails_at_once_the_next_one_waits(lasted_s: float, status: int, is_paused: bool) -> None:
+    program = f"""
+import sys
+from runtime.server import lives
+lives.time.sleep = lambda seconds: print("paused", seconds, flush=True)
+lives.time.monotonic = iter([0.0, {lasted_s}, 10.0, 10.0]).__next__ if {status} else iter([0.0, 10.0]).__next__
+def live(is_first):
+    print("life", is_first, flush=True)
+    return {status} if is_first else 2
+sys.exit(lives.one_after_another(live))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    paused = ["paused 1.0"] if is_paused else []
+    assert done.stdout.splitlines() == ["life True", *paused, "life False"]
+
+
+async def test_it_says_only_once_that_it_is_ready(process: Process) -> None:
+    url = lasting(process)
+    before = process.life
+    os.kill(before, signal.SIGKILL)
+    async with owner(url, FIRST) as first:
+        assert await run(first, "echo usable") == "usable"
+    assert process.child is not None
+    process.child.terminate()
+    said, _ = await asyncio.to_thread(process.child.communicate, timeout=WITHIN_S)
+    assert said == b""
+
+
 class TestHistory:
     async def test_nobody_takes_back_an_edit_of_somebody_else(self, process: Process) -> None:
         process.start("--lives", "--state-dir", f"{process.folder}/state", where=("--port", "0"))

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,19 @@ class TestLines:
         assert output.read_lines(150_000, 5) == b"150000\n"
         assert output.read_lines(150_001, 5) == b""
 
+    @pytest.mark.parametrize("size", [1, 9, 1000, 70_000])
+    def test_are_found_wherever_they_begin(self, outputs: Outputs, size: int) -> None:
+        """Lines of many lengths, so that the remembered places fall on all kinds of them."""
+        written = [b"%d %s\n" % (number, b"x" * (number * 7919 % 3000)) for number in range(400)] + [b"no end"]
+        data = b"".join(written)
+        output = outputs.begin()
+        for at in range(0, len(data), size) if size > 1 else (0,):
+            output.feed(data[at : at + size] if size > 1 else data)
+        for number in range(len(written)):
+            assert output.read_lines(number + 1, 2) == b"".join(written[number : number + 2])
+        assert output.read_lines(1, 3) == b"".join(written[:3])
+        assert (output.lines, output.size_bytes) == (400, len(data))
+
     def test_of_a_little_output_are_found_too(self, outputs: Outputs) -> None:
         output = outputs.begin()
         output.feed(b"a\r\nb\r\nc")
@@ -102,7 +116,7 @@ class TestBounds:
         for _ in range(3):
             await outputs.make_room()
             kept.append(outputs.begin())
-            kept[-1].feed(b"x" * (MANY - 1))
+            kept[-1].feed(b"x" * MANY)
             kept[-1].finish()
         assert [os.path.exists(output.path) for output in kept] == [True, True, True]
         await outputs.make_room()
@@ -182,6 +196,43 @@ class TestTrouble:
             os.mkfifo(output.path)
         with pytest.raises(OutputError, match="output:1 cannot be read"):
             output.read(0, 10)
+
+    def test_without_any_folder_commands_go_on_and_it_is_said(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        outputs = Outputs(folders=[str(tmp_path / "neither")])
+        output = outputs.begin()
+        output.feed(b"x" * (HELD_BYTES + 1))
+        output.finish()
+        assert (output.size_bytes, output.loss) == (0, "there is no folder for temporary files")
+        assert output.read(0, 10) == b""
+        (tmp_path / "none").mkdir()
+        later = outputs.begin()
+        later.feed(b"x" * (HELD_BYTES + 1))
+        later.finish()
+        assert (later.number, later.loss, Path(later.path).parent.parent) == (2, "", tmp_path / "none")
+
+    async def test_a_folder_that_a_command_removed_is_made_again(self, outputs: Outputs, tmp_path: Path) -> None:
+        first = outputs.begin()
+        open_before = set(os.listdir("/proc/self/fd"))
+        os.rmdir(os.path.dirname(first.path))
+        second = outputs.begin()
+        assert second.number == 2
+        assert os.path.dirname(second.path) != os.path.dirname(first.path)
+        assert set(os.listdir("/proc/self/fd")) == open_before
+        await outputs.aclose()
+        await outputs.aclose()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_one_that_is_lost_stays_as_it_is(self, outputs: Outputs) -> None:
+        output = outputs.begin()
+        for _ in range(2):
+            output.feed(b"x" * MANY)
+        before = output.size_bytes
+        output.feed(b"more")
+        output.finish()
+        assert (output.size_bytes, os.path.getsize(output.path)) == (before, before)
 
 
 class TestOfTheShell:

@@ -1,11 +1,151 @@
-"""How processes are ended."""
+"""Which processes there are below another, and how they are ended."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from runtime.server import processes
+from tests.runtime.conftest import has_ended
+
+
+@contextmanager
+def bash(script: str, **options: bool) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, text=True, **options) as child:  # type: ignore[call-overload]
+        try:
+            yield child
+        finally:
+            processes.kill_descendants(child.pid)
+            child.kill()
+
+
+def numbers(child: subprocess.Popen[str]) -> list[int]:
+    assert child.stdout is not None
+    return [int(number) for number in child.stdout.readline().split()]
+
+
+SESSIONS = "sleep 601 & setsid bash -c 'sleep 602 & echo $PPID $$ $!; wait' & echo $!>/dev/null; wait"
+
+
+class TestWho:
+    def test_is_below_in_a_session_and_in_a_group(self) -> None:
+        with bash(SESSIONS, start_new_session=True) as child:
+            _, leader, inner = numbers(child)
+            below = processes.descendants(child.pid)
+            assert {leader, inner} <= below
+            assert len(below) == 3
+            assert child.pid not in below
+            (outer,) = below - {leader, inner}
+            assert processes.session_members(leader) == processes.group_members(leader) == {leader, inner}
+            assert processes.session_members(child.pid) == processes.group_members(child.pid) == {child.pid, outer}
+
+    def test_has_ended_counts_no_more(self) -> None:
+        with bash("sleep 0 & wait $!; echo; exec sleep 600") as child:
+            numbers(child)
+            assert processes.descendants(child.pid) == set()
+        with subprocess.Popen(["sleep", "0"], start_new_session=True) as ended:
+            os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+            assert ended.pid not in processes.descendants(os.getpid())
+            assert processes.session_members(ended.pid) == processes.group_members(ended.pid) == set()
+
+    def test_is_the_servers_own_is_no_command(self) -> None:
+        with bash("sleep 601 & echo $!; wait") as child:
+            (job,) = numbers(child)
+            assert processes.commands_below(child.pid) == {job}
+
+            def own() -> set[int]:
+                return {job}
+
+            processes.of_the_server.add(own)
+            try:
+                assert processes.commands_below(child.pid) == set()
+            finally:
+                processes.of_the_server.discard(own)
+
+    async def test_is_waited_for_is_no_command_until_it_has_ended(self) -> None:
+        with subprocess.Popen(["sleep", "600"]) as child:
+            waiting = asyncio.create_task(processes.wait_for_exit(child))
+            while child.pid not in processes.awaited():
+                await asyncio.sleep(0)
+            assert child.pid not in processes.commands_below(os.getpid())
+            child.terminate()
+            assert await waiting == -signal.SIGTERM
+            assert child.pid not in processes.awaited()
+
+    def test_is_told_by_ps_where_there_is_no_proc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        listing = "  1 0 1 1f Ss\n 10 1 10 1f S+\n 11 10 10 1f R\n 12 11 12 c S\n 13 11 12 c Z\n"
+        (tmp_path / "listing").write_text(listing)
+        (tmp_path / "ps").write_text(f"#!/bin/sh\ncat {tmp_path}/listing\n")
+        (tmp_path / "ps").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        monkeypatch.setattr(sys, "platform", "darwin")
+        assert processes.descendants(1) == {10, 11, 12}
+        assert processes.descendants(11) == {12}
+        assert processes.group_members(10) == {10, 11}
+        assert processes.session_members(12) == {12}
+        assert processes.session_members(31) == {1, 10, 11}
+
+
+class TestEnding:
+    def test_all_below_ends_and_the_root_stays(self) -> None:
+        with bash(SESSIONS) as child:
+            _, *pids = numbers(child)
+            processes.kill_descendants(child.pid)
+            assert all(has_ended(pid) for pid in pids)
+        processes.kill_all([999_999_999])  # nobody
+
+    def test_it_is_known_whether_there_was_a_command_to_end(self) -> None:
+        with bash("sleep 601 & echo $!; exec sleep 600") as child:
+            (job,) = numbers(child)
+            assert processes.end_commands(child.pid)
+            assert has_ended(job)
+            assert not processes.end_commands(child.pid)
+            assert child.poll() is None
+
+    async def test_a_tree_is_asked_to_end_and_made_to(self, tmp_path: Path) -> None:
+        polite = f"trap 'echo asked >{tmp_path}/asked; exit' TERM; echo; while :; do sleep 0.01; done"
+        with bash(polite) as child:
+            numbers(child)
+            reaping = asyncio.create_task(asyncio.to_thread(child.wait))
+            await processes.end_tree(child.pid, 60)
+            assert await reaping == 0
+        assert (tmp_path / "asked").read_text() == "asked\n"
+        with bash("trap '' TERM; bash -c 'trap \"\" TERM; echo $$; while :; do sleep 0.01; done'; true") as child:
+            (inner,) = numbers(child)
+            reaping = asyncio.create_task(asyncio.to_thread(child.wait))
+            await processes.end_tree(child.pid, 0.05)
+            assert await reaping == -signal.SIGKILL
+            assert has_ended(inner, 0)
+
+    async def test_the_end_of_one_that_is_gone_is_not_waited_for(self) -> None:
+        before = set(os.listdir("/proc/self/fd"))
+        await processes.gone(999_999_999)
+        with subprocess.Popen(["sleep", "0"]) as child:
+            await processes.gone(child.pid)
+        assert set(os.listdir("/proc/self/fd")) == before
+
+    async def test_orphans_are_taken_away_and_what_is_waited_for_is_not(self) -> None:
+        children = [subprocess.Popen(["sleep", "0"]) for _ in range(2)]
+        for child in children:
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        processes._awaited.add(children[0].pid)
+        try:
+            processes.reap_orphans()
+        finally:
+            processes._awaited.discard(children[0].pid)
+        assert os.waitid(os.P_PID, children[0].pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        with pytest.raises(ChildProcessError):
+            os.waitid(os.P_PID, children[1].pid, os.WEXITED | os.WNOWAIT)
+        for child in children:
+            child.wait()
 
 
 def test_a_shell_whose_command_is_killed_before_it_begins_no_other(tmp_path: Path) -> None:

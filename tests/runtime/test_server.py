@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,7 +111,52 @@ class TestHiding:
         assert process.ready().startswith("ready http://127.0.0.1:")
 
 
+class TestOptions:
+    async def test_limits_hold_for_commands(self, process: Process) -> None:
+        limits = ("--max-memory", str(3 * 2**30), "--max-processes", "4321", "--max-file", str(7 * 2**20))
+        process.start(*limits)
+        process.ready()
+        assert (await process.run("ulimit -d; ulimit -Hd; ulimit -u; ulimit -f")).split() == [
+            str(3 * 2**20), str(3 * 2**20), "4321", str(7 * 2**10),
+        ]  # fmt: skip
+
+    def test_a_limit_is_never_raised_and_none_is_none(self) -> None:
+        program = (
+            "import resource as r; from runtime.server.hardening import limit; what = r.RLIMIT_NOFILE\n"
+            "for most in (90, None, 80, 200): limit(what, most); print(*r.getrlimit(what))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["90", "90", "90", "90", "80", "80", "80", "80"]
+
+    async def test_the_places_of_web_pages_are_told(self, process: Process) -> None:
+        options = ("--web-host", "http://localhost:50001=3000", "--web-host", "http://localhost:50002=3001")
+        process.start(*options)
+        process.ready()
+        async with ActionExecutionClient(KEY, uds=str(process.socket)) as client:
+            info = await client.server_info()
+        assert info["web_hosts"] == {"http://localhost:50001": 3000, "http://localhost:50002": 3001}
+
+    @pytest.mark.parametrize("value", ["", "3000", "http://localhost:1=", "http://localhost:1=x", "http://h:1=\u0663"])
+    def test_what_is_no_place_of_a_web_page_is_refused(self, process: Process, value: str) -> None:
+        assert "argument --web-host: invalid" in process.refusal("--web-host", value)
+
+
 class TestEnding:
+    async def test_nothing_is_left_in_its_folders(self, process: Process, tmp_path: Path) -> None:
+        private = tmp_path / "private"
+        private.mkdir()
+        child = process.start("--private-dir", str(private))
+        process.ready()
+        said = await process.run('echo "${BASH_SOURCE[0]}"; seq 1 20000')
+        own = Path(said.split()[0]).parent
+        assert own.is_dir()
+        assert len(list(private.iterdir())) == 2
+        child.terminate()
+        assert child.wait(timeout=WITHIN_S) == 0
+        assert not own.exists()
+        assert list(private.iterdir()) == []
+        assert not process.socket.exists()
+
     STRAYS = """
 mkfifo pids
 begin='echo $$ >pids; exec sleep 600'
