@@ -447,13 +447,13 @@ async def test_a_static_action_runs_in_a_shell_of_its_own(shell: Shell) -> None:
 
 
 async def test_a_static_shell_is_made_as_the_other_and_ends_with_its_action(tmp_path: Path) -> None:
-    session = BashSession(str(tmp_path), env={**os.environ, "word": "given"}, umask=0o077, no_change_timeout_s=0.3)
+    session = BashSession(str(tmp_path), env={**os.environ, "word": "given"}, umask=0o077, no_change_timeout_s=1)
     await session.start()
     shell = Shell(session)
     observation = await shell.run("umask; echo $word; pwd; echo $$; sleep 100", is_static=True)
     umask, word, folder, pid = observation.content.split()
     assert (umask, word, folder) == ("0077", "given", str(tmp_path))
-    assert observation.metadata.suffix.startswith("\n[The command has no new output after 0.3 seconds.")
+    assert observation.metadata.suffix.startswith("\n[The command has no new output after 1 seconds.")
     assert not os.path.exists(f"/proc/{pid}")
     assert session.outputs.find(1).read(0, 5) == b"0077\n"
     await shell.run("echo mine")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -89,3 +91,49 @@ def test_a_download_that_is_given_up_lets_go_of_its_files(tmp_path: Path) -> Non
     with closing(Download(str(tmp_path))) as download:
         assert next(filter(None, pieces(download)))
     assert set(os.listdir("/dev/fd")) == before
+
+
+def packed(path: Path) -> dict[str, zipfile.ZipInfo]:
+    with closing(Download(str(path))) as download:
+        return {info.filename: info for info in zipfile.ZipFile(BytesIO(b"".join(pieces(download)))).infolist()}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ((2001, 2, 3, 4, 5, 6), (2001, 2, 3, 4, 5, 6)),
+        ((1980, 1, 1, 0, 0, 2), (1980, 1, 1, 0, 0, 2)),
+        ((2107, 12, 31, 23, 59, 58), (2107, 12, 31, 23, 59, 58)),
+        ((1979, 12, 31, 23, 59, 58), (1980, 1, 1, 0, 0, 0)),
+        ((2108, 1, 1, 0, 0, 0), (1980, 1, 1, 0, 0, 0)),
+    ],
+)
+def test_a_file_keeps_its_time_as_far_as_a_zip_can_say_it(
+    tmp_path: Path, said: tuple[int, ...], told: tuple[int, ...]
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    at = time.mktime((*said, 0, 0, -1))  # type: ignore[arg-type]
+    os.utime(path, (at, at))
+    assert packed(path)["file"].date_time == told
+
+
+def test_files_and_folders_keep_their_modes_and_files_are_packed(tmp_path: Path) -> None:
+    (tmp_path / "sub/empty").mkdir(parents=True)
+    (tmp_path / "sub/file").write_text("x" * 10_000)
+    (tmp_path / "sub/file").chmod(0o751)
+    (tmp_path / "sub").chmod(0o705)
+    found = packed(tmp_path)
+    assert found.keys() == {"sub/", "sub/file", "sub/empty/"}
+    assert stat.S_IMODE(found["sub/file"].external_attr >> 16) == 0o751
+    assert stat.S_IMODE(found["sub/"].external_attr >> 16) == 0o705
+    assert stat.S_ISDIR(found["sub/"].external_attr >> 16)
+    assert found["sub/file"].compress_size < 1000
+    assert (found["sub/"].file_size, found["sub/"].compress_type) == (0, zipfile.ZIP_STORED)
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "{}/.", "{}/x/.."])
+def test_a_download_is_named_like_what_is_asked_for(tmp_path: Path, form: str) -> None:
+    (tmp_path / "folder/x").mkdir(parents=True)
+    with closing(Download(form.format(tmp_path / "folder"))) as download:
+        assert download.name == "folder"

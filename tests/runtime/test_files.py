@@ -427,6 +427,27 @@ class TestEdit:
         )
         assert file.read_text() == "a\nb\na\na a\n"
 
+    async def test_a_part_that_overlaps_itself_is_not_unique_and_nothing_is_no_part(
+        self, desk: Desk, file: Path
+    ) -> None:
+        file.write_text("aaa\n")
+        assert "Multiple occurrences of old_str `aa`" in (await desk.edit("str_replace", file, old_str="aa")).content
+        assert "did not appear verbatim" in (await desk.edit("str_replace", file, old_str="", new_str="x")).content
+        assert file.read_text() == "aaa\n"
+
+    async def test_nothing_is_below_a_file(self, desk: Desk, file: Path) -> None:
+        path = file / "below"
+        assert "does not exist. Please provide a valid path." in await desk.view(path)
+        assert (await desk.edit("create", path, file_text="x")).content.startswith("ERROR:\nRan into ")
+        assert (await desk.read("f.txt/below")).content == f"Not a directory: {path}"
+
+    @pytest.mark.parametrize("line", [-1, 13])
+    async def test_insert_refuses_what_is_before_and_behind_a_file(self, desk: Desk, file: Path, line: int) -> None:
+        refused = (await desk.edit("insert", file, insert_line=line, new_str="x")).content
+        assert f"parameter: {line}. It should be within the range of allowed values: [0, 12]" in refused
+        await desk.edit("insert", file, insert_line=12, new_str="last")
+        assert file.read_text() == lines(*range(1, 13)) + "last\n"
+
     async def test_insert_refuses_a_line_that_is_not_there(self, desk: Desk, file: Path) -> None:
         assert (await desk.edit("insert", file, insert_line=13, new_str="x")).content == (
             "ERROR:\nInvalid `insert_line` parameter: 13. It should be within the range of allowed values: [0, 12]"

@@ -237,17 +237,18 @@ class TestFrames:
             answer = KeptAnswer()
             await answer.add(frame(1))
             reader = answer.reader(0)
-            lines = [line async for line in ended(reader, answer, observation)]
-            assert b"".join(lines) == wire(1) + last
-            assert reader.has_all
-            assert answer.is_over
+            reading = asyncio.create_task(everything(reader))
+            while reader.position == 0:
+                await asyncio.sleep(0)
+            answer.end(observation)
+            assert await reading == wire(1) + last
+            assert (reader.has_all, answer.is_over) == (True, True)
+            assert await everything(answer.reader(0)) == wire(1) + last
+            assert await everything(answer.reader(1)) == last
 
 
-async def ended(reader: Reader, answer: KeptAnswer, observation: NullObservation | None) -> AsyncIterator[bytes]:
-    """What a reader gets who is there at the end."""
-    async for line in reader.lines(LONG):
-        yield line
-        answer.end(observation)
+async def everything(reader: Reader) -> bytes:
+    return b"".join([line async for line in reader.lines(LONG)])
 
 
 def frame(number: int) -> TerminalOutput:

@@ -111,7 +111,7 @@ class TestEnding:
             assert child.poll() is None
 
     async def test_a_tree_is_asked_to_end_and_made_to(self, tmp_path: Path) -> None:
-        polite = f"trap 'echo asked >{tmp_path}/asked; exit' TERM; echo; while :; do sleep 0.01; done"
+        polite = f"trap 'echo asked >{tmp_path}/asked; exit 0' TERM; echo; while :; do sleep 0.01; done"
         with bash(polite) as child:
             numbers(child)
             reaping = asyncio.create_task(asyncio.to_thread(child.wait))

@@ -38,6 +38,34 @@ def test_output_is_held_back_only_where_a_prompt_may_have_begun() -> None:
     assert list(divider.feed(b"2")) == [b"\x1e###PS2"]
 
 
+@pytest.mark.parametrize("end", range(1, 29))
+def test_whatever_part_of_the_beginning_has_come_is_held_back(end: int) -> None:
+    divider = PromptFilter(NONCE)
+    assert list(divider.feed(b"out" + BLOCK[:end])) == [b"out"]
+    assert list(divider.feed(BLOCK[end:] + b"more")) == [PROMPT, b"more"]
+
+
+def test_a_block_that_breaks_off_is_output_once_that_is_sure() -> None:
+    divider = PromptFilter(NONCE)
+    assert list(divider.feed(BLOCK[:20])) == []
+    assert list(divider.feed(b"other")) == [BLOCK[:20] + b"other"]
+    assert list(divider.feed(b"\x1e")) == []
+    assert list(divider.feed(BLOCK)) == [b"\x1e", PROMPT]
+
+
+def test_a_prompt_tells_all_that_is_known() -> None:
+    block = b'{"number": "999999999", "pid": "12", "exit_code": "0", "username": "", "py_interpreter_path": "/p"}'
+    assert parse_prompt(block) == Prompt(
+        999_999_999, CmdOutputMetadata(exit_code=0, pid=12, username=None, py_interpreter_path="/p")
+    )
+    assert parse_prompt(b'{"number": "1234567890", "exit_code": 7}') == Prompt(-1, CmdOutputMetadata())
+
+
+def test_secrets_are_named_in_what_is_typed() -> None:
+    assert b" 12 /c.begun; }" in command_line("/c", 12)
+    assert b" 12 /c.begun '/a pipe' one two; }" in command_line("/c", 12, "/a pipe", ("one", "two"))
+
+
 def test_what_cannot_be_read_is_not_known() -> None:
     assert parse_prompt(b"{broken") == Prompt(-1, CmdOutputMetadata())
     assert parse_prompt(b'{"exit_code": "1; rm", "pid": []}') == Prompt(-1, CmdOutputMetadata())

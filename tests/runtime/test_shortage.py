@@ -60,10 +60,10 @@ async def main():
     left = subprocess.Popen(["sleep", "600"])
     with shortage.watched():
         free[sys.argv[1]] = int(sys.argv[2])
-        for _ in range(200):
+        for _ in range(20):
             await asyncio.sleep(0.01)
-            if left.poll() is not None:
-                break
+        while sys.argv[3] and left.poll() is None:
+            await asyncio.sleep(0.01)
     print(left.poll())
     print(shortage.take())
     print(shortage.take())
@@ -86,7 +86,7 @@ asyncio.run(main())
     ],
 )
 def test_what_runs_is_ended_where_too_little_is_free_and_that_is_told_once(what: str, left: int, told: str) -> None:
-    command = [sys.executable, "-c", SCRIPTED, what, str(left)]
+    command = [sys.executable, "-c", SCRIPTED, what, str(left), told]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
     ended, first, second = done.stdout.split("\n")[:3]
     assert (ended, second) == ("-9" if told else "None", "")

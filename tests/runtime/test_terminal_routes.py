@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -121,6 +122,19 @@ class TestResize:
         await served.shell.run("exit 3")
         assert (await served.shell.run("stty size")).content == "50 132"
 
+    async def test_to_the_smallest_and_the_largest_is_taken(self, served: Served) -> None:
+        for rows, columns in ((1, 1), (1000, 1000)):
+            body = {"rows": rows, "columns": columns}
+            status, said = await served.ask("POST", "/terminal/resize", json=body)
+            assert (status, json.loads(said)) == (200, body)
+
+    @pytest.mark.parametrize(
+        "size",
+        [{"rows": 1, "columns": 0}, {"rows": 1001, "columns": 1}, {"rows": 5, "columns": 1.5}, {"columns": 5}],
+    )
+    async def test_of_one_side_alone_is_refused(self, served: Served, size: Any) -> None:
+        assert (await served.ask("POST", "/terminal/resize", json=size))[0] == 400
+
     @pytest.mark.parametrize(
         "size",
         [{}, {"rows": 0, "columns": 1}, {"rows": 1, "columns": 1001}, {"rows": True, "columns": 5}, {"rows": "9"}, []],
@@ -184,13 +198,36 @@ class TestOutputs:
         assert (await served.ask("GET", "/outputs/1?line=1"))[1].count(b"\n") == 1000
         assert await served.headers("/outputs/1?limit=0") == {"X-Output-Bytes": "588895", "X-Output-Lines": "100000"}
 
+    async def test_begin_with_their_first_line_and_byte_and_tell_what_is_lost(self, served: Served) -> None:
+        await served.shell.run("seq 1 3")
+        for query, part in (
+            ("", b"1\n2\n3\n"),
+            ("?line=0&lines=1", b"1\n"),
+            ("?lines=2", b"1\n2\n"),
+            ("?line=3", b"3\n"),
+        ):
+            assert await served.ask("GET", f"/outputs/1{query}") == (200, part)
+        assert (await served.ask("GET", f"/outputs/1?offset={'9' * 15}"))[0] == 200
+        output = served.shell.session.outputs.find(1)
+        output.loss = "the disk is full"
+        assert (await served.headers("/outputs/1"))["X-Output-Loss"] == "the disk is full"
+
     async def test_are_read_while_the_command_prints(self, served: Served) -> None:
         await served.shell.run("echo begun; sleep 100", timeout=0.2)
         assert await served.ask("GET", "/outputs/1") == (200, b"begun\n")
 
     @pytest.mark.parametrize(
         ("query", "status"),
-        [("9", 404), ("1?offset=-1", 400), ("1?offset=1&line=2", 400), ("1?line=x", 400), ("1?limit=" + "9" * 16, 400)],
+        [
+            ("9", 404),
+            ("1?offset=-1", 400),
+            ("1?limit=1&lines=2", 400),
+            ("1?offset=1&lines=2", 400),
+            ("1?line=\u0663", 400),
+            ("1?offset=1&line=2", 400),
+            ("1?line=x", 400),
+            ("1?limit=" + "9" * 16, 400),
+        ],
     )
     async def test_what_makes_no_sense_is_refused(self, served: Served, query: str, status: int) -> None:
         await served.shell.run("echo one")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.events import CmdOutputObservation, CmdRunAction, Frame, Status, TerminalOutput
+from runtime.server import users_turn
 from runtime.server.bash import WAITING_FOR_INPUT
 from runtime.server.users_turn import TAKEN
 from tests.runtime.conftest import Shell, Watcher
@@ -236,3 +237,26 @@ async def test_vim_works(shell: Shell, tmp_path: Path) -> None:
 def test_the_action_is_stored_as_it_is() -> None:
     action = CmdRunAction(command="# taken", takes_over=True)
     assert CmdRunAction.model_validate(action.model_dump()).takes_over
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("", []),
+        ("> ls\n< 0\n> false\n< 1\n> vim\n", ["$ ls  [exit code 0]", "$ false  [exit code 1]", "$ vim"]),
+        ("< 0\n", []),
+        ("> a\n< no number\nother\n", ["$ a"]),
+    ],
+)
+def test_lines_that_were_typed_are_told_with_how_each_ended(tmp_path: Path, written: str, told: list[str]) -> None:
+    (tmp_path / "typed").write_text(written)
+    lines = "\n".join(told)
+    expected = f"[The user ran:]\n{lines}\n[The terminal showed:]\n" if told else ""
+    assert users_turn._typed(str(tmp_path / "typed")) == expected
+    assert users_turn._typed(str(tmp_path / "none")) == ""
+
+
+def test_of_very_many_lines_the_newest_are_told(tmp_path: Path) -> None:
+    (tmp_path / "typed").write_text("".join(f"> {number:05}\n" for number in range(10_000)))
+    told = users_turn._typed(str(tmp_path / "typed")).splitlines()
+    assert (told[1], told[-2], len(told)) == ("$ 07952", "$ 09999", 2050)
