@@ -53,10 +53,10 @@ class Watcher:
     def shown(self) -> bytes:
         return b"".join(frame.data for frame in self.frames if isinstance(frame, TerminalOutput))
 
-    async def sees(self, text: bytes) -> bytes:
-        """Wait until `text` was shown; the answer is everything that was."""
+    async def sees(self, text: bytes, after: int = 0) -> bytes:
+        """Wait until `text` was shown behind the first `after` bytes; the answer is everything that was shown."""
         async with asyncio.timeout(WITHIN_S):
-            while text not in self.shown:
+            while text not in self.shown[after:]:
                 self._grown.clear()
                 await self._grown.wait()
         return self.shown
