@@ -141,7 +141,7 @@ def as_markdown(on: str, results: Sequence[Result]) -> str:
     lines += ["|---|---|--:|--:|--:|--:|---|--:|---|"]
     for result in results:
         failed = f"**{len(result.failures)}**" if result.failures else "0"
-        bound = "" if result.upper_bound is None else f"{result.upper_bound * 100:.2g} % "
+        bound = "" if result.upper_bound is None else f"{result.upper_bound * 100:.3g} % "
         row = [result.name, result.promise, f"{result.trials}", failed]
         where = f"`{result.commit}` | {result.seed} | {result.date}"
         lines.append(f"| {' | '.join(row)} | {bound}| {result.seconds:.0f} s | {where} |")

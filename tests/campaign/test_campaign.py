@@ -414,7 +414,7 @@ def test_the_page_says_what_was_tried_and_what_failed() -> None:
     good = Result("kills", "nothing is lost", 5, 300, (), {"kills": 300}, {"seconds": 0.5}, 60.0, "abc", "2026-01-01")
     bad = Result("owners", "never two writers", 5, 200, ("5: two writers",), {}, {}, 60.0)
     page = as_markdown("m", [good, bad])
-    assert "| kills | nothing is lost | 300 | 0 | 1.00 % | 60 s | `abc` | 5 | 2026-01-01 |" in page
+    assert "| kills | nothing is lost | 300 | 0 | 1 % | 60 s | `abc` | 5 | 2026-01-01 |" in page
     assert "| owners | never two writers | 200 | **1** | | 60 s |" in page
     assert "5: two writers" in page
 
