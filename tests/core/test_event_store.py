@@ -220,7 +220,9 @@ async def test_a_fork_takes_what_belongs_to_its_events_and_then_what_follows(sto
 
 async def test_a_whole_conversation_is_made_when_it_is_stored_where_nothing_else_is_said(tmp_path: Path) -> None:
     async with EventStore(tmp_path, clock=lambda: AT) as store:
-        await store.adopt(new("n"), [])
+        _, blobs = take_out(MessageAction(content="see", image_urls=[url(png())]))
+        await store.adopt(new("n"), [], blobs=blobs)
+        assert [await store.blob("n", blob.ref) for blob in blobs] == list(blobs) != []
         (info,) = await store.conversations()
         assert (info.created_at, info.updated_at, info.cost) == (AT, AT, 0.0)
         await store.append(await store.acquire("n"), [said("on")])

@@ -253,3 +253,13 @@ async def test_a_database_that_cannot_be_opened_again_is_told_until_it_can(home:
         await home.writer.append(lease, [said("refused, and then it is open again")])
     await home.writer.append(lease, [said("again")])
     assert home.texts() == [(0, "again")]
+
+
+async def test_who_writes_after_it_is_closed_is_refused_and_the_file_stays_closed(home: Home) -> None:
+    await home.writer.finish()
+    await home.writer.close()
+    before = home.writer.connection
+    with pytest.raises(StoreError, match=r"^The mark could not be kept: the event store is closed\.$"):
+        async with home.writer.writing("The mark could not be kept"):
+            raise AssertionError("nobody gets a closed connection")
+    assert home.writer.connection is before
