@@ -18,6 +18,7 @@ from core.store import index
 from core.store.blobs import take_out
 from core.store.event_store import EventStore
 from core.store.listing import NewConversation
+from core.store.locks import is_running
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame, rows_of
 from core.store.sqlite import sqlite3
@@ -62,6 +63,13 @@ async def test_what_waits_when_the_store_is_closed_is_written(tmp_path: Path) ->
     async with EventStore(tmp_path) as store:
         assert len(await store.read("c")) == 20
         assert await store.shelf.owners(["c"]) == {}
+
+
+async def test_who_has_closed_the_store_counts_as_ended(tmp_path: Path) -> None:
+    async with EventStore(tmp_path) as store:
+        assert is_running(tmp_path / "locks", store.mark.name)
+    assert not is_running(tmp_path / "locks", store.mark.name)
+    assert not (tmp_path / "locks" / f"{store.mark.name}.lock").exists()
 
 
 async def test_who_writes_after_the_store_is_closed_is_refused_and_opens_nothing(tmp_path: Path) -> None:

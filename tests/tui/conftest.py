@@ -1,8 +1,23 @@
-"""Settings for all tests of the screen: Pilot waits for an idle event loop, and style sheets are parsed once."""
+"""For all tests of the screen: Pilot waits for an idle loop, style sheets are parsed once, frames are drawn if seen."""
 
 from __future__ import annotations
 
-from tests.tui import idle, parsed_styles
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tui import idle, painting, parsed_styles
 
 idle.install()
 parsed_styles.install()
+painting.install()
+
+
+@pytest.fixture(autouse=True)
+def frames_are_drawn_when_looked_at(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Unless the test has the marker `every_frame`."""
+    if request.node.get_closest_marker("every_frame"):
+        yield
+        return
+    with painting.only_when_looked_at():
+        yield

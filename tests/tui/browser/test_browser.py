@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from core.events import (
     BrowseInteractiveAction,
     BrowserOutputObservation,
@@ -85,6 +87,7 @@ def test_what_a_page_says_of_itself_is_made_clean() -> None:
     assert "\n" not in model.page.url
 
 
+@pytest.mark.every_frame
 async def test_the_pane_shows_address_place_picture_and_error(monkeypatch: Any) -> None:
     async with running(size=(160, 48)) as it:
         assert not it.app.workspace.browser.display, "there is no page yet"

@@ -27,6 +27,8 @@ from tui.display.pictures import Pixels
 from tui.panes.browser.look import LETTERS, MAX_TEXTS, NOTHING, Look, labels
 from tui.panes.browser.paint import View, paint
 
+pytestmark = pytest.mark.every_frame
+
 PAGE: dict[str, Any] = {
     "width": 1280,
     "height": 720,

@@ -164,6 +164,7 @@ async def test_what_grows_below_the_reader_draws_the_chip_at_most() -> None:
         assert app.view.drawn == 0
 
 
+@pytest.mark.every_frame
 async def test_streaming_into_the_last_paragraph_draws_only_that() -> None:
     model = dialogue(100)
     app = ChatApp(model)

@@ -15,6 +15,8 @@ from tui.panes.events.tree import EventTree
 from tui.screens.dialogs import TextScreen
 from tui.screens.event import EventScreen
 
+pytestmark = pytest.mark.every_frame
+
 REFERENCE = "blob:image/png;640x480;12345;" + "ab" * 32
 
 

@@ -118,6 +118,8 @@ async def running(
         await until(pilot, lambda: app.current is not None or app.screen is not app.workspace or _told(app))
         await started.settle()
         yield started
+        if app.is_running:
+            started.screen_text()  # so that every test has its last frame drawn
 
 
 def _told(app: HandloomApp) -> bool:

@@ -400,6 +400,7 @@ class Drawn:
         self.lines = self.frames = 0
 
 
+@pytest.mark.every_frame
 async def test_a_hidden_tab_draws_nothing_however_much_happens_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Drawn(monkeypatch)
     async with running(size=(170, 40)) as it:

@@ -102,6 +102,7 @@ async def test_no_screen_has_anything_but_ascii() -> None:
     assert found == {}
 
 
+@pytest.mark.every_frame
 async def test_of_a_picture_that_cannot_be_drawn_the_size_is_told() -> None:
     async with running(size=(160, 60), screen=ASCII_SCREEN) as it:
         await _full(it)

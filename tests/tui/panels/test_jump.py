@@ -8,6 +8,8 @@ from core.events import CmdRunAction
 from tests.tui.frame.running import Running, running
 from tui.screens.jump import LETTERS, JumpScreen, labels
 
+pytestmark = pytest.mark.every_frame
+
 
 @pytest.mark.parametrize("count", [0, 1, 26, 27, 300])
 def test_labels_are_told_apart_by_their_first_letters(count: int) -> None:

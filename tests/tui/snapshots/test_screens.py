@@ -12,6 +12,8 @@ from tests.tui.snapshots.comparing import compare
 from tests.tui.snapshots.scenes import conversation
 from tui.widgets.leader import WhichKey
 
+pytestmark = pytest.mark.every_frame
+
 SIZES = ((160, 48), (100, 30), (80, 24), (20, 5))
 SCREENS: dict[str, tuple[str, ...]] = {
     "palette": ("ctrl+p",),
