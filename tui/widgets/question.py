@@ -88,6 +88,16 @@ class AnswerRow(Static):
         mark = HIGHLIGHT if highlighted else NO_HIGHLIGHT
         self.update(Content(f"{mark} {self._at + 1} {self._row.text}"))
 
+    def on_resize(self) -> None:
+        """Come into sight once there is a place for it, if it has the highlight."""
+        if self.has_class("-at"):
+            self.come_into_sight()
+
+    def come_into_sight(self) -> None:
+        """Scroll the list to this row; to its first line if the list is not high enough for all of it."""
+        if isinstance(self.parent, VerticalScroll):  # a row of a list that was left has no parent
+            self.scroll_visible(animate=False, top=self.size.height >= self.parent.size.height)
+
     def on_click(self) -> None:
         """Ask for the highlight."""
         self.post_message(self.Clicked(self._at))
@@ -222,7 +232,7 @@ class QuestionView(Vertical):
 
     def _keep_in_sight(self) -> None:
         """Scroll to the highlighted row, once what has changed is laid out."""
-        self.call_after_refresh(self._rows[self.answers.at].scroll_visible, animate=False)
+        self.call_after_refresh(self._rows[self.answers.at].come_into_sight)
 
     def on_resize(self) -> None:
         """Keep the highlighted row in sight."""

@@ -12,7 +12,7 @@ from core.security.judgement import Judgement, Verdict
 from core.security.patterns import parse_all
 from core.security.proposals import Reach
 from core.settings.screen_settings import ScreenSettings
-from tests.tui.frame.running import Running, running
+from tests.tui.frame.running import Running, running, until
 from tui.model.held import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
 from tui.model.question_list import (
     WAYS,
@@ -317,9 +317,9 @@ async def test_the_highlighted_row_of_a_list_that_is_opened_is_in_sight(size: tu
         assert view is not None
         at = next(n for n, row in enumerate(view.answers.rows) if row.does is Does.OPEN)
         await it.press(*["down"] * at, "enter")
-        assert "❯ 1" in it.screen_text()
+        await until(it.pilot, lambda: "❯ 1" in it.screen_text())
         await it.press("escape")
-        assert "❯" in it.screen_text()
+        await until(it.pilot, lambda: "❯" in it.screen_text())
 
 
 async def test_on_a_small_screen_the_risk_is_in_sight_and_the_reasons_can_be_read() -> None:
