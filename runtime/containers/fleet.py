@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 PREFIX = "handloom"
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_.-]+")
 """What the engine does not let stand in a name."""
+HELD_S = 3.0
+"""For how long a sandbox that somebody holds is waited for."""
 PAUSED_S = 7 * 24 * 3600.0
 """After so long a paused container is taken away: its conversation does not come back for it."""
 
@@ -319,13 +321,22 @@ class Fleet:
 
 
 async def _hold(folder: SandboxFolder) -> None:
-    """Take the lock of a folder. Raises RuntimeUnavailableError where another process has it, OSError."""
-    try:
-        await asyncio.to_thread(folder.hold)
-    except HeldError as error:
-        raise RuntimeUnavailableError(
-            "Another Handloom has the sandbox of this conversation. Close the conversation there first."
-        ) from error
+    """Take the lock of a folder. Raises RuntimeUnavailableError where another process keeps it, OSError.
+
+    A process that starts holds each sandbox of the home for a moment, to see what was left behind; so this waits.
+    """
+    gives_up_at = time.monotonic() + HELD_S
+    while True:
+        try:
+            await asyncio.to_thread(folder.hold)
+        except HeldError as error:
+            if time.monotonic() > gives_up_at:
+                raise RuntimeUnavailableError(
+                    "Another Handloom has the sandbox of this conversation. Close the conversation there first."
+                ) from error
+            await asyncio.sleep(HELD_S / 50)
+        else:
+            return
 
 
 def _reach(url: str, home: str) -> Reach:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.containers.folder import SandboxFolder
+from runtime.containers.fleet import _hold
+from runtime.containers.folder import HeldError, SandboxFolder
 from runtime.containers.specification import SOCKET
 
 
@@ -74,3 +76,13 @@ def test_a_link_that_is_there_from_the_start_is_not_followed(folder: SandboxFold
         (folder.inside / SOCKET).symlink_to(tmp_path / "other")
         with pytest.raises(OSError, match=r"was replaced"):
             folder.server()
+
+
+async def test_one_that_is_only_looked_at_is_waited_for(tmp_path: Path) -> None:
+    mine, others = (SandboxFolder(tmp_path, "t") for _ in range(2))
+    others.hold()
+    asyncio.get_running_loop().call_later(0.1, others.let_go)
+    await _hold(mine)
+    with pytest.raises(HeldError):
+        others.hold()
+    mine.let_go()
