@@ -40,13 +40,20 @@ def drawn(app: HandloomApp) -> Cells:
 
 
 async def settle(it: Running) -> None:
-    """Have everything drawn that there is to draw, whatever goes on in the background."""
-    for _round in range(3):
+    """Have everything drawn that there is to draw, whatever goes on in the background.
+
+    The chat draws nothing before it was laid out, which a busy machine may do late.
+    """
+    await until(it.pilot, lambda: it.app.workspace.chat.place is not None)
+    before: Cells | None = None
+    while (now := drawn(it.app)) != before:
+        before = now
+        for _round in range(3):
+            await it.pilot.pause()
+            draw_now(it.app)
+        while it.app.workspace.sync():
+            await it.pilot.pause()
         await it.pilot.pause()
-        draw_now(it.app)
-    while it.app.workspace.sync():
-        await it.pilot.pause()
-    await it.pilot.pause()
 
 
 async def as_it_was(lived: Sequence[Envelope | TerminalOutput], width: int = WIDTH) -> list[Cells]:
