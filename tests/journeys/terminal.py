@@ -13,11 +13,13 @@ from tests.program import HANDLOOM, Handloom
 from tui.model.held import HELD_GUARDS
 
 GUARD_MS = "HANDLOOM__SCREEN__QUESTION_GUARD_MS"
-WAIT_S = 60.0
+WAIT_S = 120.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""
 READ_S = 3.0
 """Until a question that takes keys has moved its highlight."""
 CHOOSES = 5
+LOG_LINES = 30
+"""Of the program's log, what a screen that never came is told with."""
 
 
 class Terminal:
@@ -111,7 +113,13 @@ class Terminal:
             if all((text in screen) is not gone for text in texts):
                 return screen
             time.sleep(0.05)
-        raise AssertionError(f"{'still' if gone else 'not'} on the screen: {texts}\n{self.screen}")
+        raise AssertionError(f"{'still' if gone else 'not'} on the screen: {texts}\n{self.screen}\n{self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        lines: list[str] = []
+        for log in sorted(self._folder.rglob("logs/handloom.log")):
+            lines += log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        return "\n".join(lines)
 
     def shell(self, command: str) -> str:
         """What a command of the shell prints, while no program has the terminal."""
