@@ -51,7 +51,9 @@ class Seen:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and isinstance(report.longrepr, tuple):
             self.skipped[str(report.longrepr[2])].append(report.nodeid)
-        if self._limit_s is not None and report.when == "call" and report.duration > self._limit_s * load():
+        if self._limit_s is None or report.when != "call" or "full" in report.keywords:
+            return
+        if report.duration > self._limit_s * load():
             self.slow.append(f"{report.nodeid} took {report.duration:.1f} s")
 
     @pytest.hookimpl(wrapper=True)

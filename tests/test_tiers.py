@@ -30,10 +30,14 @@ def test_every_path_of_the_second_tier_is_there(path: str) -> None:
     assert not name or last in (ROOT / file).read_text("utf-8")
 
 
-@pytest.mark.parametrize(("limit_s", "status"), [("0.05", 1), ("60", 0)])
-def test_a_test_over_the_limit_fails_the_run(tmp_path: Path, limit_s: str, status: int) -> None:
+@pytest.mark.parametrize(("limit_s", "mark", "status"), [("0.05", "", 1), ("60", "", 0), ("0.05", "full", 0)])
+def test_a_test_of_the_first_tier_over_the_limit_fails_the_run(
+    tmp_path: Path, limit_s: str, mark: str, status: int
+) -> None:
     test = tmp_path / "test_slow.py"
-    test.write_text("import threading\n\n\ndef test_slow() -> None:\n    assert not threading.Event().wait(1)\n")
+    marks = f"@pytest.mark.{mark}\n" if mark else ""
+    body = f"{marks}def test_slow() -> None:\n    assert not threading.Event().wait(1)\n"
+    test.write_text(f"import threading\n\nimport pytest\n\n\n{body}")
     options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "--limit-s", limit_s, "--rootdir", str(tmp_path)]
     command = [sys.executable, "-m", "pytest", *options, str(test)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)

@@ -159,7 +159,7 @@ class TestDeathOfTheServer:
 
 async def test_what_a_command_left_running_is_listed_and_can_be_ended(served: tuple[Place, WithServer]) -> None:
     place, runtime = served
-    await place.run("(setsid sleep 4321 &) ; until pgrep -f 'sleep 4321' >/dev/null; do sleep 0.01; done")
+    await place.run("(setsid sleep 4321 &) ; until pgrep -fx 'sleep 4321' >/dev/null; do sleep 0.01; done")
     (job,) = [job for job in await runtime.jobs() if job.command == "sleep 4321"]
     assert not job.foreground
     await runtime.end_job(job.pid)
