@@ -94,8 +94,8 @@ def try_mutants(copy: Copy, mutants: Sequence[Mutant], tests: Sequence[str]) -> 
 def _told(verdict: Verdict) -> str:
     if verdict.killed_by:
         return f"killed by {verdict.killed_by}"
-    if verdict.ran_nothing:
-        return "NOT TRIED, its tests were skipped here"
+    if verdict.not_tried:
+        return f"NOT TRIED, {verdict.not_tried}"
     return f"SURVIVED, the tests were ended after {LIMIT_S} s" if verdict.is_over else "SURVIVED"
 
 
@@ -105,7 +105,7 @@ def try_threats(copy: Copy, numbers: Sequence[str]) -> list[str]:
     for planted in [planted for planted in PLANTED if not numbers or planted.number in numbers]:
         verdict = copy.judge(planted.path, broken(ROOT, planted), [planted.test], LIMIT_S)
         print(f"{planted.number} {planted.path}: {_told(verdict)}", flush=True)
-        if not (verdict.killed_by or verdict.ran_nothing):
+        if not (verdict.killed_by or verdict.not_tried):
             survivors.append(planted.number)
     return survivors
 

@@ -30,6 +30,7 @@ ENDED = frozenset({0, 1, 5})
 FAILURE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[:]+(?:::[^\s\[]+)?)", re.MULTILINE)
 PLACES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "handloom" / "mutants"
 """Not the folder for temporary files: that one may lie in memory, and on another disk links are copies."""
+SKIPPED = "its tests were skipped here"
 MOST_FAILING = 5
 """Tests that fail without the bug too; beyond this many, the copy is no place to run them."""
 
@@ -40,8 +41,8 @@ class Verdict:
 
     killed_by: str = ""
     is_over: bool = False
-    ran_nothing: bool = False
-    """Whether every test was skipped, as on a machine that lacks what it needs."""
+    not_tried: str = ""
+    """Why the tests say nothing of the bug: they were skipped, or fail without it too."""
 
 
 class Copy:
@@ -104,7 +105,7 @@ class Copy:
             if not verdict.killed_by or self._passes(verdict.killed_by, tests, limit_s):
                 return verdict
             self._failing.add(verdict.killed_by)
-        return Verdict()
+        return Verdict(not_tried="its tests fail here without the bug too")
 
     def _passes(self, test: str, tests: Sequence[str], limit_s: float) -> bool:
         """Whether a test passes without any bug. A run that broke down has no test, and is run again whole."""
@@ -128,7 +129,7 @@ class Copy:
                 verdicts.append(self._run_part(part, max(1.0, end - time.monotonic())))
                 if verdicts[-1].killed_by or verdicts[-1].is_over:
                     return verdicts[-1]
-        return Verdict(ran_nothing=all(verdict.ran_nothing for verdict in verdicts))
+        return Verdict(not_tried=SKIPPED if all(verdict.not_tried for verdict in verdicts) else "")
 
     def _run_part(self, tests: Sequence[str], limit_s: float) -> Verdict:
         left_out = [part for test in sorted(self._failing) for part in ("--deselect", test)]
@@ -144,7 +145,7 @@ class Copy:
             return Verdict(found[1])
         if status not in ENDED:
             return Verdict(f"the run ended with {status}")
-        return Verdict(ran_nothing=" passed" not in out)
+        return Verdict(not_tried="" if " passed" in out else SKIPPED)
 
     def close(self) -> None:
         """End what runs the tests."""

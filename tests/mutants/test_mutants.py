@@ -11,7 +11,7 @@ import pytest
 
 from tests.mutants.__main__ import Mutant, broken, changed_since, mutants_of, places_of
 from tests.mutants.choosing import SuiteIndex
-from tests.mutants.copies import Verdict, copied
+from tests.mutants.copies import SKIPPED, Verdict, copied
 from tests.mutants.places import Bug, bugs_in, difference, is_sound
 from tests.mutants.threats import NOT_PLANTED, PLANTED
 from tests.program import ROOT
@@ -58,6 +58,7 @@ def toy(tmp_path: Path) -> Path:
         (root / package / "__init__.py").touch()
     (root / "core" / "toy.py").write_bytes(MODULE)
     (root / "tests" / "test_toy.py").write_text(TEST, "utf-8")
+    (root / "tests" / "test_missing.py").write_text("import no_such_module\n", "utf-8")
     (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "-p no:cacheprovider"\n', "utf-8")
     git(root, "init", "--quiet")
     git(root, "add", "--all")
@@ -167,7 +168,9 @@ def test_a_bug_is_killed_by_a_test_that_passes_without_it_and_the_tree_stays_as_
         assert killed == Verdict("tests/test_toy.py::test_three_fit_and_four_do_not")
         assert copy.judge("core/toy.py", swapped, ["tests/test_toy.py"], 100) == Verdict()
         skipped = ["tests/test_toy.py::test_that_is_skipped"]
-        assert copy.judge("core/toy.py", wrong_bound, skipped, 100) == Verdict(ran_nothing=True)
+        assert copy.judge("core/toy.py", wrong_bound, skipped, 100) == Verdict(not_tried=SKIPPED)
+        cannot_run = copy.judge("core/toy.py", wrong_bound, ["tests/test_missing.py"], 100)
+        assert cannot_run == Verdict(not_tried="its tests fail here without the bug too")
         assert (copy.folder / "core" / "toy.py").read_bytes() == MODULE
         held = copy.folder
     assert (toy / "core" / "toy.py").read_bytes() == MODULE
