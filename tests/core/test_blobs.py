@@ -56,6 +56,13 @@ def test_a_picture_without_end_is_left_out() -> None:
     assert (pictures_of(bare), blobs) == ([TOO_LARGE], ())
 
 
+@pytest.mark.parametrize(("more", "is_kept"), [(0, True), (100, False)])
+def test_a_picture_of_the_most_bytes_is_kept_and_a_larger_one_is_not(more: int, is_kept: bool) -> None:
+    data = png().ljust(MAX_BYTES + more, b"\0")
+    _, blobs = take_out(IPythonRunCellObservation(code="", image_urls=[url(data)]))
+    assert [blob.ref.size for blob in blobs] == [MAX_BYTES] * is_kept
+
+
 @pytest.mark.parametrize("text", ["blob:image/png;1x1;1;zz", "blob:text/html;1x1;1;" + "0" * 64, ""])
 def test_what_is_no_reference_is_none(text: str) -> None:
     assert BlobRef.parse(text) is None
