@@ -128,6 +128,12 @@ class TestOptions:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         assert done.stdout.split() == ["90", "90", "90", "90", "80", "80", "80", "80"]
 
+    def test_without_a_key_there_is_no_server(self, tmp_path: Path) -> None:
+        command = [sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(tmp_path)]
+        done = subprocess.run([*command, "--uds", "s"], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "the following arguments are required: --key-file" in done.stderr
+
     async def test_the_places_of_web_pages_are_told(self, process: Process) -> None:
         options = ("--web-host", "http://localhost:50001=3000", "--web-host", "http://localhost:50002=3001")
         process.start(*options)

@@ -265,6 +265,8 @@ async def test_mcp_servers_are_kept_and_not_run(wire: Wire) -> None:
         ([], 200, {**kept, "router_error_log": ""}),
         ([tool], 200, {**kept, "router_error_log": "MCP servers are kept, and not started: this server has no proxy."}),
         ({}, 400, {"detail": "Request must be a list of MCP tools to sync"}),
+        (["fetch"], 400, {"detail": "each MCP tool is an object with 'name' and 'command'"}),
+        ([{"command": "x"}], 400, {"detail": "each MCP tool is an object with 'name' and 'command'"}),
         ([{"name": "x"}], 400, {"detail": "each MCP tool is an object with 'name' and 'command'"}),
     ]:
         async with wire.session.post(f"{wire.url}/update_mcp_server", json=body) as response:
